@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * LoRA adapters: what is adapted, what merging does, folders that are written and read back, and what is refused.
+ * LoRA adapters: what is adapted, the result of merging, folders that are written and read back, and what is refused.
  */
 #include <math.h>
 
@@ -166,7 +166,8 @@ TEST(weights_that_do_not_fit_are_refused) {
     mem_free(dir);
 }
 
-/* GPT-2's files hold queries, keys and values as one matrix: one module, an A for all three, each its rows of B. */
+/* GPT-2's files hold queries, keys and values as one matrix: one module, with one A for all three, and separate rows of
+ * B. */
 TEST(matrices_that_files_hold_together_are_adapted_together) {
     static const struct {
         const char *list, *targets, *modules;
@@ -205,7 +206,7 @@ TEST(matrices_that_files_hold_together_are_adapted_together) {
     EXPECT(again->adapter_floats == w->adapter_floats);
     EXPECT(memcmp(again->adapter_data, w->adapter_data, (size_t)w->adapter_floats * sizeof(float)) == 0);
 
-    /* in the file c_attn has one B of 24 rows: queries, keys, values */
+    /* in the file, c_attn has one B of 24 rows: queries, keys, values */
     char path[1000];
     safetensors *s = NULL;
     float b[24 * 3];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Architectures: the rows are complete, models that transformers wrote are read and compute its logits (by the slow meaning
- * of the operations), every form reads back what was written, and what a form cannot hold is refused.
+ * Architectures: the rows are complete; models that transformers wrote are read, and their logits match (with the slow
+ * reference of the operations); every form reads back what was written; and what a form cannot hold is refused.
  */
 #include "lm/arch/arch.h"
 
@@ -24,7 +24,7 @@ TEST(rows_name_each_tensor_once) {
         c.tie_word_embeddings = false;
         EXPECT_OK(model_weights_create(&c, &w, &err));
         EXPECT(w->parameters == model_arch_parameters(&c) && model_arch_find(a->type) == a);
-        /* GGUF files may call an architecture by the name of one whose files are the same. */
+        /* GGUF files may name an architecture after another one with the same files. */
         EXPECT(model_arch_gguf(a->gguf) == a || strcmp(a->type, "mistral") == 0);
         for (int k = 0; k < w->count; k++) {
             const model_tensor *t = &w->tensors[k];
@@ -89,7 +89,7 @@ static const float *baked(void *context, model_part part, int layer, const char 
     return model_weight_from(context, part, layer, param);
 }
 
-/* The largest difference between the whole model's logits and transformers', as a part of the largest. */
+/* Returns the largest difference between the whole model's logits and transformers', relative to the largest. */
 static double logits_off(const arch_data *d, mil_dtype dtype) {
     const model_config *c = &d->weights->config;
     arena *a = arena_create();
@@ -130,7 +130,8 @@ TEST(logits_are_those_of_transformers) {
         arch_data d;
         arch_open(&d, arch_names[i]);
         double exact = logits_off(&d, MIL_fp32), half = logits_off(&d, MIL_fp16);
-        EXPECT_MSG(exact < 1e-6, "%s: %g", arch_names[i], exact);     /* observed 2e-7: transformers turns in fp32 */
+        /* observed 2e-7: transformers computes RoPE in fp32 */
+        EXPECT_MSG(exact < 1e-6, "%s: %g", arch_names[i], exact);
         EXPECT_MSG(half < 1e-2, "%s, fp16: %g", arch_names[i], half); /* observed 4e-3 */
         if (getenv("TEST_VERBOSE")) printf("%s: %g, fp16 %g\n", arch_names[i], exact, half);
         arch_close(&d);
@@ -159,7 +160,8 @@ TEST(every_form_reads_back) {
             EXPECT_OK(model_store_write(d.weights, path, forms[k].form, ST_F32, &err));
             EXPECT_OK(model_store_read(path, false, &back, &err));
             if (forms[k].form == MODEL_FORM_GGUF && strcmp(arch_names[i], "mistral") == 0)
-                snprintf(back->config.model_type, sizeof back->config.model_type, "mistral"); /* there it is a llama */
+                /* in that file it is a llama */
+                snprintf(back->config.model_type, sizeof back->config.model_type, "mistral");
             EXPECT_MSG(model_config_equal(&d.weights->config, &back->config), "%s: %s", arch_names[i], forms[k].name);
             EXPECT_MSG(memcmp(d.weights->data, back->data, (size_t)back->floats * sizeof(float)) == 0, "%s: %s",
                        arch_names[i], forms[k].name);
@@ -173,7 +175,7 @@ TEST(every_form_reads_back) {
     }
 }
 
-/* What the file of transformers holds is what is written again, tensor by tensor: names, shapes and bits. */
+/* Writing a model that transformers wrote gives the same tensors: names, shapes and bits. */
 TEST(written_files_are_those_of_transformers) {
     for (int i = 0; i < ARCH_NAMES; i++) {
         arch_data d;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Chat formats: one conversation in each, where its answers stand, how a model's format is found, and what is refused.
+ * Chat formats: one conversation in each, the positions of its answers, how a model's format is found, and what is
+ * refused.
  */
 #include "lm/text/chat_find.h"
 
@@ -113,7 +114,7 @@ TEST(wrong_conversations_are_refused) {
     EXPECT_FAIL(chat_format_find("alpaca", &c.format, &err), PROPANE_ERR_NOT_FOUND, "formats are qwen3, qwen2.5");
 }
 
-/* Files beside the model, or beside a file of it; of several templates the one called default. */
+/* Files next to the model, or next to a file of it; of several templates, the one called default. */
 TEST(a_models_template_is_found) {
     static const char turns[] =
         "{% for m in messages %}<|im_start|>{{ m.role }}\\n{{ m.content }}<|im_end|>\\n{% endfor %}"
@@ -140,7 +141,7 @@ TEST(a_models_template_is_found) {
     mem_free(dir);
 }
 
-/* Nothing lies beside a tokenizer that is in memory: what it has itself counts, or the format that is asked for. */
+/* There are no files next to a tokenizer in memory: its own data or the requested format count. */
 TEST(a_tokenizer_without_a_file_has_a_format) {
     tokenizer *t = NULL;
     chat_template c;
@@ -161,7 +162,7 @@ TEST(ids_of_the_answers) {
     token_list ids = {0};
     chat_span answers[1];
     EXPECT_OK(chat_render(&c, talk, 4, NULL, false, &out, &err));
-    EXPECT_OK(token_list_add(&ids, 7, &err)); /* what is there stays */
+    EXPECT_OK(token_list_add(&ids, 7, &err)); /* existing ids stay */
     EXPECT_OK(chat_encode(&c, t, &out, &ids, answers, &err));
     EXPECT(ids.count == out.text.length + 1);
     EXPECT(answers[0].begin == out.answers[0].begin + 1 && answers[0].end == out.answers[0].end + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Which format a model's template is: decided by what it writes where Jinja2 is there, by its exact text where it is not. The
- * templates are our own.
+ * Which format matches a model's template: decided by its output if Jinja2 is available, and by its exact text
+ * otherwise. The templates are written for this test.
  */
 #include "lm/text/chat_find.h"
 
@@ -29,11 +29,11 @@ static propane_error err;
                       "{{ m.role }}") "{{ m.content | trim }}<|eot_id|>{% endif %}{% endfor %}{% if "                  \
                                       "add_generation_prompt %}"                                                       \
                                       "{{ '" HEADER("assistant") "' }}{% endif %}"
-#define ZEPHYR(end) /* a line's end that follows a block is dropped, and so is the template's own */                   \
+#define ZEPHYR(end) /* a newline after a block is dropped, and so is the last one of the template */                   \
     "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}" end "{{ '\n' }}{% endfor %}"                            \
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 
-/* The one that chat.c knows by its text. */
+/* The template that chat.c knows by its text. */
 static const char known[] = TURNS("", "") ASK;
 
 static const struct {
@@ -83,7 +83,7 @@ static bool jinja2_is_there(void) {
 
 TEST(a_format_stands_in_where_it_writes_the_same) {
     if (!jinja2_is_there()) SKIP("%s", err.text);
-    for (int again = 0; again < 2; again++) /* the second time the verdict is remembered */
+    for (int again = 0; again < 2; again++) /* the second time the result is cached */
         for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {
             chat_template c;
             EXPECT_OK(find(templates[i].template, templates[i].bos, templates[i].eos, NULL, &c));
@@ -93,7 +93,7 @@ TEST(a_format_stands_in_where_it_writes_the_same) {
         }
 }
 
-/* A conversation that ends otherwise than it goes on, and thoughts that only the last answer keeps. */
+/* A conversation whose end is written differently from its middle, and thoughts that only the last answer keeps. */
 TEST(answers_are_found_by_their_contents) {
     static const chat_message talk[] = {{"user", " a ", NULL},
                                         {"assistant", "<think>t</think>b ", NULL},
@@ -148,7 +148,7 @@ TEST(without_jinja2_a_text_is_known_or_not) {
     mem_free(python);
 }
 
-/* What other models' templates wrote is not asked for their text: words in it decide nothing. */
+/* Words in a template decide nothing, even words from other models' templates. */
 TEST(words_decide_nothing) {
     static const char *const words[] = {"<|im_start|>", "<|im_start|> reasoning_content", "[INST] <<SYS>>",
                                         "<|start_header_id|> Cutting Knowledge Date", "<|user|> <|assistant|>"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Chat templates run by Jinja2: what they write, where answers stand, what is refused, what a hostile one cannot do.
+ * Chat templates run by Jinja2: their text, the positions of answers, what is refused, what a hostile one cannot do.
  */
 #include "lm/text/chat_jinja.h"
 
@@ -151,7 +151,8 @@ TEST(tools_and_their_calls_are_the_templates) {
     arena_free(a);
 }
 
-/* The text that a template makes of messages as JSON; an error's sentence where it fails. The caller's to mem_free. */
+/* Returns the text that a template makes from messages in JSON, or the error's sentence if it fails. Release it with
+ * mem_free. */
 static char *written(const chat_template *c, const char *words) {
     json_t *list = NULL;
     arena *a = arena_create();
@@ -189,7 +190,7 @@ TEST(thoughts_and_names_reach_the_template) {
     static const char said[] = "[{\"role\":\"user\",\"content\":\"a\"},"
                                "{\"role\":\"assistant\",\"content\":\"b\",\"thinking\":\"hm\"}]";
     EXPECT_WRITTEN(&c, said, "a;(hm)b;");
-    EXPECT_OK(chat_format_find("chatml", &known.format, &err)); /* a format that stands in for the template */
+    EXPECT_OK(chat_format_find("chatml", &known.format, &err)); /* a format that replaces the template */
     EXPECT_WRITTEN(&known, said, "a;(hm)b;");
     EXPECT_OK(chat_format_find("chatml", &rows.format, &err));
     EXPECT_WRITTEN(
@@ -224,7 +225,7 @@ TEST(a_template_that_fails_says_what_to_do) {
     EXPECT_WRITTEN(&other, hi,
                    "the model's chat template: it fails on this conversation (unsupported operand type(s) for +: 'int' "
                    "and 'str'); choose a format with --chat");
-    EXPECT_WRITTEN(&edges, hi, "a<end>b !"); /* the answer's place is found, its last blank belongs to it */
+    EXPECT_WRITTEN(&edges, hi, "a<end>b !"); /* the answer's position is found, including its last blank */
 }
 
 static void *many(void *argument) {

@@ -69,7 +69,7 @@ TEST(written_tensors_read_back) {
                 "8 bytes of tensor data were declared, but 4 given");
     EXPECT_OK(safetensors_writer_open(path, &w, &err));
     safetensors_writer_abort(w);
-    EXPECT_OK(safetensors_open(path, &s, &err)); /* the old file is still there */
+    EXPECT_OK(safetensors_open(path, &s, &err)); /* the old file still exists */
     EXPECT(safetensors_count(s) == 4);
     safetensors_close(s);
     mem_free(dir);
@@ -161,7 +161,7 @@ static model_config shape(bool tied) {
     return c;
 }
 
-/* A file of 4 tensors, one of them empty, in pieces that keep to no tensor. */
+/* Writes a file of 4 tensors, one of them empty, in pieces that do not match the tensors. */
 static void write_four(const char *path) {
     safetensors_writer *w;
     uint8_t data[90];
@@ -203,7 +203,7 @@ TEST(each_bit_of_a_written_file_is_seen_and_its_tensor_named) {
             else
                 misnamed += !seen || !strstr(err.text, name) || !strstr(err.text, "some.safetensors");
         }
-    /* Only what makes another key of "checksums" or "__metadata__" takes the sums away, and leaves the data as they are. */
+    /* Only changes to the keys "checksums" or "__metadata__" remove the sums, and they leave the data unchanged. */
     EXPECT(unseen <= 8 * (int)(strlen("checksums") + strlen("__metadata__")));
     EXPECT(misnamed == 0);
     mem_free(bytes);
@@ -247,7 +247,7 @@ TEST(llama2c_files_read_back_and_have_the_documented_layout) {
         EXPECT(header[0] == 24 && header[5] == (tied ? 11 : -11) && header[6] == 9);
         const float *f = (const float *)(void *)data + 7;
         EXPECT(memcmp(f, w->data, 11 * 24 * sizeof(float)) == 0);
-        /* layer 1's query rows: behind the embedding, both norm weights and layer 0's queries; row 2i+1 of head 3 is our
+        /* layer 1's query rows follow the embedding, both norm weights and layer 0's queries; row 2i+1 of head 3 is our
          * row i + 3 */
         const float *q = f + 11 * 24 + 2 * 24 + 24 * 24;
         const model_tensor *t = model_weights_find(w, "model.layers.1.self_attn.q_proj.weight");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The Llama builders against a Llama written twice: here in double precision, one position after the other, channels
- * last, and once by other people (llama2.c's run.c, whose numbers stand in stories260K.ref.txt). The functions are run by
- * the slow meaning of the operations, so no device is needed.
+ * The Llama builders against two other implementations: one here in double precision, one position after the other,
+ * channels last, and one by other people (llama2.c's run.c, whose numbers are in stories260K.ref.txt). The functions
+ * are run by the slow reference of the operations, so no device is needed.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void turn(double *head, int64_t hd, int64_t position, double theta) {
     }
 }
 
-/* logits[position][V] of one sequence. */
+/* Computes logits[position][V] of one sequence. */
 static void reference(const model_weights *w, const int32_t *ids, int n, double *logits) {
     const model_config *c = &w->config;
     int64_t d = c->hidden_size, h = c->intermediate_size, hd = c->head_dim, heads = c->num_attention_heads;
@@ -114,7 +114,7 @@ static bench bench_open(const model_config *c, uint64_t seed) {
     model_weights_init(b.w, seed, 0.3);
     rng r;
     rng_init(&r, seed + 1);
-    for (int i = 0; i < b.w->count; i++) /* norm weights away from 1 */
+    for (int i = 0; i < b.w->count; i++) /* norm weights other than 1 */
         if (b.w->tensors[i].rank == 1)
             for (int64_t k = 0; k < b.w->tensors[i].count; k++)
                 b.w->data[b.w->tensors[i].offset + k] = (float)(0.5 + rng_unit(&r));
@@ -127,7 +127,7 @@ static void bench_close(bench *b) {
     arena_free(b->arena);
 }
 
-/* The data of a weight parameter: names as model_build_attn and model_build_whole give them. */
+/* Returns the data of a weight parameter, with the names of model_build_attn and model_build_whole. */
 static const float *find_weight(const bench *b, const char *name, model_part part, int layer) {
     char param[64];
     int at = -1;
@@ -145,7 +145,7 @@ static const float *find_weight(const bench *b, const char *name, model_part par
     return weight(b->w, part, layer, param);
 }
 
-/* Inputs that stand in `given` (by name) are taken; all others are weights. */
+/* Inputs in `given` (by name) are used; all others are weights. */
 typedef struct named {
     const char *name;
     const double *data;
@@ -186,7 +186,7 @@ static void draw_ids(int32_t *ids, int count, int64_t vocab, uint64_t seed) {
     for (int i = 0; i < count; i++) ids[i] = (int32_t)rng_below(&r, (uint64_t)vocab);
 }
 
-/* Largest difference between logits [B,V,1,S] and the reference, relative to the largest logit. */
+/* Returns the largest difference between logits [B,V,1,S] and the reference, relative to the largest logit. */
 static double difference(bench *b, const double *logits, const int32_t *ids, int batch, int s) {
     int64_t v = b->w->config.vocab_size;
     double *want = ARENA_ARRAY(b->arena, s * v, double), worst = 0, largest = 0;
@@ -230,14 +230,14 @@ TEST(the_whole_model_equals_the_reference) {
         EXPECT_OK(model_build_whole(b.module, "whole", &c, &o, &f, &err));
         const named given[] = {{"x", embed(&b, ids, 2, 7)}};
         double worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
-        EXPECT_MSG(worst < 1e-6, "shape %zu: %g", i, worst); /* seen: 2e-7, from the tables of sines in fp32 */
+        EXPECT_MSG(worst < 1e-6, "shape %zu: %g", i, worst); /* observed: 2e-7, from the tables of sines in fp32 */
         b.round = true;
         worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
-        EXPECT_MSG(worst < 1e-5, "shape %zu, fp32: %g", i, worst); /* seen: 9e-7 */
+        EXPECT_MSG(worst < 1e-5, "shape %zu, fp32: %g", i, worst); /* observed: 9e-7 */
         o.dtype = MIL_fp16;
         EXPECT_OK(model_build_whole(b.module, "half", &c, &o, &f, &err));
         worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
-        EXPECT_MSG(worst < 1e-2, "shape %zu, fp16: %g", i, worst); /* seen: 7e-3 */
+        EXPECT_MSG(worst < 1e-2, "shape %zu, fp16: %g", i, worst); /* observed: 7e-3 */
         bench_close(&b);
     }
 }
@@ -267,7 +267,7 @@ TEST(the_halves_make_up_the_model) {
         EXPECT_OK(model_build_head(b.module, "head", &c, &o, &f, &err));
         EXPECT_TEXT(f->results[0]->name, "logits");
         double worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 5);
-        EXPECT_MSG(worst < 1e-6, "baked %d: %g", baked, worst); /* seen: 5e-8 */
+        EXPECT_MSG(worst < 1e-6, "baked %d: %g", baked, worst); /* observed: 5e-8 */
         bench_close(&b);
     }
 }
@@ -296,7 +296,7 @@ TEST(operations_carry_their_stages) {
     mil_module_free(m);
 }
 
-/* Chunks of 3, 1, 1, 2 positions against a cache of 9 that is filled as they come. */
+/* Chunks of 3, 1, 1, 2 positions with a cache of 9, which is filled as they come. */
 TEST(generation_gives_what_training_gives) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         model_config c = small(shapes[i][0], shapes[i][1], shapes[i][2], true);
@@ -309,7 +309,7 @@ TEST(generation_gives_what_training_gives) {
         double *want = ARENA_ARRAY(b.arena, TOTAL * v, double);
         reference(b.w, ids, TOTAL, want);
         double *k_cache = ARENA_ARRAY(b.arena, kv * CACHE, double), *v_cache = ARENA_ARRAY(b.arena, kv * CACHE, double);
-        for (int64_t e = 0; e < kv * CACHE; e++) k_cache[e] = v_cache[e] = 7; /* what is not filled must not matter */
+        for (int64_t e = 0; e < kv * CACHE; e++) k_cache[e] = v_cache[e] = 7; /* unfilled rows must not matter */
         static const int chunks[] = {3, 1, 1, 2};
         int at = 0;
         for (int chunk = 0; chunk < 4; chunk++) {
@@ -379,7 +379,7 @@ TEST(fp16_normalisation_keeps_its_range) {
                 largest = fmax(largest, fabs(want[i]));
             }
         }
-        EXPECT_MSG(worst / largest < 5e-3, "size %g: %g of %g", sizes[k], worst, largest); /* seen: 1.3e-3 */
+        EXPECT_MSG(worst / largest < 5e-3, "size %g: %g of %g", sizes[k], worst, largest); /* observed: 1.3e-3 */
     }
     bench_close(&b);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF: models and vocabularies written and read back, blocks taken apart against a slow reading of their layout, and files
- * that lie about counts, lengths and offsets. tools/gguf_check.py compares with the package gguf.
+ * GGUF: models and vocabularies written and read back, blocks decoded and compared with a slow reading of their layout,
+ * and files with wrong counts, lengths and offsets. tools/gguf_check.py compares with the package gguf.
  */
 #include "lm/files/gguf.h"
 
@@ -66,13 +66,13 @@ TEST(f16) { round_trip(GGUF_TYPE_F16, false, 3e-4); }   /* observed 2.4e-4 */
 TEST(bf16) { round_trip(GGUF_TYPE_BF16, false, 3e-3); } /* observed 1.9e-3 */
 TEST(q8_0) { round_trip(GGUF_TYPE_Q8_0, true, 3e-3); }  /* observed 2.2e-3: half a step of the largest block */
 
-/* Observed 0.041: the extreme's other side is cut at 7 eighths of it. */
+/* Observed 0.041: on the side opposite to the extreme, values are clipped at 7 eighths of it. */
 TEST(q4_0) { round_trip(GGUF_TYPE_Q4_0, true, 0.05); }
 TEST(q4_1) { round_trip(GGUF_TYPE_Q4_1, true, 0.05); }
 TEST(q5_0) { round_trip(GGUF_TYPE_Q5_0, true, 0.025); }
 TEST(q5_1) { round_trip(GGUF_TYPE_Q5_1, true, 0.025); }
 
-/* Rows of 64 are no block of 256: what stands for Q4_K and Q6_K there. */
+/* Rows of 64 do not fill a block of 256: the types that replace Q4_K and Q6_K there. */
 TEST(rows_decide_the_type) {
     static const gguf_type asked[] = {GGUF_TYPE_Q4_K, GGUF_TYPE_Q6_K, GGUF_TYPE_Q4_1},
                            got[] = {GGUF_TYPE_Q5_0, GGUF_TYPE_Q8_0, GGUF_TYPE_Q4_1};
@@ -95,7 +95,7 @@ TEST(rows_decide_the_type) {
     mem_free(dir);
 }
 
-/* Root mean square of what writing and reading changes, in parts of the numbers' own. */
+/* Returns the root mean square error of writing and reading, relative to that of the numbers. */
 static double searched_error(gguf_type type, const float *v, int64_t count) {
     uint8_t raw[8 * 256];
     float back[8 * 256];
@@ -120,7 +120,7 @@ TEST(searched_blocks) {
     EXPECT_MSG(q6 < 0.02, "Q6_K %g", q6);
     for (int i = 0; i < 256; i++) v[i] = 0;
     EXPECT(searched_error(GGUF_TYPE_Q4_K, v, 256) == 0 && searched_error(GGUF_TYPE_Q6_K, v, 256) == 0);
-    for (int i = 0; i < 256; i++) v[i] = -0.5f; /* one number: exact but for fp16 and six bits */
+    for (int i = 0; i < 256; i++) v[i] = -0.5f; /* a single value: exact except for fp16 and six bits */
     EXPECT(searched_error(GGUF_TYPE_Q4_K, v, 256) < 1e-3 && searched_error(GGUF_TYPE_Q6_K, v, 256) < 1e-2);
     for (int i = 0; i < 256; i++) v[i] = (float)(i % 16) / 8; /* sixteen steps from zero */
     EXPECT(searched_error(GGUF_TYPE_Q4_K, v, 256) < 1e-3);
@@ -153,7 +153,8 @@ TEST(queries_lie_in_pairs) {
 
 /* ---- blocks --------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t bits(const uint8_t *p, int first, int count) { /* `count` bits from bit `first` of a byte string */
+/* `count` bits starting at bit `first` of a byte string */
+static uint32_t bits(const uint8_t *p, int first, int count) {
     uint32_t v = 0;
     for (int i = 0; i < count; i++) v |= (uint32_t)(p[(first + i) / 8] >> ((first + i) % 8) & 1) << i;
     return v;
@@ -165,7 +166,7 @@ static int whole(uint32_t v, int count) { /* two's complement of `count` bits */
     return (int)v - (v >> (count - 1) ? 1 << count : 0);
 }
 
-/* Element i of a block of 32, from the layouts' description and bit by bit. */
+/* Returns element i of a block of 32, decoded bit by bit from the layouts' description. */
 static double element_of_32(gguf_type type, const uint8_t *b, int i) {
     static const double finer[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -217,8 +218,8 @@ static double element_of_256(gguf_type type, const uint8_t *b, int i) {
     return half(b) * scale * q - half(b + 2) * min;
 }
 
-/* A type's blocks: where its fp16 numbers stand (-1: nowhere), and how the SHA-256 begins of the floats that gguf-py makes of
- * the 50 blocks below (tools/gguf_check.py says so again; NULL: it does not know the type). */
+/* A type's blocks: the offsets of its fp16 numbers (-1 for none), and the beginning of the SHA-256 of the floats that
+ * gguf-py decodes from the 50 blocks below (tools/gguf_check.py prints it; NULL if it does not know the type). */
 static const struct block_kind {
     gguf_type type;
     int scale, min;
@@ -246,7 +247,7 @@ static void put_half(uint8_t *b, int at, int bits_of) {
     b[at + 1] = (uint8_t)(bits_of >> 8);
 }
 
-/* Block n: bytes by a multiplication, numbers of a moderate size where they stand. */
+/* Makes block n: bytes from a multiplication, and numbers of moderate size at the offsets. */
 static void make_block(const struct block_kind *k, int n, uint8_t *b) {
     const int bytes = gguf_type_get((int)k->type)->bytes;
     for (int i = 0; i < bytes; i++) b[i] = (uint8_t)((uint32_t)(n * bytes + i) * UINT32_C(2654435761) >> 24);
@@ -330,7 +331,7 @@ TEST(chat_templates_stay) {
     gguf_print_header(&h, &file);
     EXPECT_OK(tokenizer_parse(file.data, file.length, "file.gguf", &back, &err));
     EXPECT(strcmp(tokenizer_get_chat(back)->jinja, jinja) == 0 && strcmp(tokenizer_get_chat(back)->bos, "!") == 0);
-    EXPECT(tokenizer_bos(back) == tokenizer_bos(t)); /* a name alone puts no token in front */
+    EXPECT(tokenizer_bos(back) == tokenizer_bos(t)); /* the name of a bos token alone does not prepend it */
     snprintf(path, sizeof path, "%s/own.json", dir);
     EXPECT_OK(tokenizer_write(back, NULL, path, &err));
     EXPECT_OK(tokenizer_read(path, &own, &err));
@@ -355,7 +356,7 @@ TEST(chat_templates_stay) {
 TEST(vocabulary_as_gpt2) { check_vocabulary("tests/data/tokenizers/gpt2.json"); }
 TEST(vocabulary_as_llama3) { check_vocabulary("tests/data/tokenizers/llama3.json"); }
 TEST(vocabulary_as_qwen) { check_vocabulary("tests/data/tokenizers/qwen.json"); }
-/* What was a tokenizer.model is the same vocabulary behind a GGUF file: its identity says so. */
+/* A vocabulary from a tokenizer.model is the same after a GGUF file, as its identity shows. */
 static void check_unigram(const char *source) {
     propane_error err = {0};
     tokenizer *t = NULL, *back = NULL;
@@ -401,7 +402,7 @@ TEST(vocabulary_of_llama2) {
     check_vocabulary(path);
 }
 
-/* A small vocabulary of SentencePiece's pairs with tokens that chats are written with. */
+/* Writes a small vocabulary of SentencePiece pairs, with tokens of chat formats. */
 static void put_marked(gguf_header *h, const char *arch, bool marks) {
     static const struct {
         const char *text;
@@ -440,8 +441,8 @@ static void put_marked(gguf_header *h, const char *arch, bool marks) {
     gguf_put_u32(h, "tokenizer.ggml.unknown_token_id", 0);
 }
 
-/* Tokens of a chat are found in its text; Phi-3's take the white space after them, as its tokenizer.json says. Without such
- * tokens a vocabulary stays of the kind llama. */
+/* Chat tokens are recognised in text; Phi-3's also match the white space after them, as its tokenizer.json specifies.
+ * Without such tokens a vocabulary keeps the kind llama. */
 TEST(tokens_of_chats_in_a_llama_vocabulary) {
     static const struct {
         const char *arch;
@@ -525,7 +526,8 @@ TEST(every_truncation_is_refused) {
     EXPECT(memcmp(gguf_next_text(words, &at, &length), "two", 3) == 0 && at == words->bytes);
     gguf_close(g);
     for (size_t n = 0; n < file.length; n++) {
-        uint8_t *exact = mem_alloc(n ? n : 1); /* as large as the file: a sanitizer sees a step after it */
+        /* exactly as large as the file, so that a sanitizer sees any read beyond it */
+        uint8_t *exact = mem_alloc(n ? n : 1);
         memcpy(exact, file.data, n);
         EXPECT_MSG(gguf_parse(exact, n, "cut", &g, &err) != PROPANE_OK && !g && err.text[0], "cut to %zu bytes", n);
         mem_free(exact);

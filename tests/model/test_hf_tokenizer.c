@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * tokenizer.json: ids and texts of tests/data/tokenizers, which Hugging Face's `tokenizers` made
+ * tokenizer.json: ids and texts of tests/data/tokenizers, made by Hugging Face's `tokenizers`
  * (tools/tokenizer_reference.py), Propane's own kinds written in that form and read back, and what is refused.
  */
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static void check_file(const char *file, const char *cases_name) {
     const json_t *list = json_object_get(cases, "cases");
     EXPECT(json_array_size(list) > 40);
     for (size_t i = 0; i < json_array_size(list); i++) check_case(t, json_array_get(list, i));
-    text printed = {0}; /* what a run's folder holds is the same tokenizer */
+    text printed = {0}; /* a run's folder holds the same tokenizer */
     tokenizer_print(t, &printed);
     EXPECT_OK(tokenizer_parse(printed.data, printed.length, "again", &again, &err));
     EXPECT_TEXT(hash_of(again), hash_of(t));
@@ -77,7 +77,8 @@ TEST(as_llama3) { check_reference("llama3"); }
 TEST(as_qwen) { check_reference("qwen"); }
 TEST(as_sentencepiece) { check_reference("sentencepiece"); }
 
-/* tools/unigram_reference.py: with rules of normalisation, user-defined pieces, unknown characters as one token or as bytes. */
+/* tools/unigram_reference.py: with normalisation rules, user-defined pieces, unknown characters as one token or as
+ * bytes. */
 TEST(as_unigram) {
     check_reference("unigram");
     check_reference("unigram_bytes");
@@ -323,7 +324,7 @@ TEST(memory_that_runs_out_is_an_error) {
     }
 }
 
-/* What a pattern sees of a newer character: an old one of its category, as long. */
+/* A pattern sees a newer character as an older one of its category and length. */
 TEST(newer_characters_look_like_old_ones) {
     static const struct {
         int32_t first, last;
@@ -356,7 +357,7 @@ TEST(newer_characters_look_like_old_ones) {
     text_deinit(&out);
 }
 
-/* As tokenizers 0.22 has them, and two that the system's library knows. */
+/* As in tokenizers 0.22, and two that the system's library knows. */
 TEST(new_capitals_have_small_letters) {
     static const int32_t pairs[][2] = {{0x1c89, 0x1c8a},   {0xa7cb, 0x264},    {0xa7dc, 0x19b},
                                        {0x10d50, 0x10d70}, {0x10d65, 0x10d85}, {0x16eb8, 0x16ed3},

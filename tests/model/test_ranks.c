@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Vocabularies of ranks, as tiktoken and tekken files and as SentencePiece's: random ones give the ids of a slow definition (the neighbours whose bytes
- * are the lowest rank join, the leftmost of equals), written and read again too; what is wrong with a file is said.
+ * Vocabularies of ranks, from tiktoken and tekken files and from SentencePiece's. Random ones give the ids of a slow
+ * definition (the neighbours whose bytes have the lowest rank join, the leftmost among equals), also after being
+ * written and read again. Errors in a file are reported.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static int rank_of(const ranks *r, const char *bytes, int length) {
     return -1;
 }
 
-/* All bytes, then strings over "abc" that earlier ones make up in some way, in no order of length. */
+/* Makes all bytes, then strings over "abc" that earlier ones form in some way, in no order of length. */
 static void make(ranks *r, rng *g) {
     memset(r, 0, sizeof *r);
     for (int i = 0; i < TOKENS; i++) {
@@ -55,7 +56,7 @@ static void put_base64(text *out, const char *bytes, int length) {
     }
 }
 
-/* `at_once`: a word that is a token is not cut. */
+/* `at_once` means that a word that is a token is not split. */
 static int slow(const ranks *r, const char *word, int length, bool at_once, int32_t *ids) {
     int begin[WORD + 1], n = length;
     for (int i = 0; i <= length; i++) begin[i] = i;
@@ -78,7 +79,7 @@ static int slow(const ranks *r, const char *word, int length, bool at_once, int3
     return n;
 }
 
-/* `mark`: a token in front of every text, -1: none; then words that are tokens are merged like others. */
+/* `mark` is a token before every text, or -1 for none; words that are tokens are then merged like others. */
 static void compare(const tokenizer *t, const ranks *r, rng *g, int first_id, int mark) {
     for (int k = 0; k < 400; k++) {
         char word[WORD];
@@ -96,7 +97,7 @@ static void compare(const tokenizer *t, const ranks *r, rng *g, int first_id, in
     }
 }
 
-/* And once more as the tokenizer.json that is written. */
+/* Repeats the comparison with the tokenizer.json that is written. */
 static void compare_twice(tokenizer *t, const ranks *r, rng *g, int first_id, int mark) {
     text printed = {0};
     tokenizer *again = NULL;
@@ -193,7 +194,7 @@ static void put_piece(text *out, const char *bytes, int length, float score, int
 
 enum { SP_FIRST = 3 + 256 + 1 }; /* unknown, begin, end; bytes; the mark */
 
-/* Of the random tokens those after the bytes, and a, b and c before them. */
+/* Writes the random tokens after the bytes, preceded by a, b and c. */
 static void print_sentencepiece(const ranks *r, int kind, bool squeeze, text *out) {
     static const char *const names[] = {"<unk>", "<s>", "</s>"};
     text part = {0};
@@ -216,7 +217,7 @@ static void print_sentencepiece(const ranks *r, int kind, bool squeeze, text *ou
     text_deinit(&part);
 }
 
-/* What the slow definition calls 'a' is piece SP_FIRST, and token 256 the third after it. */
+/* The slow definition's 'a' is piece SP_FIRST, and token 256 is the third after it. */
 static void as_pieces(const ranks *r, ranks *pieces) {
     memset(pieces, 0, sizeof *pieces);
     for (int i = 0; i < TOKENS; i++) {
@@ -240,13 +241,14 @@ TEST(sentencepiece) {
     EXPECT_OK(tokenizer_parse(file.data, file.length, "tokenizer.model", &t, &err));
     EXPECT(tokenizer_bos(t) == 1 && tokenizer_eos(t) == 2 && tokenizer_vocab_size(t) == SP_FIRST + 3 + TOKENS - 256);
     compare_twice(t, &pieces, &g, SP_FIRST, SP_FIRST - 1);
-    /* A space in front stays; a character without a piece is its bytes; the end is found in text. */
+    /* A space at the beginning stays; a character without a piece becomes its bytes; the end token is recognised in
+     * text. */
     EXPECT_OK(tokenizer_encode(t, " \xc3\xa9</s>", 7, &ids, &err));
     const int32_t want[] = {SP_FIRST - 1, SP_FIRST - 1, 3 + 0xc3, 3 + 0xa9, 2};
     EXPECT(ids.count == 5 && memcmp(ids.ids, want, sizeof want) == 0);
     token_list_deinit(&ids);
     tokenizer_free(t);
-    for (size_t n = 20; n < file.length; n += 97) { /* cut off anywhere: an error, or a smaller vocabulary */
+    for (size_t n = 20; n < file.length; n += 97) { /* truncated anywhere: an error, or a smaller vocabulary */
         propane_status status = tokenizer_parse(file.data, n, "tokenizer.model", &t, &err);
         EXPECT(status == PROPANE_ERR_INVALID || status == PROPANE_ERR_UNSUPPORTED);
     }
@@ -254,7 +256,7 @@ TEST(sentencepiece) {
     print_sentencepiece(&r, 3, false, &file);
     EXPECT_FAIL(tokenizer_parse(file.data, file.length, "m", &t, &err), PROPANE_ERR_UNSUPPORTED,
                 "m: it is neither a BPE nor a Unigram model");
-    text_clear(&file); /* white space that is removed: the same pieces, one space for many and none at the ends */
+    text_clear(&file); /* white space that is removed: the same pieces, one space for several and none at the ends */
     print_sentencepiece(&r, 2, true, &file);
     EXPECT_OK(tokenizer_parse(file.data, file.length, "m", &t, &err));
     ids.count = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Models in every form: written, told apart, read back.
+ * Models in every form: written, recognised, read back.
  */
 #include "lm/arch/stored_weights.h"
 #include "lm/files/store.h"
@@ -126,7 +126,7 @@ TEST(weights_in_several_files) {
     EXPECT_OK(stored_weights_expand(back, &err));
     EXPECT(largest_difference(w, back) == 0);
     model_weights_free(back);
-    char *name = strstr(index.data, "model-1.safetensors"); /* a file outside of the folder */
+    char *name = strstr(index.data, "model-1.safetensors"); /* a file outside the folder */
     memcpy(name, "../up-1.safetensors", 19);
     EXPECT_OK(file_write(path, index.data, index.length, &err));
     EXPECT_FAIL(model_store_read(dir, false, &back, &err), PROPANE_ERR_INVALID, "'../up-1.safetensors' is not one of");

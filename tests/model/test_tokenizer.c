@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tokenizers and token files: what is encoded comes back, the learned merges equal those of a slow learner that counts
- * everything anew for each merge, files read back to the same tokenizer, damage is refused.
+ * Tokenizers and token files: encoded text decodes to itself, trained merges equal those of a slow trainer that
+ * recounts everything for each merge, files read back to the same tokenizer, and damage is refused.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -163,9 +163,9 @@ TEST(long_words_are_cut_between_characters) {
     EXPECT(total == sizeof big);
 }
 
-/* ---- learning --------------------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
-/* The definition: count all pairs, merge the best one everywhere, begin anew. */
+/* The definition: count all pairs, merge the best one everywhere, start over. */
 static int slow_merges(const char *data, size_t length, tokenizer_pair *merges, int wanted) {
     int32_t(*words)[TOKENIZER_WORD_MAX] = mem_array(4000, sizeof *words);
     int lengths[4000], count = 0, made = 0;
@@ -204,7 +204,7 @@ static int slow_merges(const char *data, size_t length, tokenizer_pair *merges, 
     return made;
 }
 
-/* Words over a small alphabet, with many repeats of one letter: pairs that overlap themselves. */
+/* Makes words over a small alphabet with many repeats of one letter: pairs that overlap themselves. */
 static size_t draw_text(char *data, size_t room, uint64_t seed) {
     rng r;
     rng_init(&r, seed);
@@ -236,7 +236,7 @@ TEST(learned_merges_equal_the_definition) {
     }
 }
 
-/* Encoding by definition: the merge that was learned first goes first, leftmost first. */
+/* Encoding by definition: the merge that was trained first goes first, the leftmost first. */
 TEST(encoding_follows_the_order_of_merges) {
     static char data[6000];
     size_t length = draw_text(data, sizeof data, 77);
@@ -302,7 +302,7 @@ TEST(bytes_and_characters) {
     tokenizer_free(t);
 }
 
-/* A tiny llama2.c tokenizer: the three special pieces, 256 bytes, then those of the test. */
+/* Makes a tiny llama2.c tokenizer: the three special pieces, 256 bytes, then those of the test. */
 static size_t tiny_llama(uint8_t *p, const char *const *pieces, const float *scores, int count) {
     size_t at = 4;
     memcpy(p, "\x07\0\0\0", 4);
@@ -341,10 +341,10 @@ TEST(llama_merges_by_score_and_falls_back_to_bytes) {
     EXPECT(list.count == 4 && list.ids[1] == 263 && list.ids[2] == 3 + 0xc3 && list.ids[3] == 3 + 0xa9);
     tokenizer_stream s = {0};
     text out = {0};
-    tokenizer_decode(t, &s, 1, &out); /* bos: nothing */
+    tokenizer_decode(t, &s, 1, &out); /* bos has no text */
     for (size_t i = 0; i < list.count; i++) {
         tokenizer_decode(t, &s, list.ids[i], &out);
-        if (i == 2) EXPECT_TEXT(out.data, "ab"); /* half a character waits */
+        if (i == 2) EXPECT_TEXT(out.data, "ab"); /* half of a character waits */
     }
     tokenizer_decode_end(&s, &out);
     EXPECT_TEXT(out.data, "ab\xc3\xa9");
@@ -356,7 +356,7 @@ TEST(llama_merges_by_score_and_falls_back_to_bytes) {
         tokenizer *u = NULL;
         propane_status status = tokenizer_parse(file, cut, "cut", &u, &err);
         if (status == PROPANE_OK)
-            tokenizer_free(u); /* between two pieces a file may end */
+            tokenizer_free(u); /* a file may end between two pieces */
         else
             EXPECT(status == PROPANE_ERR_INVALID && u == NULL && strstr(err.text, "cut: "));
     }
@@ -368,7 +368,7 @@ TEST(llama2_vocabulary_gives_known_ids) {
     tokenizer *t;
     EXPECT_OK(tokenizer_read(path, &t, &err));
     EXPECT(tokenizer_vocab_size(t) == 32000);
-    /* from llama2.c's own test of its tokenizer (test.c), without the bos that stands in front there */
+    /* from llama2.c's own test of its tokenizer (test.c), without the bos at the beginning */
     static const struct {
         const char *prompt;
         int count, ids[30];
@@ -382,7 +382,7 @@ TEST(llama2_vocabulary_gives_known_ids) {
         token_list list = encode(t, cases[k].prompt, strlen(cases[k].prompt));
         for (int i = 0; i < cases[k].count; i++)
             EXPECT_MSG(list.ids[i] == cases[k].ids[i], "case %d, token %d is %d", k, i, (int)list.ids[i]);
-        EXPECT((int)list.count == cases[k].count + (k == 1)); /* the trailing space is a token of its own */
+        EXPECT((int)list.count == cases[k].count + (k == 1)); /* the trailing space is a separate token */
         token_list_deinit(&list);
     }
     round_trip_many(t);

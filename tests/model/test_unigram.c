@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Unigram vocabularies: the way to cut a text against all ways there are, what text becomes before, and files that are wrong. Ids of
- * the libraries are in test_hf_tokenizer.c.
+ * Unigram vocabularies: the chosen split of a text against all possible ones, text normalisation, and invalid files.
+ * Ids of the libraries are in test_hf_tokenizer.c.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "lm/text/tokenizer_hf.h"
 #include "support/test.h"
 
-/* ---- the best way against all ways ---------------------------------------------------------------------------------------- */
+/* ---- the best split against all splits --------------------------------------------------------------------------- */
 
 enum { PIECES = 24, LONGEST = 4 };
 
@@ -22,7 +22,7 @@ typedef struct vocabulary {
     int count;
 } vocabulary;
 
-/* Piece 0 stands for unknown characters; a, b and c are pieces, d is in none. */
+/* Piece 0 represents unknown characters; a, b and c are pieces, d is in none. */
 static void make(vocabulary *v, rng *g) {
     v->count = 1;
     strcpy(v->text[0], "?");
@@ -55,7 +55,7 @@ static double unknown_score(const vocabulary *v) {
     return least - 10;
 }
 
-/* Of all ways to cut what is left. */
+/* Returns the best score over all ways to split the rest. */
 static double best_of_all(const vocabulary *v, const char *left) {
     double best = -DBL_MAX, sum;
     bool alone = false;
@@ -71,7 +71,7 @@ static double best_of_all(const vocabulary *v, const char *left) {
     return !alone && sum > best ? sum : best;
 }
 
-/* What the ids cost; each must be the text there, or stand for one run of d. */
+/* Returns the score of the ids. Each must match the text at its place, or represent one run of d. */
 static double cost_of(const vocabulary *v, const char *left, const token_list *ids) {
     double sum = 0;
     for (size_t i = 0; i < ids->count; i++) {
@@ -150,17 +150,17 @@ static void expect_ids(const char *file, const char *input, const char *want) {
 
 TEST(ties_unknown_runs_and_types) {
     const char *plain = FILE_WITH("", "null", "", FEW);
-    expect_ids(plain, "ab", "3"); /* as good as a and b: the way that came first stays */
+    expect_ids(plain, "ab", "3"); /* as good as a and b: the way that was found first stays */
     expect_ids(plain, "axyzb", "1 0 2");
-    expect_ids(plain, "u<unk>x", "5 0"); /* the entry is a piece, and one run with what is unknown */
+    expect_ids(plain, "u<unk>x", "5 0"); /* the entry is a piece, and forms one run with unknown characters */
     const char *bytes = FILE_WITH(
         "", "null", "", "\"byte_fallback\":true,\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"<0x78>\",0],[\"a\",-1]]");
     expect_ids(bytes, "axa", "2 1 2");
-    expect_ids(bytes, "axya", "2 0 2"); /* no piece for y: all of the run is unknown */
+    expect_ids(bytes, "axya", "2 0 2"); /* no piece for y, so the whole run is unknown */
     expect_ids(bytes, "<0x78>", "1");
     const char *own = FILE_WITH("{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":2,\"content\":\"b\"}",
                                 SP("true", "true", "true"), "", FEW);
-    expect_ids(own, "  ab  a ", "4 1 2 4 1"); /* b is user-defined: before all others; spaces are squeezed */
+    expect_ids(own, "  ab  a ", "4 1 2 4 1"); /* b is user-defined and takes precedence; spaces are squeezed */
     expect_ids(own, "u", "4 0");              /* unused */
     expect_ids(own, "   ", "");
     expect_ids(FILE_WITH("", SP("false", "false", "true"), "", FEW), " a", "4 1");
@@ -182,7 +182,7 @@ TEST(control_characters_and_spaces) {
     expect_ids(file, "a\xc2\x90", "1 0"); /* other control characters stay */
 }
 
-/* A text that is longer than a chunk, with and without word marks. */
+/* A text longer than a chunk, with and without word marks. */
 TEST(long_texts) {
     propane_error err = {0};
     const char *file = FILE_WITH("", SP("true", "true", "true"), "", FEW);
@@ -238,11 +238,11 @@ TEST(wrong_files) {
     tokenizer_free(t);
 }
 
-/* ---- rules of normalisation ------------------------------------------------------------------------------------------------------ */
+/* ---- normalisation rules ----------------------------------------------------------------------------------------- */
 
 enum { UNITS = 256 };
 
-/* A double array of one block for texts of "A" and "AB": 'A' -> "x", "AB" -> "yz". */
+/* Makes a double array of one block for the texts "A" and "AB": 'A' -> "x", "AB" -> "yz". */
 static size_t make_rules(uint8_t *out) {
     uint32_t units[UNITS] = {0};
     units[0] = 0;                                       /* the root: children at 0 ^ label */
@@ -268,7 +268,7 @@ TEST(rules_the_two_ways) {
     size_t length = 0;
     EXPECT(a);
     EXPECT_OK(charsmap_read(a, data, make_rules(data), "rules", &m, &err));
-    charsmap_apply(m, "ABA\xcc\x81-B", 7, &out); /* by graphemes, the shortest rule: the accent goes with its letter */
+    charsmap_apply(m, "ABA\xcc\x81-B", 7, &out); /* by graphemes, the shortest rule: the accent belongs to its letter */
     EXPECT_TEXT(out.data, "xBx-B");
     EXPECT(charsmap_step(m, "ABA", 3, &with, &length) == 2 && length == 2 && memcmp(with, "yz", 2) == 0);
     EXPECT(charsmap_step(m, "A", 1, &with, &length) == 1 && length == 1 && *with == 'x');
@@ -295,9 +295,9 @@ static void expect_rules_refused(const uint8_t *data, size_t length, const char 
 TEST(broken_rules) {
     uint8_t data[4 + 4 * UNITS + 5];
     const size_t length = make_rules(data), leaf = 4 + 4 * ('A' ^ 128);
-    for (size_t n = 0; n < length; n++) /* cut off anywhere */
+    for (size_t n = 0; n < length; n++) /* truncated anywhere */
         if (n < length - 4) expect_rules_refused(data, n, "precompiled_charsmap");
-    data[leaf] = 5; /* offsets: after the strings, far after them, into a character, units of 3 bytes */
+    data[leaf] = 5; /* offsets: after the strings, far after them, inside a character, units of 3 bytes */
     expect_rules_refused(data, length, "unit 193 points to offset 5 of 5 bytes");
     data[leaf + 2] = 200;
     expect_rules_refused(data, length, "unit 193 points to offset 13107205");
@@ -317,7 +317,7 @@ TEST(broken_rules) {
     expect_rules_refused(data, length, "says that its trie has");
 }
 
-/* Whatever the units say, nothing outside them is read. */
+/* Whatever the units contain, nothing outside them is read. */
 TEST(random_rules) {
     rng g;
     rng_init(&g, 3);
