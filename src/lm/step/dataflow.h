@@ -28,7 +28,7 @@ typedef struct dataflow_value {
     int buffer;    /* set by dataflow_place */
 } dataflow_value;
 
-/* The gradient of a trained tensor. Without accumulation, its memory holds nothing before the call `first`. */
+/* The gradient of a trained tensor. Without accumulation, its memory is undefined before the call `first`. */
 typedef struct dataflow_gradient {
     bool wanted;
     int first;   /* the first call that writes it, or the call before which the host clears it */

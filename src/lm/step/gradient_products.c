@@ -17,7 +17,7 @@ typedef struct split_product {
     const mil_op *product;
     const char *name; /* dw_P */
     int64_t windows, pieces, positions, parts;
-    mil_type type; /* of dw_P */
+    mil_type type; /* type of dw_P */
 } split_product;
 
 typedef struct split {

@@ -26,7 +26,7 @@ PROPANE_CHECK propane_status train_loss(const train_logits *logits, const int32_
  * belong to the caller, [B][S] each. */
 typedef struct train_loss_sums {
     float *top, *goal; /* the largest logit so far, and the target's logit */
-    double *sum;       /* of exp(logit - top) */
+    double *sum;       /* sum of exp(logit - top) */
     int vocab;         /* rows in all pieces */
 } train_loss_sums;
 

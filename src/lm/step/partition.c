@@ -174,8 +174,8 @@ static const char *partition_row_stages(const plan_row *row, const mil_op *op) {
     return op->backward ? row->backward : row->forward;
 }
 
-/* Returns the row of an operation's stage, or -1 if there is none. A row that also names a weight the operation reads
- * takes precedence. */
+/* Returns the row of an operation's stage, or -1 if there is none. A row that also names a weight that the operation
+ * reads takes precedence. */
 static int partition_find_row(const cutter *c, const mil_op *op) {
     char exact[120];
     int found = -1;

@@ -48,8 +48,7 @@ typedef struct partition_options {
     bool keep_norms;
     partition_head head;
     /* On the device, the head's sums over the vocabulary are cut into parts whose activations have at most this many
-     * bytes, because an engine rereads the weights for each such part of a larger activation. 0 means that they are not
-     * cut. */
+     * bytes. An engine rereads the weights for each such part of a larger activation. 0 means that they are not cut. */
     int64_t sum_bytes;
     bool gradients; /* the layers' weight gradients are matrix products on the device, which the host adds up */
     bool defer;     /* a half's weight gradients are queued after the next half's first kernels; for two queues */

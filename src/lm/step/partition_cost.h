@@ -45,7 +45,7 @@ typedef struct partition_cost {
     double compile_ms;   /* once, before the first step: programs that no update compiles again */
     double step_ms;      /* pass, update and recompile, per batch */
     double low_ms, high_ms;
-    double energy_j;                 /* of the engine */
+    double energy_j;                 /* the engine's energy */
     double host_j, memory_j, idle_j; /* per batch: the processor while it computes, memory traffic, an idle machine */
     double host_busy_ms;             /* all processor work of a batch, whether or not it overlaps with the engine */
     double engine_flops, host_flops; /* per batch */

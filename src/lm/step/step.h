@@ -122,7 +122,7 @@ typedef struct train_kernel_time {
     const char *name;
     bool host;
     int64_t calls, ns;
-    int64_t engine_ns;   /* by the engine's clock; negative if it is not provided */
+    int64_t engine_ns;   /* measured by the engine's clock; negative if it is not provided */
     int64_t repeats;     /* runs that the device cancelled and that were submitted again */
     double flops, bytes; /* per call, as the plan counts them, including what a causal mask skips */
 } train_kernel_time;

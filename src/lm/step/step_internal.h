@@ -13,7 +13,7 @@
 #include "lm/step/weight_packing.h"
 
 typedef struct step_kernel {
-    propane_program *program[2]; /* [1] is the form that adds to the sums */
+    propane_program *program[2]; /* [1] adds to the sums, [0] overwrites them */
     bool baked;                  /* each call has a separate program, with its weights as constants */
     packing *packing;            /* the form in which the program receives its inputs, or NULL for one buffer each */
     int64_t calls, ns;           /* since the step was made */

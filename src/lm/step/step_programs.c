@@ -17,7 +17,7 @@
 typedef struct batch {
     propane_compile_item *items;
     propane_program ***out;
-    const char **names; /* of kernels */
+    const char **names; /* names of the kernels */
     int count, room;
 } batch;
 
