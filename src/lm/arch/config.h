@@ -18,7 +18,7 @@ typedef enum model_rope_scaling {
 enum { MODEL_ROPE_PAIRS = 64 }; /* per head, when they have separate factors */
 
 typedef struct model_config {
-    char model_type[16];       /* from a row in lm/arch/arch.c: "llama" */
+    char model_type[16];       /* model_type in a row of lm/arch/arch.c: "llama" */
     int64_t hidden_size;       /* H of a feed-forward half without experts */
     int64_t intermediate_size; /* H of a feed-forward half without experts */
     int64_t num_hidden_layers;
@@ -79,7 +79,7 @@ PROPANE_CHECK propane_status model_config_write(const model_config *c, const cha
 bool model_config_equal(const model_config *a, const model_config *b);
 int64_t model_config_q(const model_config *c);          /* heads * head_dim */
 int64_t model_config_kv(const model_config *c);         /* kv heads * head_dim */
-int64_t model_config_hidden(const model_config *c);     /* of a feed-forward half; covers all experts */
+int64_t model_config_hidden(const model_config *c);     /* width of a feed-forward half, including all experts */
 int64_t model_config_rotary(const model_config *c);     /* rotary_dim, or head_dim */
 double model_config_score_scale(const model_config *c); /* the factor of the scores */
 /* Radians by which pair i of a head rotates per position, scaled as the configuration says. Layers with a separate base

@@ -12,7 +12,7 @@
 
 typedef struct model_tensor {
     const char *name;  /* "model.layers.0.self_attn.q_proj.weight"; also Hugging Face's name, unless `stored` differs */
-    const char *param; /* of the part's function: "q_proj", "norm_weight"; "embed_tokens" for MODEL_EMBED */
+    const char *param; /* parameter of the part's function: "q_proj", "norm_weight"; "embed_tokens" for MODEL_EMBED */
     model_part part;
     int layer;  /* -1 for tensors outside layers */
     bool decay; /* weight decay is for matrices, not for norm weights and biases */
@@ -24,7 +24,7 @@ typedef struct model_tensor {
 
     /* In files. Some files hold several of our tensors stacked as one; Hugging Face's may also be transposed. */
     const char *stored, *gguf; /* names there */
-    /* of the stored tensor's rows, [first_row, first_row + dim[0]) belong to this one */
+    /* rows [first_row, first_row + dim[0]) of the stored tensor belong to this one */
     int64_t stored_rows, first_row;
     bool transposed; /* in Hugging Face's files: [in, stored_rows] */
     bool less_one;   /* the stored numbers are smaller by 1 */

@@ -75,7 +75,7 @@ static int quantize_clamp(float x, int low, int high) {
 
 static void quantize_pack_int8(const float *w, int8_t *q, uint16_t *scale) {
     *scale = fp16_from_f32(fabsf(quantize_extreme(w)) / 127);
-    float d = fp16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0; /* of the scale as stored */
+    float d = fp16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0; /* uses the scale as stored */
     for (int i = 0; i < BLOCK; i++) q[i] = (int8_t)quantize_clamp(w[i] * inverse, -127, 127);
 }
 
