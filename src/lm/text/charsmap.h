@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 
 typedef struct charsmap {
-    const uint32_t *units; /* of the trie */
+    const uint32_t *units; /* units of the trie */
     size_t unit_count;
     const char *strings; /* terminated UTF-8 strings; units hold offsets into it */
     size_t strings_length;

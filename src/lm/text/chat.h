@@ -45,7 +45,7 @@ typedef struct chat_span {
 
 typedef struct chat_text {
     text text;
-    chat_span *answers; /* of the assistant, including the text that ends them */
+    chat_span *answers; /* the assistant's answers, including the text that ends them */
     int answer_count;
 } chat_text;
 void chat_text_deinit(chat_text *t);

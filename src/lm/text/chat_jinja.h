@@ -17,8 +17,9 @@ typedef struct chat_jinja {
 
 /* Compiles the template and finds the text that follows an answer: "<|im_end|>", or "" if that is not known. Consumes
  * `talks`, [{"messages", "ask"}, ...]. *texts (may be NULL), which the caller must json_decref, receives the template's
- * text of each: a string, or null if it refuses. Dates in them are left out. Returns PROPANE_ERR_UNSUPPORTED if Python
- * or jinja2 is missing, and PROPANE_ERR_INVALID for an invalid template. Any thread may call it. */
+ * text of each: a string, or null if it refuses. A date in them is replaced by a random text. Returns
+ * PROPANE_ERR_UNSUPPORTED if Python or jinja2 is missing, and PROPANE_ERR_INVALID for an invalid template. Any thread
+ * may call it. */
 PROPANE_CHECK propane_status chat_jinja_probe(const chat_jinja *c, json_t *talks, char end[CHAT_JINJA_END],
                                               json_t **texts, propane_error *err);
 /* Consumes `messages`, [{"role", "content"}, ...]; `tools` (may be NULL) still belongs to the caller. *out, which the

@@ -6,8 +6,8 @@
 # {"template", "bos", "eos", "messages", "tools", "date" (these may be missing), "ask"} returns
 # {"text", "answers": [[begin, end], ...]} in bytes (without `ask`; null if the template hides them), or {"error"}.
 # {"template", "bos", "eos", "talks": [{"messages", "ask"}, ...]} returns {"end", "texts"}: the text after an answer, and
-# the template's text of each conversation (null if it refuses). No date is set for them, because the text that a
-# template writes for a date is not fixed.
+# the template's text of each conversation (null if it refuses). A date in them is replaced by a random text, so that a
+# template that writes the date equals no fixed text.
 import sys
 
 sys.path[:] = [p for p in sys.path if p not in ("", ".")]

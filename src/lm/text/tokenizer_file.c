@@ -363,7 +363,7 @@ static void tokenizer_file_print_chat(const tokenizer_chat *c, const char *befor
 
 static void tokenizer_file_print(const tokenizer *t, const tokenizer_chat *chat, text *out) {
     if (t->hf) {
-        text_append_n(out, t->hf->json, 1); /* its brace */
+        text_append_n(out, t->hf->json, 1); /* the opening brace */
         tokenizer_file_print_chat(chat, "", ",", out);
         text_append_n(out, t->hf->json + 1, t->hf->json_length - 1);
         return;

@@ -238,7 +238,7 @@ static propane_status tokenizer_hf_read_merges(tokenizer *t, const json_t *vocab
         if (!rank)
             status = propane_fail_memory(err, t->pairs.capacity * 24);
         else
-            *rank = (int32_t)i; /* of equal pairs the last one counts */
+            *rank = (int32_t)i; /* the last one of equal pairs counts */
     }
     text_deinit(&joined);
     return status;

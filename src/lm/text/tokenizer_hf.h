@@ -18,7 +18,7 @@
 /* A key of the normaliser, because other programs ignore unknown keys only there; see hf_sentencepiece. */
 #define HF_SP_KEY "propane.sentencepiece"
 
-enum { HF_STEPS_MAX = 16 }; /* of one kind, with Sequences flattened */
+enum { HF_STEPS_MAX = 16 }; /* steps of one kind, with Sequences flattened */
 
 /* How the pieces around a match are cut; the names are those in the file. */
 typedef enum hf_behaviour { HF_REMOVED, HF_ISOLATED, HF_WITH_PREVIOUS, HF_WITH_NEXT, HF_CONTIGUOUS } hf_behaviour;
@@ -107,8 +107,8 @@ struct hf_tokenizer {
     int added_count;
     hf_trie raw, normal; /* added tokens to be matched before and after normalising */
     hf_trie units;       /* Unigram: pieces into which text is split, by id */
-    double *scores;      /* of the pieces; NULL means that pairs are merged */
-    double unk_score;    /* of a character without a piece */
+    double *scores;      /* scores of the pieces; NULL means that pairs are merged */
+    double unk_score;    /* score of a character without a piece */
     hf_sentencepiece sp;
     int32_t *merged; /* id that merge number i produces */
     int merge_count;

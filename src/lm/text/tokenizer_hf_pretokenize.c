@@ -189,7 +189,7 @@ static propane_status pretokenize_take_text(arena *a, const json_t *object, cons
     return *out ? PROPANE_OK : propane_fail_memory(err, *length);
 }
 
-/* {"String": "x"} or {"Regex": "x"}. */
+/* Reads {"String": "x"} or {"Regex": "x"}. */
 static propane_status pretokenize_read_pattern(arena *a, const json_t *object, const char *source, hf_step *s,
                                                propane_error *err) {
     const json_t *pattern = json_object_get(object, "pattern");

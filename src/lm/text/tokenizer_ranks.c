@@ -21,7 +21,7 @@ typedef struct rank_token {
 
 typedef struct rank_list {
     arena *arena;
-    rank_token *tokens; /* by rank */
+    rank_token *tokens; /* indexed by rank */
     int64_t count;
     piece_map ranks;    /* bytes -> rank */
     char shown[256][4]; /* each byte as GPT-2 prints it */

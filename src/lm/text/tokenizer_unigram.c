@@ -133,7 +133,7 @@ propane_status unigram_read(tokenizer *t, const json_t *object, const char *sour
         PROPANE_TRY(unigram_read_piece(t, json_array_get(vocab, (size_t)i), (int)i, source, err));
     uint8_t *types = unigram_types(t, object, count);
     propane_status status = types ? PROPANE_OK : propane_fail_memory(err, (size_t)count);
-    for (int64_t i = 0; !status && i < count; i++) /* of equal pieces the last one counts */
+    for (int64_t i = 0; !status && i < count; i++) /* the last one of equal pieces counts */
         if (types[i] != PIECE_NONE && !hf_trie_add(&h->units, t->pieces[i], t->lengths[i], (int32_t)i))
             status = propane_fail_memory(err, h->units.edges.capacity * 12);
     if (!status) unigram_set_scores(h, types, t->lengths, count);

@@ -14,7 +14,7 @@ typedef struct token_file {
     int id_bytes;    /* 2 or 4; little endian */
     int64_t vocab_size;
     int64_t count;
-    int64_t text_bytes; /* of the text that was encoded */
+    int64_t text_bytes; /* size of the encoded text */
     char tokenizer_hash[65];
 } token_file;
 
