@@ -14,7 +14,7 @@ struct outer {
     float workers;
     train_step *step;
     model_weights *weights;
-    int count;           /* of trained tensors */
+    int count;           /* number of trained tensors */
     int64_t *at;         /* [count + 1], where each begins in the arrays below, in elements */
     train_piece *pieces; /* [piece_count], the tensors of `reduce` */
     int piece_count;

@@ -73,7 +73,8 @@ static propane_status worker_write_file(const allreduce *movements, const train_
     safetensors_writer *w = NULL;
     if (!worker_path(r, mpi_rank(r->options.mpi), path))
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
-    if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err)); /* on another machine */
+    /* the folder may be another machine's */
+    if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err));
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
     propane_status status = train_checkpoint_put_state(w, &r->state, err);
     if (status == PROPANE_OK) status = worker_put_arrays(w, movements, r, err);
@@ -94,9 +95,9 @@ propane_status worker_state_write(const allreduce *movements, train_run *r, prop
     return r->checkpoint ? worker_all_well(r, worker_write_file(movements, r, err), err) : PROPANE_OK;
 }
 
-/* Returns whether a file is worker-RANK.STEP.safetensors of another step, and no other rank may be writing it now:
- * another rank may be one checkpoint ahead. A rank therefore removes only its own files and those of former ranks whose
- * number modulo the number of ranks is its own. */
+/* Returns whether a file can be removed: it is worker-RANK.STEP.safetensors of another step, and no other rank may be
+ * writing it now, as another rank may be one checkpoint ahead. A rank therefore removes only its own files and those of
+ * former ranks whose number modulo the number of ranks is its own. */
 static bool worker_is_old(const train_run *r, const char *name) {
     char *end = NULL;
     if (strncmp(name, "worker-", 7) != 0) return false;
