@@ -10,7 +10,7 @@
 #define TRAIN_VOCABULARY "vocabulary.safetensors" /* in a run's folder: ids and whole tables */
 
 typedef struct vocab_map {
-    int64_t vocab, width, count; /* of the whole model; count is the number of trained ids */
+    int64_t vocab, width, count; /* the whole model's sizes; count is the number of trained ids */
     int32_t *ids;                /* [count], ascending: the whole model's id of each row */
     int32_t *map;                /* [vocab]: row, or -1 */
     float *tables[2];            /* [vocab][width]: the whole embedding and, if it is separate, the whole head */

@@ -55,8 +55,8 @@ static int data_splits_word(const char *word, size_t length) {
     return -1;
 }
 
-/* Returns the part's word in the name, or -1 if there is none or several. Sets `shape` and `alone`. For a folder, the
- * whole name must be the word. */
+/* Returns the part's word in the name, or -1 if there is none or several. Sets `shape` and `alone`. A folder's name
+ * must consist only of that word. */
 static int data_splits_read(data_entry *e) {
     const char *dot = strrchr(e->name, '.');
     const size_t stem = !e->folder && dot && dot != e->name ? (size_t)(dot - e->name) : strlen(e->name);

@@ -25,7 +25,7 @@ typedef struct train_examples {
     uint8_t *learn;     /* parallel to ids: 1 if the token is a target */
     int64_t learnt;     /* number of target tokens */
     bool pairs;         /* examples 2k and 2k + 1 are a chosen and a rejected answer */
-    int64_t text_bytes; /* of the encoded text */
+    int64_t text_bytes; /* size of the encoded text */
     int64_t ids_room;
 } train_examples;
 

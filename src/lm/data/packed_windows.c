@@ -72,7 +72,7 @@ propane_status packed_windows_init(packed_windows *p, const train_examples *e, i
             }
         }
         packed_windows_assign(p, order, count, pack && unit == 1, at);
-        for (int64_t i = 0; i < count; i++) /* by window, in order of arrival: counting sort */
+        for (int64_t i = 0; i < count; i++) /* sort by window, in order of arrival: counting sort */
             if (at[i] >= 0) p->first[at[i] + 1]++;
         for (int64_t w = 0; w < p->windows; w++) p->first[w + 1] += p->first[w];
         for (int64_t i = 0; i < count; i++)
