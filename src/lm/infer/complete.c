@@ -132,7 +132,7 @@ struct infer_job {
     infer *machine;
     int sequence;
     infer_sampler sampler;
-    float *logits; /* from which the next id is drawn */
+    float *logits; /* logits from which the next id is drawn */
     int64_t made, reused;
     int64_t read; /* ids of the prompt that were read, including cached ones */
     bool done, lost, stuck;

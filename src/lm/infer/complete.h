@@ -79,7 +79,7 @@ bool infer_job_is_ready(const infer_job *j); /* whether there are none */
  * only be freed. */
 PROPANE_CHECK propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propane_error *err);
 bool infer_job_is_done(const infer_job *j);
-infer_result infer_job_result(const infer_job *j); /* of a job that is done */
+infer_result infer_job_result(const infer_job *j); /* only for a job that is done */
 void infer_job_free(infer_job *j);
 
 /* Writes one complete text, in sequence 0. */

@@ -61,8 +61,8 @@ typedef struct infer_set {
     propane_program **programs, *ffn, *head; /* [variants]; the first one of each */
     propane_buffer *x, *out, *logits;
     propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* per kind of layers */
-    propane_buffer *rows;                                /* in place */
-    propane_buffer *k_new, *v_new;                       /* otherwise */
+    propane_buffer *rows;                                /* if it writes in place */
+    propane_buffer *k_new, *v_new;                       /* if it does not */
     propane_request **ffn_requests, *head_request;       /* [layers] */
     infer_kv_bucket kv_buckets[INFER_MAX_KV_BUCKETS];
     int kv_bucket_count;

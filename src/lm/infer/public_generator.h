@@ -20,7 +20,7 @@ struct propane_generator {
     infer *machine;
     propane_on_progress on_progress; /* NULL if not wanted */
     void *progress_context;
-    propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL if it is free */
+    propane_stream *streams[INFER_MAX_SEQUENCES]; /* indexed by sequence; NULL if it is free */
 };
 
 _Static_assert(PROPANE_MAX_PARALLEL == INFER_MAX_SEQUENCES && PROPANE_MAX_LOGPROBS == INFER_MAX_LOGPROBS,
