@@ -24,7 +24,7 @@ typedef struct language_run {
     model_config whole;        /* the model's configuration; `weights` may have fewer ids */
     int64_t budget;            /* compiles per process; 0 means unlimited */
     bool *trained;             /* [tensor], or NULL for all */
-    double scale;              /* of the newest gradients: removes loss scale and number of batches */
+    double scale;              /* factor for the newest gradients: removes loss scale and number of batches */
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
     language_pairs *pairs;                             /* NULL if the data are not pairs */
