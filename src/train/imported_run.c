@@ -22,8 +22,8 @@ typedef struct imported_run {
     adamw *optimiser;
     float **moments;           /* [2 * weights] */
     int64_t count;             /* number of values that the newest gradients are sums of */
-    int64_t device_ns;         /* of the newest step */
-    double loss;               /* of the previous step */
+    int64_t device_ns;         /* device time of the newest step */
+    double loss;               /* loss of the previous step */
     char *package;             /* NULL without a run folder */
     char samples[24], sum[24]; /* facts for the checkpoint */
 } imported_run;

@@ -61,7 +61,7 @@ const char *train_option_print(const train_option *row, const train_options *o, 
     } else if (row->type == TRAIN_REAL) {
         snprintf(out, TRAIN_VALUE_ROOM, "%a", *(const double *)at);
     } else {
-        return *(const char *const *)at ? *(const char *const *)at : ""; /* of any length */
+        return *(const char *const *)at ? *(const char *const *)at : ""; /* a text may have any length */
     }
     return out;
 }

@@ -91,7 +91,7 @@ int64_t train_options_keeps(const char *keep);
 /* Checks every value against its row. */
 PROPANE_CHECK propane_status train_options_check(const train_options *o, propane_error *err);
 
-enum { TRAIN_VALUE_ROOM = 100 }; /* for a number as text */
+enum { TRAIN_VALUE_ROOM = 100 }; /* room for a number as text */
 
 /* Returns the value in the form that checkpoints hold: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal
  * floating point, which preserves all bits. Texts are returned unchanged, NULL as "". */

@@ -27,7 +27,7 @@ struct train_state {
     int64_t best;      /* step of the best evaluation, or -1 */
     int64_t stale;     /* evaluations since the best one */
     double best_loss;
-    double norm; /* of the last finite gradient; 0 if there was none */
+    double norm; /* norm of the last finite gradient; 0 if there was none */
     train_scaler scaler;
 };
 

@@ -9,7 +9,7 @@
 
 /* Returns the number of the sample at position `index` of a fixed shuffle of `count`; the last ones are held out. */
 int64_t sample_split(int64_t index, int64_t count);
-/* Returns how many of `count` samples a fraction is, or 0 if it is less than one sample. */
+/* Returns a fraction of `count` samples, rounded to the nearest and at most count - 1. */
 int64_t sample_held_count(double fraction, int64_t count);
 
 typedef struct arrays arrays;

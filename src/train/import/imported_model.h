@@ -34,7 +34,7 @@ typedef struct imported_model {
     mil_module *module;
     mil_function *base;        /* in fp32, with one result: the value that the loss is computed from */
     const mil_interface *seen; /* the file's description of the function's inputs, or NULL */
-    const mil_const *labels;   /* of a classifier, or NULL */
+    const mil_const *labels;   /* labels of a classifier, or NULL */
     imported_weight *weights;
     const char **names; /* names of the weights */
     int weight_count;

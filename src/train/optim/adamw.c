@@ -38,7 +38,7 @@ typedef struct update_context {
     factors decayed, plain;
     uint32_t key; /* key of this step's random numbers */
     bool guarded;
-    bool apart; /* from the tensors' `other` to `state` */
+    bool apart; /* the update goes from the tensors' `other` to `state` */
 } update_context;
 
 /* State of a piece in an update in parts. The thread that takes a piece moves it. */

@@ -15,7 +15,7 @@
 /* The state of a tensor that an update changes. */
 typedef struct adamw_state {
     float *weight;           /* master, fp32 */
-    void *moment1, *moment2; /* of the whole tensor */
+    void *moment1, *moment2; /* moments of the whole tensor */
     float *scale1, *scale2;  /* form int8: scales of the moments' blocks */
 } adamw_state;
 
@@ -45,8 +45,7 @@ typedef struct adamw_step {
     double lr, beta1, beta2, epsilon, weight_decay;
     double gradient_scale; /* factor of each gradient */
     int64_t step;          /* 1 for the first step, for bias correction */
-    /* an element with a non-finite gradient stays unchanged, with its neighbours, because no earlier check has
-     * looked */
+    /* a piece with a non-finite gradient stays unchanged as a whole, because no earlier check has looked */
     bool guarded;
 } adamw_step;
 

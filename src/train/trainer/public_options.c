@@ -97,7 +97,7 @@ static char *api_options_print(const train_option *row, const train_options *o) 
     char shown[TRAIN_VALUE_ROOM];
     const void *at = train_option_at(row, o);
     if (row->type == TRAIN_BOOL) return mem_copy_string(*(const bool *)at ? "true" : "false");
-    if (train_option_is_text(row)) /* of any length */
+    if (train_option_is_text(row)) /* a text may have any length */
         return mem_copy_string(*(const char *const *)at ? *(const char *const *)at : "");
     if (row->type != TRAIN_REAL) return mem_copy_string(train_option_print(row, o, shown));
     const int digits = text_digits(*(const double *)at);

@@ -47,7 +47,7 @@ struct propane_trainer {
     train_run *run;
     run_hold hold;
     const chip *chip;                    /* the chip that the device simulates, or NULL */
-    propane_trainer_callbacks callbacks; /* of the current run */
+    propane_trainer_callbacks callbacks; /* callbacks of the current run */
     atomic_bool cancel, save;
     atomic_bool busy; /* a call that steps, saves or sets weights is in progress */
     bool restart;
