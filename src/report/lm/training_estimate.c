@@ -183,7 +183,7 @@ static void api_training_print_best(text *to, const partition_candidate *list) {
                 100 * best->engine_ms / best->step_ms, best->products_ms);
 }
 
-#define RUNNERS_UP 12 /* of a search, in addition to the fastest */
+#define RUNNERS_UP 12 /* listed by a search, in addition to the fastest */
 
 static void api_training_show(text *to, const partition_candidate *list, int count,
                               const propane_training_estimate_options *o, const cost_rates *rates, json_t *json) {

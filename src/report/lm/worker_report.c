@@ -12,7 +12,7 @@
 
 enum { STANDARD_OUTER = 500, STANDARD_RANK = 8 };
 #define STANDARD_BANDWIDTH 1e9
-#define BACKWARD           (2.0 / 3) /* of forward and backward: two matrix products for each forward one */
+#define BACKWARD           (2.0 / 3) /* share of forward and backward: two matrix products for each forward one */
 
 static propane_status api_worker_time(const model_config *config, const propane_training_estimate_options *o,
                                       const chip *c, worker_question *q, propane_error *err) {

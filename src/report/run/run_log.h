@@ -44,7 +44,7 @@ typedef struct run_point {
     int64_t step;
     double loss, lr, norm, tokens_per_s, device_ms, host_ms, seconds, memory, watts; /* NAN if not known */
     double outer_bytes, staleness; /* NAN if nothing was sent, or without outer steps */
-    bool powered;                  /* with joules, whether or not they are known */
+    bool powered;                  /* the record has joules, whether or not they are known */
     double joules[ENERGY_PARTS];
 } run_point;
 

@@ -12,7 +12,7 @@ typedef struct telemetry {
     run_log log;
     tensorboard *board;
     const char *run_dir;   /* borrowed */
-    double seconds_before; /* of training, from the log of the resumed run */
+    double seconds_before; /* seconds of training, from the log of the resumed run */
 } telemetry;
 
 /* All borrowed, run_dir until the end. */
