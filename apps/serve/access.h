@@ -13,7 +13,7 @@
 typedef struct access_rules {
     const char *const *origins; /* allowed origins of pages, in addition to this machine's; "*" means all */
     int origin_count;
-    const char *const *keys; /* of clients; with none, no key is needed */
+    const char *const *keys; /* keys of clients; with none, no key is needed */
     int key_count;
 } access_rules;
 

@@ -39,18 +39,18 @@ struct serve_answer {
     serve_usage usage;
     bool begun, gone;
     int index;        /* number of the choice */
-    text content;     /* of the choice; in a stream, the part to send next */
+    text content;     /* text of the choice; in a stream, the part to send next */
     size_t told;      /* bytes of text before it */
-    json_t *logprobs; /* of the choice, or since the last part */
+    json_t *logprobs; /* logprobs of the choice, or since the last part */
     json_t *choices;
     text bytes;         /* printed but not yet written */
     int prompt, choice; /* index of the prompt, and of the choice for it */
-    token_list ids;     /* of the prompt */
+    token_list ids;     /* ids of the prompt */
     const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
     int32_t eos;
-    float *vector; /* for an embedding */
+    float *vector; /* sum for an embedding */
     int sequence;
-    infer_job *job; /* of the choice, or NULL */
+    infer_job *job; /* job of the choice, or NULL */
     uint64_t seed;
     bool done;
 };

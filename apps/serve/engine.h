@@ -13,7 +13,7 @@ typedef struct serve_engine {
     infer *machine;
     const tokenizer *tokenizer;
     const infer_chat *chat; /* NULL if not known; chats are then refused */
-    const char *name;       /* of the model */
+    const char *name;       /* name of the model */
     int64_t created;        /* when it was loaded, seconds since 1970 */
     uint64_t next_seed;     /* for requests without one */
     bool busy[INFER_MAX_SEQUENCES];

@@ -42,7 +42,7 @@ typedef struct serve_request {
     bool json;         /* response_format: a JSON object */
     const char *model; /* NULL if not given */
     infer_sampling sampling;
-    int64_t dimensions;    /* of an embedding; 0 if not given */
+    int64_t dimensions;    /* size of an embedding; 0 if not given */
     int64_t max_tokens;    /* -1 means until the context is full */
     int choices, logprobs; /* logprobs: -1 for none */
     const char *stops[SERVE_MAX_STOPS];
@@ -51,7 +51,7 @@ typedef struct serve_request {
     int prompt_count;
     chat_message *messages;
     int message_count;
-    const json_t *tools; /* of a chat; NULL if there are none, or none may be called */
+    const json_t *tools; /* tools of a chat; NULL if there are none, or none may be called */
 } serve_request;
 
 /* Returns the key of the request's texts: "messages", "input" or "prompt". */

@@ -18,8 +18,9 @@ typedef struct http_sent {
 
 /* Uses the request's X-Request-Id if it consists of letters, digits, "-", "_" and "."; otherwise makes a new one. */
 void http_send_name(struct MHD_Connection *c, http_sent *sent);
-const char *http_send_header(struct MHD_Connection *c, const char *name); /* of the request; NULL if it is missing */
-const char *http_send_client(struct MHD_Connection *c, char out[64]);     /* its address */
+/* header of the request; NULL if it is missing */
+const char *http_send_header(struct MHD_Connection *c, const char *name);
+const char *http_send_client(struct MHD_Connection *c, char out[64]); /* the client's address */
 /* Returns whether the length of a request's body is given once and in one way, as RFC 9112 (6.3) requires. Otherwise a
  * proxy in front might read a different length, and the rest would be mistaken for another request. If it returns
  * false, `p` is filled in, and the connection must end. */

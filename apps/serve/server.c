@@ -24,7 +24,7 @@
 typedef struct job {
     struct job *next;
     serve_server *server;
-    int references; /* from connection, queue and worker */
+    int references; /* held by connection, queue and worker */
     serve_request request;
     size_t cost; /* bytes that it holds of the memory for requests */
     text out;
@@ -43,7 +43,7 @@ typedef struct exchange {
     int64_t begun;              /* clock_ns */
     http_sent sent;
     text body;
-    size_t cost; /* of the body so far */
+    size_t cost; /* cost of the body so far */
     bool too_large, too_many;
     job *job;
 } exchange;
