@@ -14,7 +14,7 @@
 enum {
     AT_MAPPINGS = 0x10, /* offset and count of the plain mappings */
     AT_OLD_IMAGES = 0x18,
-    AT_SLIDE_MAPPINGS = 0x138, /* of the mappings with slide information */
+    AT_SLIDE_MAPPINGS = 0x138, /* offset and count of the mappings with slide information */
     AT_PARTS = 0x188,
     AT_IMAGES = 0x1c0,
     AT_SUBTYPE = 0x1c8, /* headers that have it list their further files */

@@ -8,7 +8,7 @@
 #include "core/base/file.h"
 
 typedef struct cache_image {
-    uint64_t address; /* of its Mach-O header */
+    uint64_t address; /* address of its Mach-O header */
     const char *path;
 } cache_image;
 

@@ -28,7 +28,7 @@ typedef struct reader {
     arena *a;
     uint64_t budget, text;
     propane_error *err;
-    /* of the entry being read */
+    /* methods of the entry being read */
     macho_method *methods;
     int method_count, method_room;
     const char **protocols;
@@ -255,7 +255,7 @@ static const struct {
     entry_read *read;
 } tables[] = {{"__objc_classlist", MACHO_CLASS, objc_read_class},
               {"__objc_catlist", MACHO_CATEGORY, objc_read_category},
-              {"__objc_catlist2", MACHO_CATEGORY, objc_read_category}, /* of Swift classes */
+              {"__objc_catlist2", MACHO_CATEGORY, objc_read_category}, /* categories of Swift classes */
               {"__objc_protolist", MACHO_PROTOCOL, objc_read_protocol}};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 

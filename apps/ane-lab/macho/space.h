@@ -45,7 +45,7 @@ typedef struct space {
     const space_bind *binds; /* for SPACE_PLAIN, by address */
     size_t bind_count;
     uint64_t selector_base; /* base of a shared cache's method lists; 0 if there is none */
-    uint64_t bytes;         /* of all regions, which bounds the number of items in them */
+    uint64_t bytes;         /* total of all regions, which bounds the number of items in them */
 } space;
 
 typedef struct space_pointer {

@@ -252,7 +252,7 @@ static propane_status selftest_calls_type(const types_form *f, const text *file,
     lab_recipe_begin(f->name);
     propane_status status = program.failed ? propane_fail_memory(err, program.length) : lab_open(&p, form, &l, err);
     const bool loaded = status == PROPANE_OK && lab_do_all(l, LAB_EXISTS, LAB_LOAD, form),
-               holds = loaded && (f->wanted == 0 || lab_recipe_value(l, f->wanted, form)); /* 0: no evaluation */
+               holds = loaded && (f->wanted == 0 || lab_recipe_value(l, f->wanted, form)); /* 0 means no evaluation */
     text_printf(words, "%s%s: ", words->length ? ", " : "", f->name);
     if (!loaded && lab_recipe_code(form, &code))
         text_printf(words, "refused with code %lld", (long long)code);
