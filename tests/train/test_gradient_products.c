@@ -81,8 +81,8 @@ static void split(int64_t batch, int64_t positions, int64_t parts) {
 
 TEST(one_window) { split(1, 100, 1); }
 TEST(a_batch_in_one_sum) { split(4, 256, 1); }
-TEST(a_batch_in_parts) { split(6, 512, 2); }        /* of 3 windows, because 4 do not divide 6 */
-TEST(long_windows_in_pieces) { split(2, 3000, 4); } /* of 1500 positions */
+TEST(a_batch_in_parts) { split(6, 512, 2); }        /* parts of 3 windows, because 4 do not divide 6 */
+TEST(long_windows_in_pieces) { split(2, 3000, 4); } /* pieces of 1500 positions */
 TEST(a_window_of_the_most) { split(3, 2048, 3); }
 TEST(a_prime_number_of_windows) { split(7, 512, 7); }
 

@@ -62,7 +62,7 @@ static float *gradient_of(train_step *s, const model_weights *w, int tensor) {
     return g;
 }
 
-/* Measures the slope of the loss along the gradient of each adapter, from the loss alone. */
+/* Measures the slope of the loss along the gradient of each adapter, from the loss only. */
 static void check_slopes(const char *plan_title, const char *adapted, double dropout) {
     model_weights *w = make_weights(dropout, adapted, true);
     train_step *s = make_step(w, plan_title, NULL, WEIGHT_MODE_INPUTS);

@@ -42,7 +42,7 @@ TEST(products_on_the_device_six) { check_products("six", MIL_fp16, 2e-2); }
 
 enum { FD_BATCH = 2, FD_CONTEXT = 7, FD_COUNT = FD_BATCH * FD_CONTEXT, FD_VOCAB = 11 };
 
-/* Measures the slope of the loss along a random direction of each tensor, from the loss alone. fp32 losses limit its
+/* Measures the slope of the loss along a random direction of each tensor, from the loss only. fp32 losses limit its
  * accuracy to about 1e-4. */
 static void check_slopes(const char *plan_title, bool tied, int heads, int kv_heads) {
     propane_error err = {0};
