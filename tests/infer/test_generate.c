@@ -382,7 +382,7 @@ TEST(penalties_change_logits_as_they_say) {
     infer_sampler_deinit(&s);
     const float negative[4] = {-9, -9, -1, -1.05f};
     EXPECT_OK(infer_sampler_init(&s, &(infer_sampling){.repetition = 1.5}, 4, &err));
-    infer_sampler_see(&s, 2); /* from the prompt */
+    infer_sampler_see(&s, 2); /* an id of the prompt */
     EXPECT(infer_sample(&s, negative) == 3);
     infer_sampler_deinit(&s);
     EXPECT_OK(infer_sampler_init(&s, &(infer_sampling){.frequency = 0.15}, 4, &err));
@@ -427,7 +427,7 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
     EXPECT_OK(infer_score(one, ids, 300, want, &err));
     static const struct {
         model_packing form;
-        double tolerance; /* of the mean loss, about 4; observed: 1e-7, 2e-5, 2e-4, 2e-4, 4e-3 */
+        double tolerance; /* tolerance of the mean loss, about 4; observed: 1e-7, 2e-5, 2e-4, 2e-4, 4e-3 */
     } forms[] = {
         {MODEL_UNPACKED, 1e-5}, {MODEL_FP16, 1e-3}, {MODEL_BF16, 5e-3}, {MODEL_INT8, 5e-3}, {MODEL_INT4, 5e-2}};
     int64_t bytes = 1 << 30;
