@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Plants small errors in the code that decides (not in the kernels, which campaigns compare with slow references), and counts those
-that the tests of the same area find.
+"""Plants small errors in code that makes decisions, and counts those that the tests of the same area find. Kernels are not part of
+it: campaigns compare them with slow references.
 
     python3 tools/mutants.py [--seed N] [--count 60] [--area NAME ...]
 
-Each error is one line changed in a copy of the repository: a comparison, a connective, a sign, a constant, a condition turned
-round, a call left out. The area's own tests run then (tests/run.sh with the names of AREAS). The script prints each survivor as a
-diff, then a count per area, and exits with 1 below 90 %. A survivor is a test that is missing, unless the change means the same.
-Errors that do not compile are drawn again. A run that takes longer than four times the clean one counts as found.
+Each error changes one line in a copy of the repository: a comparison, a connective, a sign, a constant, a negated condition or a
+removed call. The script then runs the tests of the area (tests/run.sh with the names in AREAS). It prints each survivor as a diff,
+then a count per area, and exits with 1 below 90 %. A survivor means that a test is missing, unless both versions behave alike.
+Errors that do not compile are drawn again. A run that takes more than four times as long as a clean one counts as found.
 """
 import argparse
 import glob
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-# What decides, and the tests beside it: files, then names for tests/run.sh.
+# Per area: the files to plant errors in, and the names of its tests for tests/run.sh.
 AREAS = {
     'training loop': (
         ['src/train/train_run.c', 'src/train/imported_run.c', 'src/lm/run/language_run.c', 'src/train/restart.c'],
@@ -51,7 +51,7 @@ SWAPS = [(' < ', ' <= '), (' <= ', ' < '), (' > ', ' >= '), (' >= ', ' > '), (' 
 
 
 def code_of(line, inside):
-    """The line with strings and comments blanked, at the same places; and whether a comment goes on behind it."""
+    """Returns the line with strings and comments blanked, at the same positions, and whether a comment continues on the next line."""
     out, i = [], 0
     while i < len(line):
         if inside:
@@ -78,7 +78,7 @@ def code_of(line, inside):
 
 
 def changes(line, code):
-    """(from, to, text) for each error that fits the line."""
+    """Yields (from, to, text) for each error that fits the line."""
     if code.startswith(('#', '}', '    case ')) or 'assert(' in code:
         return
     for old, new in SWAPS:
@@ -100,7 +100,7 @@ def changes(line, code):
 
 
 def places(files):
-    """(path, line number, from, to, text), everything that could be planted inside functions of these files."""
+    """Returns (path, line number, from, to, text) for every error that could be planted in functions of these files."""
     found = []
     for path in files:
         inside = False
@@ -112,7 +112,7 @@ def places(files):
 
 
 class Copy:
-    """A copy of the repository with its release build, so that an unchanged file is not compiled again."""
+    """A copy of the repository with its release build, so that unchanged files are not compiled again."""
 
     def __init__(self, root, folder):
         self.folder = os.path.join(folder, 'copy')
@@ -121,7 +121,7 @@ class Copy:
             n for n in names if n in ('.git', '__pycache__') or (at == build and n != 'release')])
 
     def run(self, command, limit):
-        """The exit code; None: it took longer than `limit` seconds."""
+        """Returns the exit code, or None if the command took longer than `limit` seconds."""
         child = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             return child.wait(limit)
@@ -143,7 +143,7 @@ class Copy:
 
 
 def planted(copy, place, then):
-    """Plants one error, and takes it out again whatever `then` does."""
+    """Plants one error, calls `then`, and restores the file in any case."""
     path, number, start, end, text = place
     file = os.path.join(copy.folder, path)
     with open(file) as f:
@@ -166,7 +166,7 @@ def shown(place):
 
 
 def area_run(copy, area, count, draw):
-    """How many of `count` errors in one area its tests find."""
+    """Plants `count` errors in an area and returns how many its tests find, and how many were planted."""
     files, names = AREAS[area]
     candidates = places(sorted(f for pattern in files for f in glob.glob(pattern)))
     began = time.monotonic()
