@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns blocks that are given back together. Large requests get a block of their own.
+ * Owns blocks that are freed at once. A large request gets a separate block.
  */
 #include "core/base/arena.h"
 
@@ -11,11 +11,11 @@
 
 typedef struct block {
     struct block *next;
-    size_t used, capacity; /* of the bytes behind this header */
+    size_t used, capacity; /* in bytes, without this header */
 } block;
 
 struct arena {
-    block *blocks; /* the first one is the one being filled */
+    block *blocks; /* the first block is the one being filled */
     size_t bytes;
 };
 
@@ -52,7 +52,7 @@ void *arena_alloc(arena *a, size_t bytes) {
         bool alone = size > BLOCK_BYTES / 4;
         b = arena_block_create(a, alone ? size : BLOCK_BYTES);
         if (!b) return NULL;
-        if (alone && a->blocks) { /* behind the one being filled, which stays in use */
+        if (alone && a->blocks) { /* after the block being filled, which stays in use */
             b->next = a->blocks->next;
             a->blocks->next = b;
         } else {

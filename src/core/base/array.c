@@ -9,7 +9,7 @@
 
 enum { SMALLEST = 4 };
 
-/* 0: there is room for one more. */
+/* Returns the new capacity, or 0 if there is still room for one more element. */
 static size_t array_larger(size_t count) {
     if (count < SMALLEST) return count == 0 ? SMALLEST : 0;
     return count & (count - 1) ? 0 : 2 * count;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Lists that grow by one element at a time. Their room follows from their count: 4, and twice as much whenever they are
- * full. So only the count is kept.
+ * Lists that grow by one element at a time. The capacity follows from the count (4 at first, doubled whenever the list
+ * is full), so only the count is stored.
  */
 #ifndef CORE_BASE_ARRAY_H
 #define CORE_BASE_ARRAY_H
 
 #include "core/base/arena.h"
 
-/* The list with room for one more after `count` elements; it may have moved. NULL: no memory, which err (it may be
- * NULL) tells; the list is as it was. */
+/* Returns the list with room for one more element after `count` elements; it may have moved. Returns NULL if memory
+ * runs out, sets err (which may be NULL) and leaves the list unchanged. */
 #define ARRAY_MORE(list, count, err)    array_more((list), (size_t)(count), sizeof *(list), (err))
 #define ARENA_MORE(a, list, count, err) arena_more((a), (list), (size_t)(count), sizeof *(list), (err))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Integers in files: little endian, at any address. The caller has checked that the bytes are there.
+ * Little-endian integers in files, at any alignment. The caller has checked that the bytes exist.
  */
 #ifndef CORE_BASE_BYTES_H
 #define CORE_BASE_BYTES_H

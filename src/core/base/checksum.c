@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the checksum. Four lanes take 8 bytes each in turn; a step is a bijection of the lane for every input and of the input
- * for every lane, so two contents that differ in one place leave different lanes behind. Words are little endian.
+ * Owns the checksum. Four lanes consume 8 bytes each in turn. A step is a bijection of the lane for every input and of
+ * the input for every lane, so two contents that differ in one place leave different lanes. Words are little endian.
  */
 #include "core/base/checksum.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static inline uint64_t checksum_word(const uint8_t *at) { /* little-endian, as all machines that it runs on */
+static inline uint64_t checksum_word(const uint8_t *at) { /* little endian, like every machine that Propane runs on */
     uint64_t word;
     memcpy(&word, at, sizeof word);
     return word;
@@ -18,7 +18,7 @@ static uint64_t checksum_step(uint64_t lane, uint64_t word) {
     return lane ^ lane >> 29;
 }
 
-/* Whole blocks of 32 bytes, the lanes in registers. */
+/* Processes whole blocks of 32 bytes with the lanes in registers. */
 static void checksum_blocks(checksum *c, const uint8_t *at, size_t blocks) {
     uint64_t a = c->lane[0], b = c->lane[1], d = c->lane[2], e = c->lane[3];
     for (; blocks; at += 32, blocks--) {

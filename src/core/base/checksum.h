@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A checksum of 64 bits against damage, not against people: any one changed byte changes it, and so does what is
- * missing.
+ * A 64-bit checksum against accidental damage, not against attackers. Any single changed byte changes it, and so do
+ * missing bytes.
  */
 #ifndef CORE_BASE_CHECKSUM_H
 #define CORE_BASE_CHECKSUM_H
@@ -16,7 +16,7 @@ typedef struct checksum {
 
 void checksum_init(checksum *c);
 void checksum_update(checksum *c, const void *data, size_t bytes);
-/* As 16 hexadecimal digits and a terminator. */
+/* Writes the checksum as 16 hexadecimal digits and a terminator. */
 void checksum_final(const checksum *c, char out[17]);
 
 #endif

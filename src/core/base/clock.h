@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Monotonic time, and a thread's time on a processor, in nanoseconds.
+ * Monotonic time and per-thread processor time, in nanoseconds.
  */
 #ifndef CORE_BASE_CLOCK_H
 #define CORE_BASE_CLOCK_H
@@ -7,6 +7,6 @@
 #include <stdint.h>
 
 int64_t clock_ns(void);
-int64_t clock_thread_ns(void); /* of a processor, that the calling thread has had */
+int64_t clock_thread_ns(void); /* processor time that the calling thread has used */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns waits with an end: pthreads' by the monotonic clock on Linux, relative ones on macOS, whose condition variables know no other
- * clock.
+ * Owns waits with a deadline. Linux uses the pthreads wait with the monotonic clock. macOS uses relative waits, because
+ * its condition variables support no other clock.
  */
 #include "core/base/condition.h"
 

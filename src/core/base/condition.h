@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Condition variables whose waits end by clock_ns (core/base/clock.h), so that a system clock that is set neither
- * prolongs nor ends them.
+ * Condition variables whose deadlines are in clock_ns (core/base/clock.h), so that setting the system clock neither
+ * prolongs nor ends a wait.
  */
 #ifndef CORE_BASE_CONDITION_H
 #define CORE_BASE_CONDITION_H
@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 0, or the system gives no condition variable. */
+/* Returns 0, or an error number if the system cannot create the condition variable. */
 int condition_init(pthread_cond_t *condition);
 
-/* Waits until it is signalled (false) or `deadline`, in clock_ns, has passed (true); the mutex is held before and
- * after. Wakes up without a reason, too. */
+/* Waits until the condition is signalled (returns false) or until `deadline`, in clock_ns, has passed (returns true).
+ * The mutex is held before and after. Spurious wakeups are possible. */
 bool condition_wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the two ways to read energy. Both give counters that only rise; a reading is the difference to the one before, with
- * RAPL's wrap-around taken out. A RAPL zone "package-N" is the processor, "uncore" its graphics, "dram" the memory.
+ * Owns the two ways to read energy. Both provide counters that only rise. A reading is the difference from the previous
+ * one, with the wrap-around of RAPL's counters removed. The RAPL zone "package-N" is the processor, "uncore" its
+ * graphics and "dram" the memory.
  */
 #include "core/base/energy.h"
 
@@ -21,13 +22,13 @@ enum { ZONES_MOST = 64, UTF8 = 0x08000100 };
 
 typedef struct zone {
     energy_part part;
-    char path[512]; /* of its counter, in microjoules */
+    char path[512]; /* of its counter file, in microjoules */
     uint64_t last, range;
 } zone;
 
 /* ---- IOReport ------------------------------------------------------------------------------------------------------ */
 
-/* Every reference is an opaque pointer; prototypes as public tools have them. */
+/* Every reference is an opaque pointer. The prototypes are the ones that public tools use. */
 #define IOREPORT_FUNCTIONS(X)                                                                                          \
     X(CFStringCreateWithCString, const void *, (const void *, const char *, uint32_t))                                 \
     X(CFStringGetCString, unsigned char, (const void *, char *, long, uint32_t))                                       \
@@ -87,7 +88,7 @@ static bool energy_read_number(const char *folder, const char *name, uint64_t *o
     return end != line && !*end;
 }
 
-/* False if the zone is not counted. */
+/* Returns false if the zone is not counted. */
 static bool energy_part_of_zone(const char *name, energy_part *out) {
     *out = strncmp(name, "package", 7) == 0 ? ENERGY_CPU : strcmp(name, "uncore") == 0 ? ENERGY_GPU : ENERGY_DRAM;
     return *out != ENERGY_DRAM || strcmp(name, "dram") == 0;
@@ -117,7 +118,7 @@ static void energy_open_powercap(energy_meter *m, const char *root) {
     if (!dir) return;
     for (const struct dirent *d; (d = readdir(dir));) {
         char folder[400];
-        /* "intel-rapl:0" and "intel-rapl:0:1"; the "-mmio" twins count the same energy again. */
+        /* Matches "intel-rapl:0" and "intel-rapl:0:1". The "-mmio" twins would count the same energy again. */
         if (strncmp(d->d_name, "intel-rapl:", 11) != 0) continue;
         if ((size_t)snprintf(folder, sizeof folder, "%s/%s", root, d->d_name) < sizeof folder)
             energy_add_zone(m, folder);
@@ -158,7 +159,7 @@ static bool energy_text_of(const ioreport *io, const void *string, char *out, si
 
 static bool energy_part_of_channel(const char *name, energy_part *out) {
     if (strncmp(name, "DIE_", 4) == 0 && strchr(name + 4, '_'))
-        name = strchr(name + 4, '_') + 1; /* chips of two dies */
+        name = strchr(name + 4, '_') + 1; /* on chips with two dies */
     *out = strcmp(name, "CPU Energy") == 0   ? ENERGY_CPU
            : strcmp(name, "GPU Energy") == 0 ? ENERGY_GPU
            : strncmp(name, "ANE", 3) == 0    ? ENERGY_ANE
@@ -166,7 +167,7 @@ static bool energy_part_of_channel(const char *name, energy_part *out) {
     return *out != ENERGY_DRAM || strncmp(name, "DRAM", 4) == 0;
 }
 
-/* 0: not a unit of energy that is known. */
+/* Returns 0 if the unit is not a known unit of energy. */
 static double energy_joules_of_unit(const char *label) {
     return strncmp(label, "mJ", 2) == 0   ? 1e-3
            : strncmp(label, "uJ", 2) == 0 ? 1e-6
@@ -181,7 +182,7 @@ static propane_status energy_open_ioreport(energy_meter *m, const energy_source 
 #define FIND(name, result, parameters)                                                                                 \
     found = symbol(source ? source->context : NULL, #name);                                                            \
     if (!found) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "IOReport: this system has no '%s'", #name);         \
-    memcpy(&io->name, &found, sizeof found); /* ISO C has no conversion from void * to a function */
+    memcpy(&io->name, &found, sizeof found); /* ISO C has no conversion from void * to a function pointer */
     IOREPORT_FUNCTIONS(FIND)
 #undef FIND
     const void *group = io->CFStringCreateWithCString(NULL, "Energy Model", UTF8);

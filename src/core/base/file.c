@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading and writing of files. A written file appears under its name complete or not at all: the bytes go to a
- * temporary name (core/base/temporary.h), are synced, and take the name by rename.
+ * temporary name (core/base/temporary.h), are synced, and get the final name by rename.
  */
 #include "core/base/file.h"
 
@@ -96,7 +96,7 @@ propane_status file_writer_open(const char *path, file_writer **out, propane_err
     *out = NULL;
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a file with an empty name");
     struct stat there;
-    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) /* a rename would replace the device itself */
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) /* a rename would replace the device node itself */
         return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is %s, not a file", path,
                             S_ISDIR(there.st_mode) ? "a folder" : "a device or pipe");
     file_writer *w = mem_alloc(sizeof *w);
@@ -161,7 +161,7 @@ propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *
 
 uint64_t file_writer_offset(const file_writer *w) { return w->offset; }
 
-/* fsync, and on macOS the call that also empties the drive's cache. */
+/* Calls fsync, and on macOS the call that also flushes the drive's cache. */
 static int file_sync_file(int fd) {
 #ifdef F_FULLFSYNC
     if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
@@ -173,7 +173,7 @@ propane_status file_writer_commit(file_writer *w, propane_error *err) {
     propane_status status = file_map_check(err);
     if (!status) status = w->status ? file_refuse_failed(w, err) : file_flush(w, err);
     if (!status && file_sync_file(w->fd) != 0) status = file_fail(err, "sync", w->path, errno);
-    const int held = dup(w->fd), fd = w->fd; /* the lock stays until the new name is there */
+    const int held = dup(w->fd), fd = w->fd; /* keeps the lock until the new name exists */
     w->fd = held;
     if (close(fd) != 0 && !status) status = file_fail(err, "close", w->path, errno);
     temporary_freeze();
@@ -207,7 +207,7 @@ propane_status file_write(const char *path, const void *data, size_t bytes, prop
 }
 
 propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err) {
-    (void)unlink(path); /* what is there is not written through: it may be a link */
+    (void)unlink(path); /* an existing entry may be a link and is never written through */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     int code = errno;

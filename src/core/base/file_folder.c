@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns folders: made, removed, synced. One that is written as a whole is folder_writer.c's.
+ * Owns making, removing and syncing folders. folder_writer.c owns folders that are written as a whole.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -38,8 +38,9 @@ propane_status file_make_dir(const char *path, propane_error *err) {
 
 enum { TREE_DEPTH = 64, TREE_NAME = 256 };
 
-/* An entry of the folder; false: there is none (any more). Asks for no memory where the system can do without: what could not be
- * finished for a lack of it has to be cleaned up. The order after a removal is the system's, so each look begins anew. */
+/* Finds any entry of the folder; returns false if none is left. Allocates nothing where the system permits, because it
+ * also cleans up after memory has run out. The order after a removal is up to the system, so each call starts from the
+ * beginning. */
 static bool file_folder_any_entry(int fd, char name[TREE_NAME]) {
 #ifdef __linux__
     union {
@@ -49,7 +50,7 @@ static bool file_folder_any_entry(int fd, char name[TREE_NAME]) {
     if (lseek(fd, 0, SEEK_SET) != 0) return false;
     for (long n; (n = syscall(SYS_getdents64, fd, block.bytes, sizeof block.bytes)) > 0;)
         for (long at = 0; at < n;) {
-            struct dirent64 head; /* the entries need not be aligned */
+            struct dirent64 head; /* because the entries may be unaligned */
             memcpy(&head, block.bytes + at, offsetof(struct dirent64, d_name));
             const char *own = block.bytes + at + offsetof(struct dirent64, d_name);
             at += head.d_reclen;
@@ -75,7 +76,7 @@ static bool file_folder_any_entry(int fd, char name[TREE_NAME]) {
 #endif
 }
 
-/* The entry `name` of the folder `parent`; links are removed, not followed. 0, or why not. */
+/* Removes the entry `name` of the folder `parent`; links are removed, not followed. Returns 0 or an errno. */
 static int file_folder_remove_entry(int parent, const char *name, int depth) {
     struct stat st;
     char inner[TREE_NAME];
@@ -110,10 +111,10 @@ propane_status file_make_private_dir(const char *path, propane_error *err) {
 
 /* ---- on the disk ----------------------------------------------------------------------------------------------------------- */
 
-/* File systems that cannot sync a folder say EINVAL: nothing can be done there. */
+/* File systems that cannot sync a folder return EINVAL, and nothing can be done about that. */
 int file_sync_folder(const char *path) {
     int code = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return errno == EACCES ? 0 : errno; /* a folder that one may write but not read */
+    if (fd < 0) return errno == EACCES ? 0 : errno; /* the folder may be writable but not readable */
     if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) code = errno;
     close(fd);
     return code;

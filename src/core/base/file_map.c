@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns mapped files. Somebody may cut one short while it is read; the system then ends the process (SIGBUS) at the first page
- * that is gone. With the guard set, the handler puts a page of zeros there, notes which file it was, and lets the reader go on to
- * where it asks (file_map_check). Faults elsewhere are left to what was there before.
+ * Owns mapped files. Another process may truncate one while it is read; the system then kills this process (SIGBUS) at
+ * the first missing page. With the guard set, the handler maps a page of zeros there, notes the file, and lets the
+ * reader continue until it calls file_map_check. Faults elsewhere go to the previous handler.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,15 +19,16 @@
 
 enum { FILE_MAPS = 256, FILE_MAP_NAME = 200 };
 
-/* Read by the handler: `begin` is set last and cleared first. What finds no room here is mapped, but not guarded. */
+/* Read by the handler: `begin` is set last and cleared first. A file that finds no free slot is mapped, but not
+ * guarded. */
 static struct {
     atomic_uintptr_t begin;
     size_t bytes;
     char path[FILE_MAP_NAME];
 } file_maps[FILE_MAPS];
-static atomic_flag file_maps_busy = ATOMIC_FLAG_INIT; /* among those that open and close */
+static atomic_flag file_maps_busy = ATOMIC_FLAG_INIT; /* excludes concurrent opening and closing */
 static atomic_bool file_map_lost;
-static char file_map_lost_path[FILE_MAP_NAME]; /* of the first */
+static char file_map_lost_path[FILE_MAP_NAME]; /* of the first truncated file */
 static struct sigaction file_map_before;
 
 static void file_map_enter(const char *path, const void *data, size_t bytes) {
@@ -55,7 +56,7 @@ static void file_map_leave(const void *data) {
     atomic_flag_clear(&file_maps_busy);
 }
 
-/* mmap is a plain call of the system on every system that this runs on, and so may be called here. */
+/* Calls mmap from a signal handler, which is safe because it is a plain system call on every supported system. */
 static bool file_map_mend(uintptr_t at) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < FILE_MAPS; i++) {
@@ -80,7 +81,7 @@ static void file_map_on_fault(int number, siginfo_t *info, void *context) {
     const int code = errno;
     const bool mended = file_map_mend((uintptr_t)info->si_addr);
     errno = code;
-    if (!mended) sigaction(number, &file_map_before, NULL); /* the fault comes again, to that */
+    if (!mended) sigaction(number, &file_map_before, NULL); /* the fault then recurs and reaches that handler */
 }
 
 void file_map_guard(void) {
@@ -120,7 +121,7 @@ void file_map_close(file_map *map) {
     union {
         const uint8_t *constant;
         void *plain;
-    } address = {map->data}; /* munmap wants no const */
+    } address = {map->data}; /* munmap takes a pointer to non-const */
     munmap(address.plain, map->bytes);
     *map = (file_map){0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is asked of a path: what is there, opening it for reading, which files a command has read (an output must be none
- * of them), and the sentence for what the system refuses.
+ * Owns questions about paths: what exists there, opening it for reading, which files a command has read (an output must
+ * not be one of them), and the message for a failed system call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ propane_status file_fail(propane_error *err, const char *what, const char *path,
 
 enum { FILE_INPUTS = 1000 };
 
-/* The first files that this process has read since it asked for that. */
+/* The first files that this process has read since file_keep_inputs was called. */
 static struct {
     pthread_mutex_t mutex;
     bool kept;
@@ -67,7 +67,7 @@ propane_status file_check_output(const char *path, propane_error *err) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-/* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
+/* - */
 propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
     if (*fd < 0) return file_fail(err, "open", path, errno);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversions between float and its 16-bit forms. Scalar code is plain bit arithmetic, the same everywhere; the
- * array forms use F16C or NEON (FCVT, and BFCVT where the processor has it: an M2, not an M1) and give the same bits.
+ * Owns the conversions between float and its 16-bit forms. The scalar code is plain bit arithmetic, the same
+ * everywhere. The array forms use F16C or NEON (FCVT, and BFCVT on processors that have it: an M2, not an M1) and
+ * produce the same bits.
  */
 #include "core/base/float16.h"
 
@@ -64,7 +65,7 @@ float fp16_to_f32(uint16_t bits) {
     return sign ? -tiny : tiny;
 }
 
-/* Both ways without a branch, which compilers make vectors of. */
+/* Both conversions are free of branches, so compilers vectorize them. */
 static inline uint16_t float16_bf16_of_bits(uint32_t u) {
     uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u, up = 0x7fffu + ((u >> 16) & 1);
     return (uint16_t)(((u + (up & (nan - 1))) >> 16) | nan << 6);
@@ -128,7 +129,7 @@ bool float16_has_bfcvt(void) {
 #endif
 }
 
-/* By the instructions themselves: compilers differ in the names of their types. */
+/* Emits the instructions as assembly, because compilers name their types differently. */
 __attribute__((target("arch=armv8.2-a+bf16"))) static size_t from_f32_bfcvt(uint16_t *target, const float *source,
                                                                             size_t count) {
     size_t i = 0;
@@ -144,13 +145,13 @@ __attribute__((target("arch=armv8.2-a+bf16"))) static size_t from_f32_bfcvt(uint
 bool float16_has_bfcvt(void) { return false; }
 #endif
 
-/* In blocks of a known size: what compilers make vectors of at -O2. */
+/* Works in blocks of a known size, which compilers vectorize at -O2. */
 enum { BLOCK = 32 };
 
 void bf16_from_f32_array(uint16_t *target, const float *source, size_t count) {
     size_t i = 0;
 #if defined(__aarch64__)
-    static atomic_int has; /* 1: no, 2: yes */
+    static atomic_int has; /* 0: not checked yet, 1: no, 2: yes */
     if (atomic_load_explicit(&has, memory_order_relaxed) == 0)
         atomic_store(&has, float16_has_bfcvt() && cpu_isa_allows(CPU_ISA_NEON) ? 2 : 1);
     if (atomic_load_explicit(&has, memory_order_relaxed) == 2) i = from_f32_bfcvt(target, source, count);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns folders that are written as one. Such a folder appears under its name with all that is in it or not at all: it is filled
- * under a temporary name (core/base/temporary.h) and changes places with what is there in one call (RENAME_EXCHANGE, RENAME_SWAP). A
- * file system without that call gets two renames; what was there is kept until the second is done.
+ * Owns folders that are written as a whole. Such a folder appears under its name complete or not at all: it is filled
+ * under a temporary name (core/base/temporary.h) and swapped with the existing folder in one call (RENAME_EXCHANGE,
+ * RENAME_SWAP). On a file system without that call, two renames are used, and the old folder is kept until the second
+ * is done.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "core/base/memory.h"
 #include "core/base/temporary.h"
 
-/* The folders of a tree; its files were synced as they were written. */
+/* Syncs the folders of a tree; its files were synced when they were written. */
 static int folder_sync_tree(const char *path) {
     DIR *folder = opendir(path);
     if (!folder) return errno;
@@ -36,8 +37,9 @@ static int folder_sync_tree(const char *path) {
 
 /* ---- whole or not at all --------------------------------------------------------------------------------------------------- */
 
-/* Descriptors that syncing or removing a package's tree takes: one a level. They are kept from the beginning, so that a process
- * that has no more of them fails before it has made anything, and never where it should take away what it has made. */
+/* The number of descriptors that syncing or removing a package's tree takes, one per level. They are reserved from the
+ * beginning, so that a process without enough of them fails before it creates anything, and never while it cleans
+ * up. */
 enum { LEVELS = 6 };
 
 struct folder_writer {
@@ -69,7 +71,8 @@ static void folder_writer_free(folder_writer *w) {
     mem_free(w);
 }
 
-/* Without the slashes at its end; a link to a folder is followed, so that the folder is replaced and not the link. */
+/* Returns the path without trailing slashes. A link to a folder is followed, so that the folder is replaced and not the
+ * link. */
 static char *folder_real_name(const char *given) {
     char *path = mem_copy_string(given), *real = NULL;
     size_t length = path ? strlen(path) : 0;
@@ -83,7 +86,7 @@ static char *folder_real_name(const char *given) {
     return real;
 }
 
-/* The folders above are made, as for any other output. */
+/* Makes the parent folders, as for any other output. */
 static propane_status folder_make_parents(const char *path, propane_error *err) {
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) return PROPANE_OK;
@@ -118,7 +121,7 @@ propane_status folder_writer_open(const char *path, folder_writer **out, propane
 
 const char *folder_writer_path(const folder_writer *w) { return w->made; }
 
-/* 0: the two folders have changed names. */
+/* Swaps the names of the two folders and returns 0, or an errno. */
 static int folder_swap(const char *a, const char *b) {
 #if defined(RENAME_EXCHANGE)
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0 ? 0 : errno;
@@ -129,7 +132,8 @@ static int folder_swap(const char *a, const char *b) {
 #endif
 }
 
-/* If the second rename fails, the first is undone. *old: what was there, to be removed. */
+/* Replaces `path` by two renames; if the second fails, the first is undone. *old is the folder that was replaced, to be
+ * removed. */
 static int folder_rename_twice(const char *made, const char *path, const char *old) {
     if (rename(path, old) != 0) return errno;
     if (rename(made, path) == 0) return 0;
@@ -138,7 +142,7 @@ static int folder_rename_twice(const char *made, const char *path, const char *o
     return code;
 }
 
-/* `made` takes the name; *old, mem_free: where what had it is now, or NULL. */
+/* Renames `made` to `path`. *old (free with mem_free) is where the replaced folder is now, or NULL. */
 static propane_status folder_take_name(const char *made, const char *path, char **old, propane_error *err) {
     struct stat st;
     *old = NULL;
@@ -165,7 +169,7 @@ propane_status folder_writer_commit(folder_writer *w, propane_error *err) {
     temporary_freeze();
     if (!status) status = folder_take_name(w->made, w->path, &old, err);
     temporary_thaw();
-    if (status) (void)!file_remove_tree(w->made, NULL); /* the first error is reported */
+    if (status) (void)!file_remove_tree(w->made, NULL); /* the first error is the one reported */
     if (!status && (code = file_sync_folder_of(w->path)) != 0)
         status = file_fail(err, "sync the folder of", w->path, code);
     if (!status && old) status = file_remove_tree(old, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the count of forks. Refuses nothing: where the system takes no handler, a child is not distinguished from its parent, as before.
+ * Owns the count of forks. If the system accepts no handler, a child is simply not distinguished from its parent.
  */
 #include "core/base/fork.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading images through libpng and libjpeg. One idea: whatever the file holds becomes rows of 8-bit gray or RGB.
- * Refuses images of more than 2^28 pixels. libjpeg reports errors by a long jump, which ends here.
- * Without these libraries no image is read; sizes and names are still known.
+ * Owns reading images through libpng and libjpeg. Every file becomes rows of 8-bit gray or RGB. Refuses images of more
+ * than 2^28 pixels. libjpeg reports errors by longjmp, which ends here. Without these libraries, no image is read, but
+ * sizes and names still work.
  */
 #include "core/base/image.h"
 
@@ -12,7 +12,7 @@
 #include <strings.h>
 
 #ifdef PROPANE_IMAGES
-/* jpeglib.h wants stdio.h in front of it. */
+/* jpeglib.h requires stdio.h before it. */
 #include <jpeglib.h>
 #include <png.h>
 #endif
@@ -49,7 +49,7 @@ static propane_status image_read_png(const char *path, const bytes *in, int chan
     png_image image = {.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(&image, in->data, in->count))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a readable PNG file: %s", path, image.message);
-    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* without it 16 bits are taken for linear light */
+    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* without it, 16-bit samples are treated as linear light */
     image.format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
     propane_status status = image_make(path, image.height, image.width, channels, out, err);
     if (!status && !png_image_finish_read(&image, NULL, out->data, 0, NULL))
@@ -72,7 +72,7 @@ static void image_on_error(j_common_ptr info) {
 }
 static void image_on_message(j_common_ptr info) { (void)info; }
 
-/* Rows into `out`, whose data is there after the first step; false: the trap has the reason. */
+/* Decodes rows into `out`, whose data is allocated after the first step. Returns false with the reason in the trap. */
 static bool image_decode(struct jpeg_decompress_struct *j, jpeg_trap *trap, const bytes *in, const char *path,
                          int channels, npy *out, propane_error *err, propane_status *status) {
     if (setjmp(trap->place)) return false;
@@ -143,8 +143,8 @@ propane_status picture_read(const char *path, int channels, npy *out, propane_er
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------------------- */
 
-/* One line of `n` pixels, `step` bytes apart, becomes m: a triangle as wide as a new pixel (never narrower than an old one) is laid
- * over the old pixels. */
+/* Resamples a line of `n` pixels, `step` elements apart, to m pixels. The filter is a triangle over the old pixels, as
+ * wide as a new pixel but never narrower than an old one. */
 static void image_resize_line(const float *from, int64_t n, int64_t step, float *to, int64_t m, int64_t to_step) {
     const double scale = (double)n / (double)m, reach = scale > 1 ? scale : 1;
     for (int64_t i = 0; i < m; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Integers: divided and rounded up, the smaller and the larger of two. For counts and sizes that are not negative and
- * far from their type's end.
+ * Integer division rounded up, minimum and maximum. For counts and sizes that are not negative and far from the limits
+ * of their type.
  */
 #ifndef CORE_BASE_INT_MATH_H
 #define CORE_BASE_INT_MATH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of an instruction set: what the machine and the build have, and what PROPANE_ISA asks for.
+ * Owns the choice of an instruction set: what the machine and the build support, and what PROPANE_ISA selects.
  */
 #include "core/base/isa.h"
 
@@ -16,7 +16,7 @@ static const char *const isa_names[CPU_ISA_COUNT] = {
 
 const char *cpu_isa_name(cpu_isa isa) { return isa >= 0 && isa < CPU_ISA_COUNT ? isa_names[isa] : "unknown"; }
 
-/* What each set needs of the machine; its file of kernels is built with the same instructions. */
+/* What each set requires of the machine. Its file of kernels is compiled with the same instructions. */
 #if defined(__x86_64__)
 static bool isa_has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
@@ -44,7 +44,7 @@ cpu_isa cpu_isa_best(void) {
     return (cpu_isa)best;
 }
 
-/* "plain, avx2 or neon" */
+/* Lists the available names: "plain, avx2 or neon". */
 static void isa_list_names(char *text, size_t size) {
     size_t length = 0;
     for (int i = 0; i < CPU_ISA_COUNT && length < size; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to jansson. Every message begins with the source and says which key and what was wanted. jansson does not report
- * all that fails: its printing leaves out a key for which there was no memory. So a request that failed (core/base/json_memory.h)
- * makes an error of whatever is printed next.
+ * Owns the bridge to jansson. Every message begins with the source, then gives the key and what was expected. jansson
+ * does not report every failure: when it prints, it drops a key for which memory ran out. So a failed request
+ * (core/base/json_memory.h) turns the next print into an error.
  */
 #include "core/base/json.h"
 
@@ -16,10 +16,10 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-/* The text with ".0" behind each whole number of more than 18 digits, so that it is read as a real one: Python writes
- * 1000000000000000019884624838656 where it means "no limit". */
+/* Copies the text with ".0" after each whole number of more than 18 digits, so that it is read as a real. Python writes
+ * 1000000000000000019884624838656 to mean "no limit". */
 static void json_widen_numbers(const char *data, size_t length, text *out) {
-    enum { SURE = 18 }; /* digits that fit into 64 bits */
+    enum { SURE = 18 }; /* this many digits always fit into 64 bits */
     bool inside = false;
     size_t copied = 0;
     for (size_t i = 0; i < length; i++) {
@@ -96,7 +96,7 @@ void json_put(json_t *object, const char *key, json_t *value) {
 
 void json_add(json_t *list, json_t *value) { (void)json_array_append_new(list, value ? value : json_null()); }
 
-/* How many bytes of UTF-8 stand at the begin; 0: none do. */
+/* Returns the length in bytes of the UTF-8 character at `at`, or 0 if the bytes are not valid UTF-8. */
 static size_t json_character(const char *at, size_t left) {
     for (size_t n = 1; n <= 4 && n <= left; n++) {
         json_t *one = *at ? json_stringn(at, n) : NULL;
@@ -121,12 +121,12 @@ json_t *json_bytes(const char *bytes, size_t length) {
 
 json_t *json_words(const char *string) { return string ? json_bytes(string, strlen(string)) : NULL; }
 
-/* The fewest digits that read back as the same number: 1e-5, where the dump says 1.0000000000000001e-5. */
+/* Prints the fewest digits that read back as the same number: 1e-5 instead of jansson's 1.0000000000000001e-5. */
 static size_t json_shortest(double value, char out[40]) {
     snprintf(out, 40, "%.*g", text_digits(value), value);
     char *power = strchr(out, 'e');
     if (!power && !strchr(out, '.')) strcat(out, ".0");
-    if (power) { /* without "+" and zeros in front */
+    if (power) { /* without "+" and leading zeros */
         char *from = power + 1, *to = power + 1;
         if (*from == '-') to++, from++;
         from += strspn(from, "+0");
@@ -135,7 +135,7 @@ static size_t json_shortest(double value, char out[40]) {
     return strlen(out);
 }
 
-/* All numbers with a fraction, in place: they only become shorter. Returns the new length. */
+/* Shortens all numbers with a fraction, in place, since they never become longer. Returns the new length. */
 static size_t json_shorten(char *line, size_t bytes) {
     size_t to = 0;
     bool quoted = false;
@@ -219,7 +219,7 @@ static const char *json_kind_name(const json_t *v) {
     }
 }
 
-/* *out: NULL where the key is missing and need not be there. */
+/* Finds the value of a key. *out is NULL if the key is missing and not required. */
 static propane_status json_find(const json_t *object, const char *source, const char *key, bool required,
                                 const char *wanted, const json_t **out, propane_error *err) {
     *out = NULL;

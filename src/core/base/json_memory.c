@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the memory that jansson asks for. It comes from core/base/memory.h, so that it is counted and a request that fails is
- * remembered. jansson 2.14 goes on where memory is missing: its reader drops a byte of a long text and then ends the process by
- * an assertion. So a request that fails while something is read leaves the reader at once (longjmp), and what it had taken by
- * then is given back: all that was taken and given is noted, 8 bytes each, for as long as the reading takes.
+ * Owns the memory that jansson uses. It comes from core/base/memory.h, so it is counted and a failed request is
+ * remembered. When memory runs out, jansson 2.14 does not stop: its reader drops a byte of a long text and then aborts
+ * in an assertion. So a request that fails during reading leaves the reader at once (longjmp), and everything allocated
+ * so far is freed. For that, each allocation and each free is noted, in 8 bytes, while reading.
  */
 #include "core/base/json_memory.h"
 
@@ -18,7 +18,7 @@
 
 typedef struct json_reading {
     jmp_buf out;
-    uintptr_t *notes; /* blocks taken, and (the lowest bit set) given back */
+    uintptr_t *notes; /* blocks allocated and, with the lowest bit set, freed */
     size_t count;
 } json_reading;
 
@@ -43,11 +43,12 @@ static void *json_memory_take(size_t bytes) {
 
 static void json_memory_give(void *block) {
     json_reading *r = json_memory_reading;
-    if (r && block && !json_memory_note(r, (uintptr_t)block | 1)) longjmp(r->out, 1); /* still noted as taken */
+    /* the block is still noted as allocated */
+    if (r && block && !json_memory_note(r, (uintptr_t)block | 1)) longjmp(r->out, 1);
     mem_free(block);
 }
 
-/* Before main, so that no value has memory of another kind; a program that sets functions of its own after it may. */
+/* Runs before main, so that every value uses this memory. A program may set other functions later. */
 __attribute__((constructor)) static void json_memory_begin(void) {
     json_set_alloc_funcs(json_memory_take, json_memory_give);
 }
@@ -57,7 +58,7 @@ static int json_memory_order(const void *a, const void *b) {
     return *x < *y ? -1 : *x > *y;
 }
 
-/* What was taken once more often than given back is still there: an address may have been several blocks one after another. */
+/* Frees every block that was allocated once more often than freed. One address may have been several blocks in turn. */
 static void json_memory_give_all(json_reading *r) {
     if (r->count) qsort(r->notes, r->count, sizeof *r->notes, json_memory_order);
     for (size_t i = 0, next; i < r->count; i = next) {
@@ -73,13 +74,13 @@ static void json_memory_give_all(json_reading *r) {
     }
 }
 
-/* Here alone may a jump end: nothing that changes lies in this function's own variables. */
+/* The only function in which a longjmp may land: it has no local variables that change. */
 static json_t *json_memory_read(json_reading *r, const char *data, size_t length, size_t flags, json_error_t *e) {
     if (setjmp(r->out) == 0) return json_loadb(data, length, flags, e);
     json_memory_reading = NULL;
     json_memory_give_all(r);
     *e = (json_error_t){.line = -1, .column = -1};
-    e->text[sizeof e->text - 1] = (char)json_error_out_of_memory; /* where json_error_code looks for it */
+    e->text[sizeof e->text - 1] = (char)json_error_out_of_memory; /* the place where json_error_code looks for it */
     return NULL;
 }
 

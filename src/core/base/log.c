@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the callback for things that are no error.
+ * Owns the callback for notes that are not errors.
  */
 #include "core/base/log.h"
 
@@ -9,7 +9,7 @@
 static struct {
     propane_log tell;
     void *context;
-} log_to; /* set before other threads are there */
+} log_to; /* set before other threads exist */
 
 void propane_set_log(propane_log log, void *context) {
     log_to.tell = log;

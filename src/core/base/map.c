@@ -19,7 +19,7 @@ void id_map_deinit(id_map *m) {
     *m = (id_map){0};
 }
 
-/* Keys are kept as key + 1: 0 marks a free place. */
+/* Finds the slot of a key. Keys are stored as key + 1, and 0 marks a free slot. */
 static size_t map_id_place(const id_map *m, uint64_t key) {
     size_t i = (size_t)map_mix(key) & (m->capacity - 1);
     while (m->keys[i] != 0 && m->keys[i] != key + 1) i = (i + 1) & (m->capacity - 1);

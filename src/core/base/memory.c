@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns every request to the system allocator. One counter, one switch that makes the n-th request fail, and for each thread
- * the size of the last request that failed and was not reported.
+ * Owns every request to the system allocator: one counter, one switch that makes the n-th request fail, and per thread
+ * the size of the last failed request that was not reported.
  */
 #include "core/base/memory.h"
 
@@ -22,10 +22,10 @@ static atomic_uint_fast64_t fail_at;
 
 static void (*_Atomic memory_watcher)(void);
 static atomic_int_fast64_t memory_live;
-static atomic_bool memory_fail_on;              /* also what comes after fail_at */
-static _Thread_local size_t memory_failed_size; /* of the failed request, plus one; 0: none */
+static atomic_bool memory_fail_on;              /* also fails the requests after fail_at */
+static _Thread_local size_t memory_failed_size; /* of the failed request, plus one; 0 if none failed */
 
-/* False where the test asked for this request to fail. */
+/* Returns false if the test wants this request to fail. */
 static bool memory_count(void) {
     void (*watcher)(void) = atomic_load_explicit(&memory_watcher, memory_order_relaxed);
     if (watcher) watcher();
@@ -38,11 +38,11 @@ static bool memory_count(void) {
 /* ---- no more than there is ------------------------------------------------------------------------------------------------- */
 
 enum { MEMORY_LARGE = 16 << 20 };
-static atomic_uint_fast64_t memory_spare;        /* bytes, the most that was seen; 0: not looked yet */
-static atomic_bool memory_pinned;                /* a test has said how much */
+static atomic_uint_fast64_t memory_spare;        /* bytes, the highest value seen; 0 before the first look */
+static atomic_bool memory_pinned;                /* a test has fixed the amount */
 static atomic_uint_fast64_t memory_large_in_use; /* bytes of large blocks */
 
-/* A number behind a word in a small file of the system; 0: there is none. */
+/* Returns the number after a word in a small system file, or 0 if there is none. */
 static uint64_t memory_number_in(const char *path, const char *word) {
     char line[4096];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -54,7 +54,8 @@ static uint64_t memory_number_in(const char *path, const char *word) {
     return at ? strtoull(at + strlen(word), NULL, 10) : 0;
 }
 
-/* What the system could give now: Linux counts what it could drop, and swap; a container may have less. */
+/* Returns what the system could provide now. Linux counts memory that it could reclaim, and swap; a container may have
+ * less. */
 static uint64_t memory_look(void) {
     uint64_t spare =
         1024 * (memory_number_in("/proc/meminfo", "MemAvailable:") + memory_number_in("/proc/meminfo", "SwapFree:"));
@@ -65,8 +66,9 @@ static uint64_t memory_look(void) {
     return spare ? spare : UINT64_MAX;
 }
 
-/* What there is for all large blocks together: the most that was seen, as blocks of this process are not available any more.
- * *now: what the system could give at this moment, when others may have taken or left some. */
+/* Returns the limit for the sum of all large blocks: the highest spare memory seen, because blocks of this process are
+ * no longer counted as available. *now is what the system could provide at this moment, after other processes have
+ * allocated or freed some. */
 static uint64_t memory_look_again(uint64_t *now) {
     uint64_t spare = atomic_load(&memory_spare);
     *now = spare;
@@ -77,7 +79,7 @@ static uint64_t memory_look_again(uint64_t *now) {
     return *now > spare ? *now : spare;
 }
 
-/* True where the block may be asked for; then memory_give_back takes it back. */
+/* Returns true if the block may be requested. memory_give_back undoes the reservation. */
 static bool memory_take_large(size_t bytes) {
     if (bytes < MEMORY_LARGE) return true;
     uint64_t now;
@@ -91,9 +93,9 @@ static void memory_give_back(size_t bytes) {
     if (bytes >= MEMORY_LARGE) atomic_fetch_sub(&memory_large_in_use, bytes);
 }
 
-static propane_allocator memory_hook; /* allocate NULL: the system */
+static propane_allocator memory_hook; /* allocate is NULL for the system's allocator */
 
-/* Bytes of a block of malloc's; what it rounds up to is counted likewise when the block is made. */
+/* Returns the size of a malloc block. Its rounding is counted in the same way when the block is made. */
 static size_t memory_size_of(void *memory) {
     if (memory_hook.allocate) return 0;
 #ifdef __APPLE__
@@ -117,7 +119,7 @@ void mem_spare_pin(uint64_t bytes) {
     atomic_store(&memory_pinned, bytes > 0);
 }
 
-/* A block of malloc's that took `bytes` of what there is to spare: exactly its own size stays counted. */
+/* Corrects the accounting of a malloc block that reserved `bytes`: exactly its real size stays counted. */
 static void *memory_settle(void *block, size_t bytes) {
     const size_t own = memory_size_of(block);
     if (own >= MEMORY_LARGE) atomic_fetch_add(&memory_large_in_use, own);
@@ -172,7 +174,7 @@ void *mem_array(size_t count, size_t size) {
 
 void *mem_resize(void *memory, size_t bytes) {
     const size_t old = memory_size_of(memory);
-    const size_t taken = bytes > old ? bytes : 0; /* both blocks are there for a moment */
+    const size_t taken = bytes > old ? bytes : 0; /* both blocks exist for a moment */
     const bool granted = memory_count() && memory_take_large(taken);
     void *larger =
         memory_checked(granted ? memory_settle(memory_resized(memory, bytes ? bytes : 1), taken) : NULL, bytes);
@@ -239,7 +241,7 @@ static void *memory_map_shared(int file, size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* All of it must be there: what is only promised ends the process when it is first written. */
+/* Reserves all of the memory. If it were only promised, the first write to it could kill the process. */
 static int memory_reserve(int file, size_t bytes) {
 #ifdef __APPLE__
     return ftruncate(file, (off_t)bytes);
@@ -284,16 +286,16 @@ static int64_t memory_l2(void) {
 #elif defined(_SC_LEVEL2_CACHE_SIZE)
     bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
-    const int64_t least = 256 << 10, most = 1 << 20; /* what is larger is shared */
+    const int64_t least = 256 << 10, most = 1 << 20; /* a larger cache is a shared one */
     return bytes <= 0 || bytes > most ? most : bytes < least ? least : bytes;
 }
 
-static atomic_int_fast64_t l2_bytes; /* 0: not asked for yet */
+static atomic_int_fast64_t l2_bytes; /* 0 before the first query */
 
 int64_t mem_l2_bytes(int64_t bytes) {
     int64_t size = atomic_load_explicit(&l2_bytes, memory_order_relaxed);
     if (!size) {
-        size = memory_l2(); /* the same for all threads that ask at once */
+        size = memory_l2(); /* the same for all threads that query at once */
         atomic_store_explicit(&l2_bytes, size, memory_order_relaxed);
     }
     return bytes / 1024 * size / 1024;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Memory: the one place that asks the system for it, so that tests can count, fail and poison.
+ * Memory: the only place that requests it from the system, so that tests can count, fail and poison requests.
  */
 #ifndef CORE_BASE_MEMORY_H
 #define CORE_BASE_MEMORY_H
@@ -10,59 +10,62 @@
 
 #include "propane.h"
 
-void *mem_alloc(size_t bytes);                /* zeroed; NULL when there is none; bytes 0 gives a unique pointer */
-void *mem_array(size_t count, size_t size);   /* zeroed; NULL also when count * size overflows */
-void *mem_resize(void *memory, size_t bytes); /* new bytes are not zeroed; NULL leaves the old block alone */
+void *mem_alloc(size_t bytes);                /* zeroed; NULL if memory runs out; 0 bytes returns a unique pointer */
+void *mem_array(size_t count, size_t size);   /* zeroed; also NULL if count * size overflows */
+void *mem_resize(void *memory, size_t bytes); /* new bytes are not zeroed; on NULL the old block is unchanged */
 char *mem_copy_string(const char *text);
 void mem_free(void *memory);
 
-/* Who is asked instead of the system for all but pages; NULL: the system. False: blocks are alive. */
+/* Sets the allocator to use instead of the system's, for everything but pages; NULL means the system's. Returns false
+ * if blocks are still allocated. */
 bool mem_set_allocator(const propane_allocator *allocator);
 
-/* Large, 64-byte aligned, zeroed, with huge pages where the system gives them: for tensors. */
+/* Allocates large, 64-byte aligned, zeroed memory for tensors, with huge pages if the system provides them. */
 void *mem_pages_alloc(size_t bytes);
 void mem_pages_free(void *memory, size_t bytes);
 
-/* Whole pages inside go back to the system; what they held is lost, the memory stays usable. */
+/* Returns the whole pages inside to the system. Their content is lost, but the memory stays usable. */
 void mem_pages_discard(void *memory, size_t bytes);
 
-/* Memory that processes of one user share, zeroed; NULL when there is none. One process makes it under a name ("/x", at
- * most 30 bytes, of nothing that exists), others open it; forgotten, the name is free again and the memory stays where
- * it is open. */
+/* Zeroed memory shared by processes of one user; NULL if there is none. One process makes it under an unused name
+ * ("/x", at most 30 bytes), and others open it. After mem_shared_forget the name is free again, and the memory lives on
+ * wherever it is open. */
 void *mem_shared_make(const char *name, size_t bytes);
 void *mem_shared_open(const char *name, size_t bytes);
 void mem_shared_forget(const char *name);
 void mem_shared_free(void *memory, size_t bytes);
 
-/* Bytes of the machine's memory; 0: not known. */
+/* Returns the machine's memory in bytes, or 0 if it is unknown. */
 uint64_t mem_physical(void);
-/* `bytes`, a multiple of 1024, are a good part of an L2 of 1 MB: the same part of a core's here, where it is smaller;
- * all of them where it is not, or where its size is not known. Asked of the system once. */
+/* Scales `bytes`, a multiple of 1024 chosen for an L2 cache of 1 MB, to the L2 cache of a core here if that is smaller.
+ * Returns `bytes` unchanged if it is not smaller or its size is unknown. Queries the system once. */
 int64_t mem_l2_bytes(int64_t bytes);
-/* From now on as if L2 had `bytes` (0: ask the system). For tests that compare plans of several machines. */
+/* Behaves from now on as if L2 had `bytes` (0 queries the system). For tests that compare plans for several
+ * machines. */
 void mem_l2_pin(int64_t bytes);
 
-/* A request that failed is remembered by its thread until an error is reported (propane_fail reports a lack of memory,
- * whatever the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or
- * dropped is reported as what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
+/* A failed request is remembered by its thread until an error is reported or it is forgotten. propane_fail then reports
+ * a lack of memory, whatever the caller took the failure for. So a NULL that a third-party library dropped or turned
+ * into "not found" is reported correctly. Returns true if a request failed; *bytes (may be NULL) is its size. */
 bool mem_failed(size_t *bytes);
-/* For callers that can do without: a cache, a faster way. */
+/* For callers that can do without the memory, such as a cache or a faster method. */
 void mem_forget(void);
 
-/* A request of 16 MB or more is refused where it is more than the machine has to spare now, or where all of them
- * together are more than it ever had to spare: the system would promise the memory and end some process when it is
- * written. mem_spare: what is left. For tests: as if it had `bytes`; 0: as it is. */
+/* A request of 16 MB or more is refused if it exceeds what the machine can spare now, or if the sum of all such blocks
+ * exceeds the most it ever could spare. Otherwise the system would promise the memory and kill some process when it is
+ * written. mem_spare returns what is left. mem_spare_pin is for tests: it fixes the amount at `bytes` (0 means the real
+ * amount). */
 uint64_t mem_spare(void);
 void mem_spare_pin(uint64_t bytes);
 
-/* How many blocks were asked for since the process began: a step that allocates shows here. */
+/* Returns how many blocks were requested since the process began. Shows whether a step allocates. */
 uint64_t mem_alloc_count(void);
-/* How many are there now: what does not come down again leaks. */
+/* Returns how many blocks exist now. A count that does not come down again shows a leak. */
 int64_t mem_live_count(void);
-/* The n-th request from now on fails (0: none does), or it and all after it. For tests; per process. */
+/* Makes the n-th request from now on fail (0 means none), or that one and all later ones. For tests; per process. */
 void mem_fail_at(uint64_t n);
 void mem_fail_from(uint64_t n);
-/* Called at each request, by the thread that makes it; NULL: no call. It makes no requests itself. */
+/* Sets a function that the requesting thread calls at each request; NULL means none. It must not request memory. */
 void mem_watch(void (*watcher)(void));
 
 #endif

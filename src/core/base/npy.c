@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys, of which only the forms that NumPy
- * writes are read; an .npz file is a ZIP archive, whose central directory is walked. Refuses Fortran order, big endian,
- * records and objects, saying what to write instead, and archives that are packed in other ways than deflate.
+ * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys, of which only the forms that
+ * NumPy writes are read. An .npz file is a ZIP archive, read through its central directory. Refuses Fortran order, big
+ * endian, records and objects with a message that says what to write instead. Also refuses archives that use
+ * compression other than deflate.
  */
 #include "core/base/npy.h"
 
@@ -27,7 +28,7 @@ static propane_status npy_bad(const char *source, propane_error *err, const char
 
 /* ---- the header -------------------------------------------------------------------------------------------------------------- */
 
-/* What follows 'KEY': in the dictionary; NULL: the key is missing. */
+/* Returns what comes after 'KEY': in the dictionary, or NULL if the key is missing. */
 static const char *npy_value_of(const char *header, const char *key) {
     char quoted[40];
     snprintf(quoted, sizeof quoted, "'%s':", key);
@@ -57,7 +58,7 @@ static propane_status npy_read_descr(const char *at, const char *source, npy *ou
         source, text_quote(quoted, at, length < 40 ? length : 40));
 }
 
-/* "(2, 3)", "(2,)", "()" */
+/* Reads "(2, 3)", "(2,)" or "()". */
 static propane_status npy_read_shape(const char *at, const char *source, npy *out, propane_error *err) {
     if (*at++ != '(') return npy_bad(source, err, "the header's shape is no tuple");
     out->count = 1;
@@ -79,7 +80,7 @@ static propane_status npy_read_shape(const char *at, const char *source, npy *ou
     return PROPANE_OK;
 }
 
-/* From the first `have` of `bytes` bytes: all but the elements, which begin at *at. */
+/* Reads everything but the elements from the first `have` of `bytes` bytes. The elements begin at *at. */
 static propane_status npy_parse_header(const uint8_t *data, size_t have, size_t bytes, const char *source, npy *out,
                                        size_t *at, propane_error *err) {
     *out = (npy){0};
@@ -171,7 +172,7 @@ double npy_element(const npy *a, int64_t index) {
     TAKE(int64_t);
 }
 
-/* The header is filled up with blanks so that the elements begin at a multiple of 64. */
+/* The header is padded with blanks so that the elements begin at a multiple of 64. */
 propane_status npy_write(const char *path, const npy *a, propane_error *err) {
     text header = {0};
     text_printf(&header, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", a->size == 1 ? '|' : '<', a->kind,
@@ -198,14 +199,15 @@ propane_status npy_write(const char *path, const npy *a, propane_error *err) {
 
 /* ---- archives ---------------------------------------------------------------------------------------------------------------- */
 
-/* The end record is in the last 64 KiB. */
+/* Finds the end record, which is within the last 64 KiB. */
 static const uint8_t *npy_find_end(const uint8_t *data, size_t bytes) {
     for (size_t back = 22; back <= bytes && back < 22 + 65536; back++)
         if (memcmp(data + bytes - back, "PK\5\6", 4) == 0) return data + bytes - back;
     return NULL;
 }
 
-/* Where the directory begins: in the end record, or where 32 bits do not hold it, in the record that its locator names. */
+/* Returns where the directory begins. The end record gives the position, or, if it does not fit into 32 bits, the
+ * record that the locator points to. */
 static size_t npy_find_directory(const uint8_t *data, const uint8_t *end) {
     const size_t short_at = npy_get_u32(end + 16), before = (size_t)(end - data);
     if (short_at != UINT32_MAX || before < 20 || memcmp(end - 20, "PK\6\7", 4) != 0) return short_at;
@@ -224,7 +226,8 @@ typedef struct entry {
     char quoted[80];
 } entry;
 
-/* What does not fit into 32 bits, in the entry's further fields: those of size, stored and place that are 2^32 - 1 here. */
+/* Reads the values that do not fit into 32 bits from the entry's extra fields. These are the ones among size, stored
+ * size and position that are 2^32 - 1 in the entry. */
 static void npy_read_zip64(const uint8_t *extra, size_t length, entry *e, size_t *place) {
     enum { ZIP64 = 1 };
     while (length >= 4) {
@@ -242,7 +245,7 @@ static void npy_read_zip64(const uint8_t *extra, size_t length, entry *e, size_t
     }
 }
 
-/* The directory's entry at `at` is whole, its name and further fields included. */
+/* Finds the data of an entry. The directory's entry at `at` is whole, including its name and extra fields. */
 static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, entry *e,
                                      propane_error *err) {
     size_t place = npy_get_u32(at + 42);
@@ -266,7 +269,7 @@ static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const ui
     return PROPANE_OK;
 }
 
-/* The array's own header first: memory for the rest is taken when it says what the archive says. */
+/* Inflates the array's header first. Memory for the rest is allocated only if the header agrees with the archive. */
 static propane_status npy_inflate(z_stream *z, const entry *e, uint8_t *front, uint8_t **out, propane_error *err) {
     const size_t some = e->size < FRONT ? e->size : FRONT;
     npy array;
@@ -282,13 +285,14 @@ static propane_status npy_inflate(z_stream *z, const entry *e, uint8_t *front, u
     const size_t made = z->total_out;
     memcpy(*out, front, made);
     z->next_out = *out + made;
-    z->avail_out = (uInt)(e->size - made) + 1; /* one more than there should be */
+    z->avail_out = (uInt)(e->size - made) + 1; /* one byte more than expected */
     const int code = inflate(z, Z_FINISH);
     if (code == Z_STREAM_END && z->total_out == e->size) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged: it cannot be unpacked", e->quoted);
 }
 
-/* Deflate makes at most about a thousand bytes of one: an entry that promises more takes no memory. */
+/* Deflate expands one byte to at most about a thousand, so an entry that promises more is refused before memory is
+ * allocated. */
 static propane_status npy_unpack(const entry *e, const char *source, uint8_t **out, propane_error *err) {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)e->data, .avail_in = (uInt)e->stored};
     *out = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * NumPy's array files: .npy read and written, and the arrays of .npz archives, as np.savez and np.savez_compressed
+ * NumPy's array files: reads and writes .npy, and reads the arrays of .npz archives as np.savez and np.savez_compressed
  * write them.
  */
 #ifndef CORE_BASE_NPY_H
@@ -12,26 +12,26 @@
 
 #define NPY_MAX_RANK 16
 
-/* Little endian, row major. kind: 'f' float, 'i' signed, 'u' unsigned, 'b' bool; size: bytes of an element. */
+/* Little endian, row major. kind is 'f' float, 'i' signed, 'u' unsigned or 'b' bool; size is the bytes per element. */
 typedef struct npy {
     char kind;
     int size, rank;
     int64_t dim[NPY_MAX_RANK];
     int64_t count;
-    void *data; /* mem_free */
+    void *data; /* freed with mem_free */
 } npy;
 
 PROPANE_CHECK propane_status npy_read(const char *path, npy *out, propane_error *err);
-/* The content of a file, or of an entry of an archive. */
+/* Reads an array from the content of a file or of an archive's entry. */
 PROPANE_CHECK propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out,
                                        propane_error *err);
 void npy_free(npy *a);
-/* Fills kind and size; false: these files have no such type. */
+/* Fills kind and size. Returns false if these files have no such type. */
 bool npy_set_type(npy *a, propane_dtype dtype);
 double npy_element(const npy *a, int64_t index);
 PROPANE_CHECK propane_status npy_write(const char *path, const npy *a, propane_error *err);
 
-/* All arrays of an archive, with their names (without ".npy"). */
+/* All arrays of an archive, with their names without ".npy". */
 typedef struct npz {
     int count;
     char **names;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which spans are placed and the search for gaps. Up to MANY of them the largest is placed first, in the gap
- * that fits best: the least memory, in time with the square of their number. More are placed as time goes on, from a list of
- * free pieces, of which so many are looked at.
+ * Owns the order in which spans are placed and the search for gaps. With up to MANY spans, the largest is placed first,
+ * in the gap that fits best. That needs the least memory but time quadratic in their number. More spans are placed in
+ * order of time, from a list of free pieces, of which only the last PIECES are examined.
  */
 #include "core/base/offset_planner.h"
 
@@ -24,7 +24,7 @@ static int offset_smaller_key_first(const void *a, const void *b) {
     return x->span - y->span;
 }
 
-/* `placed` is kept in the order of offsets. */
+/* Returns the best offset for a span. `placed` is kept in the order of offsets. */
 static int64_t offset_best_fit(const fit_span *spans, const int *placed, int count, const fit_span *s, int64_t align) {
     int64_t best = -1, best_gap = INT64_MAX, end = 0;
     for (int i = 0; i < count; i++) {
@@ -71,7 +71,7 @@ static void offset_piece_remove(offset_pieces *p, int at) {
     memmove(&p->list[at], &p->list[at + 1], (size_t)(--p->count - at) * sizeof *p->list);
 }
 
-/* The best of the last PIECES, else behind everything. */
+/* Takes the best of the last PIECES pieces, or extends the end. */
 static int64_t offset_piece_take(offset_pieces *p, int64_t bytes) {
     int best = -1;
     for (int i = p->count - 1; i >= 0 && i >= p->count - PIECES; i--)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * One block of memory for many: each needs its part from one step to another, and those that are needed in the same
- * step never overlap. The largest are placed first, each in the smallest gap that holds it; of more than 8,192 the earliest.
+ * Places many spans in one block of memory. Each is needed from one step to another, and spans needed in the same step
+ * never overlap. The largest are placed first, each in the smallest gap that holds it; beyond 8,192 spans, the earliest
+ * are.
  */
 #ifndef CORE_BASE_OFFSET_PLANNER_H
 #define CORE_BASE_OFFSET_PLANNER_H
@@ -13,7 +14,7 @@ typedef struct fit_span {
     int64_t offset; /* the answer, a multiple of `align` */
 } fit_span;
 
-/* *bytes: of the block. The same spans give the same offsets. */
+/* *bytes is the size of the block. The same spans always get the same offsets. */
 PROPANE_CHECK propane_status fit_spans(fit_span *spans, int count, int64_t align, int64_t *bytes, propane_error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns asking the host whether work should end. One idea: the thread that called is the one that asks, as an interpreter
- * handles its signals in one thread; a device's thread that works for it looks at the answer. Without a host's question all
- * of this is one load.
+ * Owns asking the host whether work should end. Only the thread that called asks, because an interpreter handles its
+ * signals in one thread. A device thread that works for it looks at the answer. If the host has set no function, all of
+ * this costs one load.
  */
 #include "core/base/poll.h"
 
@@ -13,9 +13,9 @@
 static struct {
     propane_asked ask;
     void *context;
-} host; /* set before other threads are there */
+} host; /* set before other threads exist */
 
-/* own: begun by this thread; now: what it works for. */
+/* poll_own is the scope that this thread began, poll_now the one that it works for. */
 static _Thread_local poll_scope *poll_own, *poll_now;
 static _Thread_local int64_t poll_next_ns;
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Owns the process's worker threads. One idea: a worker joins a loop only if it is awake in time. The state word says
- * which loop is open and how many workers are inside; the caller opens it, works like the others, closes it and waits for
- * those inside. So no thread ever waits for one that the system has not scheduled, and a busy machine or more threads
- * than cores costs speed in proportion, not a time slice a loop.
+ * Owns the process's worker threads. A worker joins a loop only if it is awake in time. The state word says which loop
+ * is open and how many workers are inside. The caller opens the loop, works like the others, closes it and waits for
+ * those inside. So no thread ever waits for one that the system has not scheduled. A busy machine, or more threads than
+ * cores, costs speed in proportion, not a time slice per loop.
  *
  *     state = generation (32 bits) | OPEN | WAITING | workers inside (30 bits)
  *
- * A worker between loops spins for some microseconds, then yields a few times, then sleeps; on battery it sleeps at once, and
- * PROPANE_SPIN=on|off decides by itself. A loop inside a loop runs on
- * the thread that asks for it. Callers get their turn in the order in which they came, so that the host's loops do not
- * starve behind a device's.
+ * A worker between loops spins for some microseconds, then yields a few times, then sleeps. On battery it sleeps at
+ * once. PROPANE_SPIN=on|off overrides this. A nested loop runs on its calling thread. Callers take turns in order of
+ * arrival, so that the host's loops do not starve behind a device's.
  */
 #include "core/base/pool.h"
 
@@ -43,36 +42,36 @@ enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
 #define INSIDE     (WAITING - 1)
 #define GENERATION ((uint64_t)1 << 32)
 
-/* The pool is the process's: two of them would fight for the same cores. */
+/* There is one pool per process: two would fight for the same cores. */
 static struct {
     _Alignas(64) atomic_uint_fast64_t state;
-    _Alignas(64) atomic_int_fast64_t next; /* the task that is given out next */
-    /* The open loop: written while it is closed and no thread is inside. */
+    _Alignas(64) atomic_int_fast64_t next; /* the next task to hand out */
+    /* The open loop: written only while it is closed and no thread is inside. */
     _Alignas(64) pool_task task;
     void *context;
     int count;
     /* Callers in order of arrival. */
     _Alignas(64) atomic_uint_fast64_t last_ticket, serving;
     atomic_int turn_sleepers;
-    /* Everything that sleeps, sleeps here. */
+    /* All sleeping threads wait here. */
     pthread_mutex_t mutex;
     pthread_cond_t opened, emptied, turned;
     atomic_int sleepers;
     atomic_bool stopping;
-    atomic_int wanted;   /* threads, the caller included; 0: not decided yet */
+    atomic_int wanted;   /* threads, including the caller; 0 until it is decided */
     atomic_int spin;     /* rounds before a thread gives up its core */
-    atomic_bool crowded; /* more threads than cores: a thread that spins keeps the one it waits for from running */
-    atomic_int_fast64_t look_again; /* at the power source, by clock_ns */
-    int started;                    /* workers that run; belongs to the caller whose turn it is */
-    int urgency;                    /* of new workers; as well */
-    int generation;                 /* fork.h: of the process in which they were started */
+    atomic_bool crowded; /* there are more threads than cores, so a spinning thread may block the one it waits for */
+    atomic_int_fast64_t look_again; /* when to check the power source again, in clock_ns */
+    int started;                    /* running workers; belongs to the caller whose turn it is */
+    int urgency;                    /* of new workers; also belongs to that caller */
+    int generation;                 /* fork.h generation of the process in which they were started */
     pthread_t thread[MAX_THREADS];
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
           .emptied = PTHREAD_COND_INITIALIZER,
           .turned = PTHREAD_COND_INITIALIZER};
 
-/* Which worker this thread is while it runs a task; -1: outside of every loop. */
+/* The number of this worker thread while it runs a task; -1 outside every loop. */
 static _Thread_local int current_worker = -1;
 
 static void pool_relax(void) {
@@ -83,7 +82,7 @@ static void pool_relax(void) {
 #endif
 }
 
-/* One more round of waiting; false when it is time to sleep. */
+/* Waits one more round. Returns false when it is time to sleep. */
 static bool pool_keep_spinning(int *round) {
     int spin = atomic_load_explicit(&pool.spin, memory_order_relaxed);
     int n = (*round)++;
@@ -116,7 +115,7 @@ static int pool_affinity_count(void) {
     return 0;
 }
 
-/* Processors' worth of time that `dir`/cpu.max allows, rounded up; 0: no limit. */
+/* Returns the processors' worth of time that `dir`/cpu.max allows, rounded up; 0 if there is no limit. */
 static int pool_quota_of(const char *dir) {
     char path[600];
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", dir);
@@ -129,7 +128,7 @@ static int pool_quota_of(const char *dir) {
                                                                                   : 0;
 }
 
-/* The tightest limit of the process's control group (version 2) and of those above it; 0: none. */
+/* Returns the tightest limit of the process's control group (version 2) and its ancestors; 0 if there is none. */
 static int pool_quota_count(void) {
     char line[512] = "";
     FILE *file = fopen("/proc/self/cgroup", "r");
@@ -163,7 +162,7 @@ int pool_usable_cores(void) {
     int quota = pool_quota_count();
     if (quota && (!cores || quota < cores)) cores = quota;
 #elif defined(__APPLE__)
-    /* Performance cores: a loop that waits for an efficiency core is slower than one without it. */
+    /* Count performance cores only: a loop that waits for an efficiency core is slower than one without it. */
     size_t size = sizeof cores;
     if (sysctlbyname("hw.perflevel0.physicalcpu", &cores, &size, NULL, 0) != 0) {
         size = sizeof cores;
@@ -174,7 +173,7 @@ int pool_usable_cores(void) {
     return cores > MAX_THREADS ? MAX_THREADS : cores;
 }
 
-/* PROPANE_THREADS if it is a number of 1..256, else the cores. */
+/* Returns PROPANE_THREADS if it is a number from 1 to 256, else the number of cores. */
 static int pool_standard_threads(int cores) {
     const char *text = getenv("PROPANE_THREADS");
     if (!text || !*text) return cores;
@@ -183,7 +182,7 @@ static int pool_standard_threads(int cores) {
     return *end == 0 && n >= 1 && n <= MAX_THREADS ? (int)n : cores;
 }
 
-/* Rounds of spinning; 0: some yields alone; -1: to sleep at once. */
+/* Returns the rounds of spinning: 0 means only some yields, -1 means sleep at once. */
 static int pool_choose_spin(void) {
     const char *text = getenv("PROPANE_SPIN");
     if (text && strcmp(text, "off") == 0) return -1;
@@ -192,7 +191,7 @@ static int pool_choose_spin(void) {
     return on || !atomic_load(&pool.crowded) ? SPIN_ROUNDS : 0;
 }
 
-/* A laptop may be unplugged during a run: the power source is looked at again from time to time, as a loop begins. */
+/* Checks the power source from time to time when a loop begins, because a laptop may be unplugged during a run. */
 static void pool_look_at_power(void) {
     const int64_t now = clock_ns();
     if (now < atomic_load_explicit(&pool.look_again, memory_order_relaxed)) return;
@@ -235,7 +234,7 @@ static void pool_run_tasks(int worker) {
     current_worker = -1;
 }
 
-/* Waits for a loop that is not `seen`; false: the pool stops. Returns inside the loop. */
+/* Waits for a loop other than `seen` and returns inside it. Returns false when the pool stops. */
 static bool pool_join_loop(uint64_t *seen) {
     int round = 0;
     for (;;) {
@@ -270,8 +269,9 @@ static void pool_leave_loop(void) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-/* On Apple's systems a thread without a class may be put on an efficiency core, and a loop waits for its slowest worker. Workers are as
- * urgent as the thread that first needs them, or as what a person waits for where it has no class. */
+/* Returns the QoS class for workers. On Apple's systems a thread without a class may run on an efficiency core, and a
+ * loop waits for its slowest worker. Workers get the class of the thread that first needs them, or the user-initiated
+ * class if it has none. */
 static int pool_urgency(void) {
 #ifdef __APPLE__
     const qos_class_t own = qos_class_self();
@@ -284,7 +284,8 @@ static int pool_urgency(void) {
 static void *pool_worker_main(void *argument) {
     int worker = (int)(intptr_t)argument;
 #ifdef __APPLE__
-    (void)pthread_set_qos_class_self_np((qos_class_t)pool.urgency, 0); /* refused: the thread runs as it is */
+    /* if refused, the thread runs with its default class */
+    (void)pthread_set_qos_class_self_np((qos_class_t)pool.urgency, 0);
 #endif
     uint64_t seen = 0;
     while (pool_join_loop(&seen)) {
@@ -294,7 +295,7 @@ static void *pool_worker_main(void *argument) {
     return NULL;
 }
 
-/* Fewer than wanted if the system gives no more. Signals are the host's business: workers take none. */
+/* Starts workers, fewer than wanted if the system refuses. Workers block all signals, which are the host's business. */
 static void pool_start_workers(int threads) {
     sigset_t all, before;
     sigfillset(&all);
@@ -310,8 +311,8 @@ static void pool_start_workers(int threads) {
 
 /* ---- callers ------------------------------------------------------------------------------------------------------------ */
 
-/* In a child none of the workers is there, and callers of other threads have gone with them. One thread runs in a child that
- * has just been forked; it comes here before it makes others. */
+/* Resets the pool in a forked child, where neither the workers nor the other threads' callers exist. A child has only
+ * one thread at first, and it gets here before it makes others. */
 static void pool_begin_anew(int generation) {
     (void)pthread_mutex_init(&pool.mutex, NULL);
     (void)pthread_cond_init(&pool.opened, NULL);
@@ -352,7 +353,7 @@ static void pool_give_turn(void) {
 static void pool_open_loop(int helpers) {
     atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
     uint64_t generation = atomic_load_explicit(&pool.state, memory_order_relaxed) / GENERATION + 1;
-    if (generation > UINT32_MAX) generation = 1; /* 0 is what a new worker has seen */
+    if (generation > UINT32_MAX) generation = 1; /* 0 is the initial value of a new worker's `seen` */
     atomic_store(&pool.state, generation * GENERATION | OPEN);
     if (!atomic_load(&pool.sleepers)) return;
     pthread_mutex_lock(&pool.mutex);
@@ -363,7 +364,7 @@ static void pool_open_loop(int helpers) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-/* Nobody may join any more; returns when those inside have left. */
+/* Closes the loop to new workers and returns when those inside have left. */
 static void pool_close_loop(void) {
     uint64_t s = atomic_fetch_and(&pool.state, ~OPEN);
     int round = 0;
@@ -407,7 +408,7 @@ void pool_run(pool_task task, void *context, int count) {
     pool_give_turn();
 }
 
-/* A loop of few long tasks, each of which runs tasks of another loop until none is left. */
+/* A loop of a few long tasks, each of which runs tasks of another loop until none is left. */
 typedef struct limited_loop {
     pool_task task;
     void *context;
@@ -472,7 +473,7 @@ propane_status pool_set_threads(int threads, propane_error *err) {
 typedef struct pool_attempts {
     pool_attempt attempt;
     void *context;
-    atomic_int failed; /* the first task that did; INT_MAX: none */
+    atomic_int failed; /* the first task that failed; INT_MAX if none did */
 } pool_attempts;
 
 static void pool_try_one(void *context, int task, int worker) {
@@ -486,7 +487,8 @@ static void pool_try_one(void *context, int task, int worker) {
 propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err) {
     pool_attempts a = {attempt, context, INT_MAX};
     pool_run(pool_try_one, &a, count);
-    /* What failed for a moment, memory, may succeed now; then those after it, which were left out, are still to be done. */
+    /* A temporary failure, such as a lack of memory, may succeed now. The tasks after it were skipped and are still to
+     * be done. */
     for (int i = atomic_load(&a.failed); i < count; i++) PROPANE_TRY(attempt(context, i, err));
     return PROPANE_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions for the power source and the temperature. Linux: no supply from outside is online and a battery discharges. macOS: IOKit's
- * IOPSGetTimeRemainingEstimate, which is -2 ("unlimited") on external power and nowhere else, and the notification that
- * OSThermalNotification.h names; neither was tried on a Mac.
+ * Owns queries of the power source and the temperature. Linux runs on battery if no external supply is online and a
+ * battery is discharging. macOS uses IOKit's IOPSGetTimeRemainingEstimate, which is -2 ("unlimited") only on external
+ * power, and the notification that OSThermalNotification.h names. Neither macOS path has been tried on a Mac.
  */
 #include "core/base/power_source.h"
 
@@ -14,7 +14,7 @@
 #include <dlfcn.h>
 #endif
 
-/* The first word of FOLDER/SUPPLY/NAME; "": there is none. */
+/* Reads the first word of FOLDER/SUPPLY/NAME, or "" if there is none. */
 static void power_source_read(const char *folder, const char *supply, const char *name, char out[32]) {
     char path[1200];
     out[0] = 0;
@@ -35,7 +35,7 @@ bool power_source_is_battery_in(const char *folder) {
         if (entry->d_name[0] == '.') continue;
         power_source_read(folder, entry->d_name, "type", type);
         power_source_read(folder, entry->d_name, "scope", state);
-        if (strcmp(state, "Device") == 0) continue; /* of a mouse, perhaps */
+        if (strcmp(state, "Device") == 0) continue; /* the battery of a mouse, for example */
         if (strcmp(type, "Battery") == 0) {
             power_source_read(folder, entry->d_name, "status", state);
             discharging |= strcmp(state, "Discharging") == 0;
@@ -54,7 +54,7 @@ bool power_source_is_battery(void) {
     double (*left)(void) = NULL;
     void *symbol = library ? dlsym(library, "IOPSGetTimeRemainingEstimate") : NULL;
     memcpy(&left, &symbol, sizeof left);
-    return left && left() > -1.5; /* -1: not known yet, on the battery */
+    return left && left() > -1.5; /* -1: not known yet, but on battery */
 #elif defined(__linux__)
     return power_source_is_battery_in("/sys/class/power_supply");
 #else
@@ -62,7 +62,8 @@ bool power_source_is_battery(void) {
 #endif
 }
 
-/* Has the zone reached a trip point that slows the machine down? Its critical one would end it. */
+/* Returns true if the zone has reached a trip point that slows the machine down. (The critical one would shut it
+ * down.) */
 static bool power_source_zone_is_hot(const char *folder, const char *zone) {
     enum { MOST_TRIPS = 16 };
     char shown[32], name[40];
@@ -77,7 +78,7 @@ static bool power_source_zone_is_hot(const char *folder, const char *zone) {
         snprintf(name, sizeof name, "trip_point_%d_temp", i);
         power_source_read(folder, zone, name, shown);
         const long limit = strtol(shown, NULL, 10);
-        if (limit > 0 && now >= limit) return true; /* 0 and below: the trip point is switched off */
+        if (limit > 0 && now >= limit) return true; /* a trip point of 0 or less is disabled */
     }
     return false;
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * Does this machine run on its battery, is it hot? Then threads that wait do not keep a core awake (core/base/pool.c),
- * and work that can wait does (propane train --background).
+ * Whether this machine runs on battery and whether it is hot. If so, waiting threads do not keep a core awake
+ * (core/base/pool.c), and deferrable work waits (propane train --background).
  */
 #ifndef CORE_BASE_POWER_SOURCE_H
 #define CORE_BASE_POWER_SOURCE_H
 
 #include <stdbool.h>
 
-/* False if it is not known. Reads a few small files, or asks the system's library. */
+/* Returns false if it is not known. Reads a few small files, or asks the system's library. */
 bool power_source_is_battery(void);
-/* Linux: by the supplies' folders in `folder`, as /sys/class/power_supply has them. */
+/* The Linux version, with the supplies' folders in `folder`, laid out like /sys/class/power_supply. */
 bool power_source_is_battery_in(const char *folder);
 
-/* Is the machine too hot to work at full speed? Linux: a zone has reached a trip point at which the system slows it
- * down. macOS: the thermal pressure is heavy or worse. False if it is not known. */
+/* Returns true if the machine is too hot to work at full speed; false if that is not known. Linux: a zone has reached a
+ * trip point at which the system slows down. macOS: the thermal pressure is heavy or worse. */
 bool power_source_is_hot(void);
-/* Linux: by the zones' folders in `folder`, as /sys/class/thermal has them. */
+/* The Linux version, with the zones' folders in `folder`, laid out like /sys/class/thermal. */
 bool power_source_is_hot_in(const char *folder);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Marks functions that take a format and arguments as printf does, so that a compiler compares them.
+ * Marks functions that take a format and arguments like printf, so that the compiler checks them.
  */
 #ifndef CORE_BASE_PRINTF_H
 #define CORE_BASE_PRINTF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the random number generator: xoshiro256** 1.0, its state filled by splitmix64.
+ * Owns the random number generator: xoshiro256** 1.0, seeded by splitmix64.
  */
 #include "core/base/rng.h"
 

@@ -13,15 +13,15 @@ typedef struct rng {
 
 void rng_init(rng *r, uint64_t seed);
 uint64_t rng_next(rng *r);
-uint64_t rng_below(rng *r, uint64_t n); /* 0 .. n-1 without bias; n >= 1 */
+uint64_t rng_below(rng *r, uint64_t n); /* 0 .. n-1, unbiased; n >= 1 */
 double rng_unit(rng *r);                /* [0, 1), 53 bits */
-double rng_normal(rng *r);              /* mean 0, variance 1; Box-Muller, two draws a call, so no hidden state */
+double rng_normal(rng *r); /* mean 0, variance 1; Box-Muller with two draws per call, so there is no hidden state */
 
 uint64_t rng_mix(uint64_t x); /* splitmix64's finaliser: scatters bits */
 uint64_t rng_epoch_key(uint64_t seed, uint64_t epoch);
 
-/* Number n of an endless sequence of indices below `count` (at least 1): each epoch has each of them once, in a new
- * order. Nothing is kept, so a sequence resumes from n. */
+/* Returns element n of an endless sequence of indices below `count` (at least 1). Each epoch contains every index once,
+ * in a new order. Nothing is stored, so a sequence resumes from n. */
 int64_t rng_shuffled(uint64_t seed, uint64_t n, int64_t count);
 
 #endif

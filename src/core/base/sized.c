@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns copying between structures of two versions of the header: as much as both have.
+ * Owns copying between structures of two versions of the header: copies as many bytes as both have.
  */
 #include "core/base/sized.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the error texts: one sentence in a fixed array, so that failing cannot fail.
+ * Owns error texts: one sentence in a fixed array, so that reporting an error cannot fail.
  */
 #include "core/base/status.h"
 
@@ -31,8 +31,9 @@ const char *propane_status_name(propane_status status) {
     return names[status];
 }
 
-/* Names and texts come out of files of others, and errors go to terminals and logs: what would drive these is shown instead.
- * What follows from a request that failed is reported as that: a library of others may have made "no such key" of it. */
+/* Formats an error. Names and texts from foreign files end up in terminals and logs, so control characters are escaped.
+ * A consequence of a failed memory request is reported as a lack of memory, since a third-party library may have turned
+ * it into "no such key". */
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
     size_t bytes;
     if (mem_failed(&bytes)) {
@@ -70,7 +71,7 @@ propane_status propane_fail_prefix(propane_error *err, propane_status status, co
     return status;
 }
 
-/* A caller that does not know how much it was that failed says 0. */
+/* A caller that does not know how many bytes were requested passes 0. */
 propane_status propane_fail_memory(propane_error *err, size_t bytes) {
     if (!bytes && !mem_failed(&bytes)) return propane_fail(err, PROPANE_ERR_MEMORY, "no memory");
     char many[32], whole[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Status and error: how every layer reports what went wrong. The types are public (propane.h); here is how to fill
+ * Status and error: how every layer reports what went wrong. The types are public (propane.h); these functions fill
  * them.
  */
 #ifndef CORE_BASE_STATUS_H
@@ -14,7 +14,7 @@
  * propane_fail(...)`. */
 propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args);
-/* Puts "prefix: " before the text that is there; returns the status that is there. */
+/* Puts "prefix: " before the existing text and returns the existing status. */
 propane_status propane_fail_prefix(propane_error *err, propane_status status, const char *format, ...)
     BASE_PRINTF(3, 4);
 propane_status propane_fail_memory(propane_error *err, size_t bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns temporary names. One idea: a name is safe if it is made, not opened: 64 random bits, O_EXCL and O_NOFOLLOW (mkdir for
- * folders), tried again when the name is taken. Its maker holds a lock (flock) on it, which the system takes away with the
- * process, so a name without a lock is rubbish. What is being written is listed, so that a process that must end can take it
- * along. Refuses to go on where the system gives no random bits.
+ * Owns temporary names. A name is safe if it is created, not opened: 64 random bits, O_EXCL and O_NOFOLLOW (mkdir for
+ * folders), with a retry if the name is taken. The creator holds a lock (flock), which the system releases when the
+ * process ends, so a name without a lock is garbage. Names being written are listed, so that a dying process can remove
+ * them. Fails if the system provides no random bits.
  */
 #include "core/base/temporary.h"
 
@@ -34,8 +34,8 @@ static const char temporary_mark[] = ".tmp-", temporary_old[] = ".old-";
 enum { MOST_LISTED = 64 };
 static struct {
     fork_mutex mutex;
-    const char *names[MOST_LISTED]; /* their makers' */
-    atomic_int count, making;       /* listed; and being made just now */
+    const char *names[MOST_LISTED]; /* owned by their makers */
+    atomic_int count, making;       /* names listed, and names being made now */
     _Atomic pid_t owner;            /* a child has a copy of its parent's list */
     void (*on_making)(void);
 } live = {.mutex = FORK_MUTEX_INITIALIZER};
@@ -49,7 +49,7 @@ bool temporary_exists(void) {
 void temporary_freeze(void) { fork_mutex_lock(&live.mutex); }
 void temporary_thaw(void) { fork_mutex_unlock(&live.mutex); }
 
-/* Between these two a name is made: a removal of all waits for it. */
+/* A name is made between these two calls; temporary_remove_all waits for that. */
 static void temporary_begin_making(void) {
     temporary_freeze();
     if (live.owner != getpid()) live.count = 0;
@@ -58,7 +58,8 @@ static void temporary_begin_making(void) {
     if (live.on_making) live.on_making();
 }
 
-/* NULL: it was not made. One too many is not listed: it stays for the sweeper. */
+/* Ends the making of a name; NULL means that it failed. If the list is full, the name is not listed and is left to the
+ * sweeper. */
 static void temporary_end_making(const char *name) {
     if (name && live.count < MOST_LISTED) live.names[live.count++] = name;
     live.making--;
@@ -81,13 +82,13 @@ void temporary_remove_all(void) {
     temporary_freeze();
     for (int i = live.owner == getpid() ? live.count - 1 : -1; i >= 0; i--)
         for (int tries = 0; tries < 3 && file_exists(live.names[i]);
-             tries++) /* another thread may still write into it */
+             tries++) /* another thread may still be writing into it */
             (void)!file_remove_tree(live.names[i], NULL);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------ */
 
-/* Fills `name` (of strlen(path) + SUFFIX_ROOM bytes) with another name each time. */
+/* Fills `name` (of strlen(path) + SUFFIX_ROOM bytes) with a different name each time. */
 static int temporary_draw_name(char *name, const char *path, const char *mark) {
     uint64_t bits;
     if (getentropy(&bits, sizeof bits) != 0) return errno;
@@ -95,7 +96,7 @@ static int temporary_draw_name(char *name, const char *path, const char *mark) {
     return 0;
 }
 
-/* A sweeper may have had the new file between its making and its lock: then it has no name any more. */
+/* Returns false if a sweeper removed the new file between its creation and its lock. */
 static bool temporary_still_named(const char *name, int fd) {
     struct stat open_one, named;
     return fstat(fd, &open_one) == 0 && lstat(name, &named) == 0 && open_one.st_ino == named.st_ino &&
@@ -110,7 +111,8 @@ static int temporary_open_folder(const char *name) {
     return mkdir(name, 0777) == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 }
 
-/* 0 or the system's error. File systems without locks refuse flock: there the sweeper gets no lock either and removes nothing. */
+/* Returns 0 or the system's error. File systems without locks refuse flock; there the sweeper gets no lock either and
+ * removes nothing. */
 static int temporary_try(const char *path, int (*open_one)(const char *), char *name, int *fd) {
     int code = temporary_draw_name(name, path, temporary_mark);
     if (code) return code;
@@ -185,7 +187,7 @@ propane_status temporary_scratch(const char *prefix, char **name, propane_error 
 
 /* ---- what was left behind -------------------------------------------------------------------------------------------------- */
 
-/* ".tmp-" and 16 digits, as made here, or up to 7 decimal ones, a process number, as earlier versions did. */
+/* Accepts ".tmp-" and 16 digits, as made here, or up to 7 decimal digits, a process number, as in earlier versions. */
 static bool temporary_is_mark(const char *mark) {
     if (strncmp(mark, temporary_mark, sizeof temporary_mark - 1) != 0 &&
         strncmp(mark, temporary_old, sizeof temporary_old - 1) != 0)
@@ -211,7 +213,8 @@ static void temporary_sweep_one(const char *path) {
     close(fd);
 }
 
-/* What was renamed away may be all that there is: it goes when something has its name again. */
+/* Returns true for a renamed-away original that may be the only copy. It is removed only when something has its name
+ * again. */
 static bool temporary_is_needed(const char *path) {
     const size_t digits = strlen(path) - (strrchr(path, '-') ? strlen(strrchr(path, '-')) : 0);
     const size_t whole = digits + 1 - (sizeof temporary_old - 1);
@@ -223,7 +226,7 @@ static bool temporary_is_needed(const char *path) {
     return needed;
 }
 
-/* of: only temporaries of that name; NULL: of all. */
+/* `of` selects the temporaries of one name; NULL means all. */
 static void temporary_sweep_in(const char *folder, const char *of) {
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {

@@ -109,7 +109,8 @@ const char *text_shape(char out[160], int rank, const int64_t *dim) {
     return out;
 }
 
-/* Of a character that is not shown as it is: its number, and in *bytes how long it is; 0: all is well. */
+/* Returns the number of a character that must be escaped, with its length in *bytes, or 0 if it can be shown as it
+ * is. */
 static unsigned text_control_at(const unsigned char *at, size_t left, const char *keep, size_t *bytes) {
     *bytes = 1;
     if (*at < 0x20 || *at == 0x7f) return *at && strchr(keep, *at) ? 0 : *at + 0x10000u;
@@ -138,7 +139,8 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
 
 int text_digits(double value) {
     char shown[40];
-    int n = fabs(value) < DBL_MIN ? 1 : 15; /* so many are right of all but the smallest: what is shorter has zeros */
+    /* this many digits are exact for all but the smallest; a shorter number ends in zeros */
+    int n = fabs(value) < DBL_MIN ? 1 : 15;
     for (; n < 17; n++) {
         snprintf(shown, sizeof shown, "%.*e", n - 1, value);
         if (strtod(shown, NULL) == value) break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Text: a growing byte string. After the first failed append all others do nothing, so a writer checks once, at the
+ * Text: a growing byte string. After the first failed append all later ones do nothing, so a writer checks once, at the
  * end.
  */
 #ifndef CORE_BASE_TEXT_H
@@ -24,27 +24,28 @@ void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
 
-/* Whatever the case of its letters: "MODEL.GGUF" ends with ".gguf". */
+/* Ignores case: "MODEL.GGUF" ends with ".gguf". */
 bool text_ends_with(const char *string, const char *end);
-/* For people: "70.4 KB" (of 1000), "1h02m", "3m07s". The results live in `out`. */
+/* Formats values for people: "70.4 KB" (1 KB is 1000 bytes), "1h02m", "3m07s". The results live in `out`. */
 const char *text_bytes(char out[32], double bytes);
 const char *text_duration(char out[32], double seconds);
 const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 224, 224]" */
 
-/* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */
+/* Formats the string for a message: control bytes become \xNN, and it is cut at 60 bytes with "...". The result lives
+ * in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
 
-/* What a terminal would obey, shown instead: control bytes as \x1b (kept: those in `keep`), the control characters of
- * Unicode's second block and those that turn the direction of writing as \u202e. Terminated, cut where `out` is full;
- * its length. */
+/* Escapes what a terminal would obey. Control bytes (except those in `keep`) become \x1b and the like; Unicode's C1
+ * control characters and those that change the writing direction become \u202e and the like. The text is terminated and
+ * cut if `out` is full. Returns its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
 
-/* How many digits tell a finite number: the fewest that read back as the same one, 1 to 17. */
+/* Returns how many digits identify a finite number: the fewest that read back as the same one, 1 to 17. */
 int text_digits(double value);
 
-/* RFC 4648, with '=' at the end. */
+/* Appends RFC 4648 base64, with '=' padding. */
 void text_append_base64(text *t, const void *bytes, size_t length);
-/* The bytes of such text, with or without '='; -1: it is none, or has more than `room`. */
+/* Decodes base64 with or without '=' and returns the number of bytes, or -1 if it is invalid or longer than `room`. */
 int64_t text_from_base64(const char *data, size_t length, void *out, size_t room);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the record of a run's spans and its form on disk: Chrome's trace events. Times count from the first span, in
- * microseconds; a request's argument "submitted" is such a time, too.
+ * microseconds, and so does a request's argument "submitted".
  */
 #include "core/base/timeline.h"
 
@@ -15,7 +15,7 @@ typedef struct span {
     timeline_lane lane;
     const char *name;
     int part;
-    int64_t submitted, begin, end; /* submitted < 0: it did not wait in a queue */
+    int64_t submitted, begin, end; /* submitted < 0 if it did not wait in a queue */
 } span;
 
 enum { CHUNK = 4096 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What ran when, in lanes, as a file that Perfetto and chrome://tracing show. Recording takes a lock and no time to
- * speak of; after TIMELINE_MOST spans nothing more is recorded.
+ * A record of what ran when, in lanes, as a file that Perfetto and chrome://tracing show. Recording takes a lock and
+ * negligible time. After TIMELINE_MOST spans nothing more is recorded.
  */
 #ifndef CORE_BASE_TIMELINE_H
 #define CORE_BASE_TIMELINE_H
@@ -14,10 +14,10 @@
 /* Rows of the image. */
 typedef enum timeline_lane {
     TIMELINE_DEVICE,     /* the device's queue */
-    TIMELINE_HOST_QUEUE, /* the host's own: products of weight gradients */
+    TIMELINE_HOST_QUEUE, /* the host's own queue: weight gradient matmuls */
     TIMELINE_HOST,       /* the thread that trains: embedding, loss, norm, packing */
     TIMELINE_UPDATE,     /* AdamW */
-    TIMELINE_CONVERT,    /* weights in further forms */
+    TIMELINE_CONVERT,    /* weights converted to other formats */
     TIMELINE_LANES
 } timeline_lane;
 
@@ -25,13 +25,13 @@ typedef struct timeline timeline;
 
 PROPANE_CHECK propane_status timeline_create(timeline **out, propane_error *err);
 void timeline_free(timeline *t);
-/* From any thread. `name` must last until the file is written; `part` distinguishes spans of one name, negative: there is
- * one. Times are of core/base/clock.h. t NULL: nothing happens. */
+/* Adds a span from any thread. `name` must live until the file is written. `part` distinguishes spans with the same
+ * name; it is negative if there is only one. Times are from core/base/clock.h. Does nothing if t is NULL. */
 void timeline_add(timeline *t, timeline_lane lane, const char *name, int part, int64_t begin_ns, int64_t end_ns);
-/* The same of a request that waited in a queue first. */
+/* Like timeline_add, for a request that first waited in a queue. */
 void timeline_add_queued(timeline *t, timeline_lane lane, const char *name, int part, int64_t submitted_ns,
                          int64_t begin_ns, int64_t end_ns);
-/* What is recorded so far, in place of what is there. */
+/* Writes what is recorded so far, replacing an existing file. */
 PROPANE_CHECK propane_status timeline_write(timeline *t, const char *path, propane_error *err);
 
 #endif

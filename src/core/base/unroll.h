@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A statement for each k of 0 to 3, k a constant in it, without a loop: arrays that are indexed by it stay in
- * registers. For chains of steps side by side, where one chain is longer than a processor looks ahead.
+ * Expands a statement for each constant k from 0 to 3 without a loop, so that arrays indexed by k stay in registers.
+ * For parallel chains of steps, when a single chain is longer than the processor looks ahead.
  */
 #ifndef CORE_BASE_UNROLL_H
 #define CORE_BASE_UNROLL_H

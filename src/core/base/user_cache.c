@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the place of the user's cache. Relative paths in the environment do not count, as the XDG specification says.
+ * Owns the location of the user's cache. Relative paths in the environment are ignored, as the XDG specification
+ * requires.
  */
 #include "core/base/user_cache.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Where this user's measured answers are kept between runs: a folder `propane` in the system's place for caches. What
- * is in it may be removed at any time.
+ * Where this user's measured answers are kept between runs: a folder `propane` in the system's cache location. Its
+ * contents may be removed at any time.
  */
 #ifndef CORE_BASE_USER_CACHE_H
 #define CORE_BASE_USER_CACHE_H
@@ -9,8 +9,8 @@
 
 enum { USER_CACHE_PATH_ROOM = 1200 };
 
-/* $XDG_CACHE_HOME/propane/NAME, ~/Library/Caches/propane/NAME on macOS or ~/.cache/propane/NAME elsewhere; name "": the
- * folder. False: this user has no such place. */
+/* Builds $XDG_CACHE_HOME/propane/NAME, ~/Library/Caches/propane/NAME on macOS or ~/.cache/propane/NAME elsewhere. An
+ * empty name gives the folder. Returns false if this user has no such place. */
 bool user_cache_path(const char *name, char path[USER_CACHE_PATH_ROOM]);
 
 #endif

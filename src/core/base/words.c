@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns looking words up in lists that are one string.
+ * Owns looking up words in lists stored as one string.
  */
 #include "core/base/words.h"
 

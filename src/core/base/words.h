@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Lists in one string: "a|b|c", "a b c", and patterns of names separated by commas. Nothing is allocated.
+ * Lists in one string: "a|b|c", "a b c", and name patterns separated by commas. Nothing is allocated.
  */
 #ifndef CORE_BASE_WORDS_H
 #define CORE_BASE_WORDS_H
 
 #include <stdbool.h>
 
-/* Is `word` one of `list`, whose words are separated by `separator`? */
+/* Returns true if `word` is in `list`, whose words are separated by `separator`. */
 bool words_have(const char *list, char separator, const char *word);
-/* Does a name match a pattern, in which * stands for any characters? */
+/* Returns true if a name matches a pattern in which * matches any characters. */
 bool words_match(const char *pattern, const char *name);
-/* Does one of the patterns of `list`, separated by commas, match? "layers.0.": a pattern without * may be anywhere. */
+/* Returns true if one of the comma-separated patterns of `list` matches. A pattern without *, such as "layers.0.",
+ * matches anywhere in the name. */
 bool words_match_any(const char *list, const char *name);
 
 #endif
