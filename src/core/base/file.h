@@ -51,9 +51,8 @@ PROPANE_CHECK propane_status file_write(const char *path, const void *data, size
 /* Writes files that another program reads at once and that are not needed later: not synced, not renamed. */
 PROPANE_CHECK propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err);
 
-PROPANE_CHECK propane_status file_make_dir(const char *path,
-                                           /* with its parents; an existing folder is not an error */
-                                           propane_error *err);
+/* Makes a folder with its parents. An existing folder is not an error. */
+PROPANE_CHECK propane_status file_make_dir(const char *path, propane_error *err);
 /* Removes a file or folder with all its contents. Links are removed, not followed. A missing path is not an error. */
 PROPANE_CHECK propane_status file_remove_tree(const char *path, propane_error *err);
 /* Makes a new folder that only this user can access. An existing path is an error. */
@@ -75,7 +74,7 @@ void folder_writer_abort(folder_writer *w);
 bool file_is_empty_dir(const char *path);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
-/* true if both names are the same file; for names without a file, if the names are equal */
+/* Returns true if both names are the same file; for names without a file, true if the names are equal. */
 bool file_same(const char *a, const char *b);
 
 /* Opens a file for reading. Rejects anything that is not a regular file, unless `pipes` also allows anything that can

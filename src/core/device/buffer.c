@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns buffers: memory that host and device share, and the copies in and out of it that know strides and types. Longest
- * dense runs are copied or converted at once. Refuses what would change values silently: float to integer, integers out
- * of range, a layout that leaves the buffer.
+ * Owns buffers: memory that host and device share, and the copies in and out of it, which handle strides and types. The
+ * longest dense runs are copied or converted at once. Rejects anything that would change values silently (float to
+ * integer, integers out of range) and a layout that leaves the buffer.
  */
 #include <string.h>
 
@@ -105,7 +105,7 @@ static const element_kind *buffer_kind_of(propane_dtype dtype) {
     return (size_t)dtype < sizeof kinds / sizeof kinds[0] ? &kinds[dtype] : NULL;
 }
 
-/* Every type here fits into a double exactly. Buffers may be bound at any address, hence memcpy. */
+/* Loads an element; every type here fits into a double exactly. Buffers may be bound at any address, hence memcpy. */
 static double buffer_load(propane_dtype dtype, const uint8_t *p) {
     uint16_t h;
     float f;
@@ -126,7 +126,7 @@ static double buffer_load(propane_dtype dtype, const uint8_t *p) {
     return 0;
 }
 
-/* Integers are in range here. */
+/* Stores an element. The caller has checked the range of integers. */
 static void buffer_store(propane_dtype dtype, uint8_t *p, double value) {
     uint16_t h;
     float f;
@@ -160,7 +160,7 @@ static void buffer_store(propane_dtype dtype, uint8_t *p, double value) {
     }
 }
 
-/* `index` is that of the first element, for the message. */
+/* Converts a dense run. `index` is that of its first element, for the message. */
 static propane_status buffer_convert_run(propane_dtype to, uint8_t *target, propane_dtype from, const uint8_t *source,
                                          int64_t count, int64_t index, propane_error *err) {
     const element_kind *out = buffer_kind_of(to), *in = buffer_kind_of(from);
@@ -193,7 +193,8 @@ static propane_status buffer_convert_run(propane_dtype to, uint8_t *target, prop
 
 /* ---- strided copies ----------------------------------------------------------------------------------------------------- */
 
-/* The innermost dimensions from `rank_outer` on lie densely in the buffer: they are one run. */
+/* How a tensor splits into dense runs: the dimensions from `rank_outer` inward are dense in the buffer and form one
+ * run. */
 typedef struct layout {
     int rank_outer;
     int64_t run, outer;
@@ -235,7 +236,7 @@ static propane_status buffer_check_layout(const propane_buffer *buffer, const pr
     return PROPANE_OK;
 }
 
-/* `dense` holds elements of `dtype`; it is the source if `writing`. */
+/* Copies between the buffer and `dense`, which holds elements of `dtype`; it is the source if `writing`. */
 static propane_status buffer_copy_runs(uint8_t *memory, const propane_io *io, const layout *l, propane_dtype dtype,
                                        uint8_t *dense, bool writing, propane_error *err) {
     size_t step = (size_t)l->run * buffer_kind_of(dtype)->bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns devices: which drivers there are, opening one by its uri, describing and closing it. Refuses unknown names by
- * listing the known ones.
+ * Owns devices: lists the drivers, opens a device by its uri, describes and closes it. Rejects an unknown name with a
+ * list of the known ones.
  */
 #include "core/device/device.h"
 
@@ -47,7 +47,7 @@ static propane_status device_fail_unknown(const char *uri, propane_error *err) {
                         text_quote(quoted, uri, strlen(uri)), known);
 }
 
-/* *rest is what follows the name and its ':'. */
+/* Finds the driver. *rest is the part of the uri after the name and its ':'. */
 static propane_status device_find_driver(const char *uri, const propane_driver **out, const char **rest,
                                          propane_error *err) {
     if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");

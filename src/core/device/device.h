@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The objects behind the public handles, for this folder alone. Every object counts its users: the handle that
- * the user holds, and the children or requests that refer to it. So an object that is freed early lives on until the
- * last request that names it is gone.
+ * The objects behind the public handles, only for this folder. Every object counts its references: the handle that the
+ * user holds, and the children or requests that refer to it. So an object that is freed early lives until the last
+ * request that uses it is gone.
  */
 #ifndef CORE_DEVICE_DEVICE_H
 #define CORE_DEVICE_DEVICE_H
@@ -15,20 +15,20 @@
 #include "core/device/driver.h"
 #include "core/device/request_times.h"
 
-/* Requests in the order in which they were submitted. Whoever runs the one at the head holds the executor's role: the
- * device's own thread, or a thread that waits for a request. Drawn in queue.c. */
+/* Requests in the order of submission. Whoever runs the one at the head is the executor: the device's own thread, or a
+ * thread that waits for a request. queue.c has a diagram. */
 typedef struct device_queue {
-    pthread_mutex_t mutex; /* guards all of this and the state of the requests */
+    pthread_mutex_t mutex; /* guards the whole queue and the state of the requests */
     pthread_cond_t work;   /* the device's thread sleeps here */
-    pthread_cond_t done;   /* threads that wait for a request sleep here */
+    pthread_cond_t done;   /* threads waiting for a request sleep here */
     propane_request **ring;
-    int capacity, head, length; /* the one that runs counts too: it leaves when it is done */
-    bool executing;             /* somebody has the executor's role */
+    int capacity, head, length; /* the running request counts too: it leaves the ring when it is done */
+    bool executing;             /* some thread is the executor */
     bool thread_started, thread_sleeps;
-    atomic_bool closing;    /* written under the mutex; nothing waits for an event any more */
-    propane_event *awaited; /* by the executor; NULL: none */
+    atomic_bool closing;    /* written under the mutex; from then on nothing waits for an event */
+    propane_event *awaited; /* the event the executor waits for, or NULL */
     int waiters;            /* asleep on `done` */
-    int generation;         /* fork.h: of the process that the mutex and the thread belong to */
+    int generation;         /* fork.h generation of the process that owns the mutex and the thread */
     pthread_t thread;
 } device_queue;
 
@@ -48,13 +48,13 @@ struct propane_program {
     atomic_int refs;
 };
 
-/* Counted through the inputs, then the outputs; -1: there is none. */
+/* Returns the place of a name, counted through the inputs and then the outputs; -1 if there is none. */
 int program_place(const propane_program *p, const char *name);
 
 struct propane_buffer {
     propane_device *device;
     driver_buffer b;
-    bool borrowed; /* the memory is the user's; the driver knows nothing of it */
+    bool borrowed; /* the memory is the user's, and the driver does not know of it */
     atomic_int refs;
 };
 
@@ -70,17 +70,18 @@ struct propane_request {
     propane_program *program;
     driver_execution execution;
     driver_buffer **driver_buffers; /* inputs, then outputs */
-    propane_buffer **buffers;       /* likewise */
+    propane_buffer **buffers;       /* in the same order */
     int buffer_count;
-    bool prepared, foreign; /* the driver knows it; it has buffers of other devices that must be locked for it */
+    /* prepared: the driver knows the request; foreign: it has buffers of other devices, to be locked while it runs. */
+    bool prepared, foreign;
     propane_event_point *waits, *signals;
     int wait_count, signal_count;
-    /* The rest is the queue's. In flight: submitted > completed. */
+    /* The rest belongs to the queue. The request is in flight while submitted > completed. */
     uint64_t submitted;
     atomic_uint_fast64_t completed;
     propane_completion completion;
     request_times times;
-    poll_scope *scope; /* of the thread that submitted it */
+    poll_scope *scope; /* scope of the thread that submitted the request */
     propane_error error;
 };
 
@@ -93,18 +94,19 @@ void buffer_release(propane_buffer *b);
 void event_retain(propane_event *e);
 void event_release(propane_event *e);
 
-/* Whether buffers can hold what the function takes and gives. */
+/* Checks that buffers can hold the function's inputs and outputs. */
 PROPANE_CHECK propane_status program_check_types(const mil_function *f, propane_error *err);
 
 PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
-/* The mutex; in a child that has been forked, a new one of an empty queue. Unlocked as it is. */
+/* Locks the mutex. In a forked child, it first resets the mutex and empties the queue. Unlock with
+ * pthread_mutex_unlock. */
 void queue_lock(device_queue *q);
-/* Waits until `event` has reached `value`; false: *closing was set, and event_wake called, before that. */
+/* Waits until `event` has reached `value`. Returns false if, before that, *closing was set and event_wake called. */
 bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);
 void event_wake(propane_event *event);
 
-/* Returns when everything that was submitted has run, or was cancelled because it had to wait for an event, and the
- * device's thread is gone. */
+/* Returns when every submitted request has run, or was cancelled because it had to wait for an event, and the device's
+ * thread has ended. */
 void queue_drain(device_queue *q);
 void queue_deinit(device_queue *q);
 

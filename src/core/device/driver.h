@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The driver contract. A driver says what it is, compiles programs, makes buffers and executes requests one at a time;
- * queueing, events, chains, checks of bindings and waiting are the same for every driver and live in
- * core/device/queue.c, which calls execute from the device's own thread (or from a waiter's, never from two at once).
+ * The driver contract. A driver describes itself, compiles programs, makes buffers and executes requests one at a time.
+ * Queueing, events, chains, checks of bindings and waiting are the same for every driver. They are in
+ * core/device/queue.c, which calls execute from the device's own thread or from a waiter's, never from two at once.
  *
- * Submit and wait are not in the driver but here: all known engines execute in order, and five copies of
- * one queue would be a defect. A driver whose engine takes several requests at once may overlap inside execute's caller
- * later, through `depth`.
+ * Submit and wait are here and not in the driver, because all known engines execute in order, and five copies of one
+ * queue would be a defect. If a driver's engine takes several requests at once, it may later overlap them inside
+ * execute's caller, through `depth`.
  */
 #ifndef CORE_DEVICE_DRIVER_H
 #define CORE_DEVICE_DRIVER_H
@@ -15,24 +15,25 @@
 
 typedef struct propane_driver propane_driver;
 
-/* Output `output` may have the buffer of input `input`: it is written where that has been read for the last time. */
+/* Output `output` may share the buffer of input `input`: it is written only where the input has been read for the last
+ * time. */
 typedef struct driver_share {
     int output, input;
 } driver_share;
 
-/* What a driver fills in for a compiled program; the device layer owns it. */
+/* What a driver fills in for a compiled program. The device layer owns it. */
 typedef struct driver_program {
-    arena *arena; /* the program's memory: io arrays, names, plan; there before compile, freed after it */
+    arena *arena; /* the program's memory (io arrays, names, plan); created before compile, freed after the program */
     int input_count, output_count;
     propane_io *inputs, *outputs;
     driver_share *shares; /* [share_count], in ascending order of outputs, then inputs */
     int share_count;
-    void *impl; /* the driver's own */
+    void *impl; /* the driver's data */
 } driver_program;
 
 typedef struct driver_buffer {
     size_t bytes;
-    void *memory; /* what the host sees between lock and unlock; where buffer_lock is given, lock fills it */
+    void *memory; /* what the host sees between lock and unlock; filled by buffer_lock if the driver has it */
     void *impl;
 } driver_buffer;
 
@@ -41,74 +42,76 @@ typedef struct driver_execution {
     driver_program *program;
     driver_buffer *const *inputs;
     driver_buffer *const *outputs;
-    void *impl; /* what request_prepare keeps for it */
+    void *impl; /* what request_prepare stores for this request */
 } driver_execution;
 
-/* Threads: execute is called by one thread at a time for one device; everything else may be called at any time, also
- * while it runs, and locks what it shares. Whoever fails after it took something gives it back itself: program_free and
- * buffer_free are called for what compile and buffer_create finished only. */
+/* Threads: execute is called by one thread at a time per device. Everything else may be called at any time, even while
+ * execute runs, and locks what it shares. A function that fails releases what it acquired itself: program_free and
+ * buffer_free are called only after a successful compile or buffer_create. */
 struct propane_driver {
-    const char *name; /* what precedes ':' in a uri */
+    const char *name; /* the part of a uri before ':' */
     const char *summary;
-    bool reloads;     /* compile takes a donor */
-    bool host_memory; /* its programs also take buffers of other devices that have `memory`: it is the host itself */
-    /* The driver that serves this uri in its place; NULL: itself. (optional) */
+    bool reloads; /* compile accepts a donor */
+    /* Its programs also accept buffers of other devices that have `memory`, because the device is the host. */
+    bool host_memory;
+    /* Returns the driver that serves this uri instead, or NULL for this one. (optional) */
     const propane_driver *(*other)(const char *rest);
-    /* Why this driver cannot work on this machine; OK if it can. */
-    propane_status (*probe)(propane_error *why); /* (optional) NULL: it always can */
-    /* `rest` is what follows ':' in the uri, "" if nothing does. */
+    /* Returns OK, or why this driver cannot work on this machine. */
+    propane_status (*probe)(propane_error *why); /* (optional) NULL means that it always can */
+    /* `rest` is the part of the uri after ':', or "". */
     propane_status (*open)(const char *rest, void **impl, propane_error *err);
     void (*close)(void *impl);
-    /* `out` holds the uri, the summary and a queue of 127 already. */
+    /* `out` already holds the uri, the summary and a queue depth of 127. */
     void (*describe)(const void *impl, propane_device_info *out);
     propane_status (*supports)(void *impl, const mil_function *f, const propane_compile_options *options,
                                propane_error *why);
-    /* The known rule that covers a program which compile refused, in words. (optional) NULL: the driver has no
-     * rules. */
+    /* Describes the known rule behind the refusal of a program. (optional) NULL means that the driver has no rules. */
     propane_status (*refusing_rule)(const mil_module *m, char *out, size_t room, propane_error *err);
     propane_status (*compile)(void *impl, const mil_function *f, const propane_compile_options *options,
                               driver_program *out, propane_error *err);
-    /* Several functions at once, so that they can share what a compile takes; `options` are for all. Fills `report` (it
-     * is empty; failed: the function that could not be compiled). (optional) NULL: one after the other. */
+    /* Compiles several functions at once, so that they can share the work; `options` apply to all. Fills `report`,
+     * which is empty at first (failed: the function that could not be compiled). (optional) NULL means that they are
+     * compiled one after the other. */
     propane_status (*compile_all)(void *impl, const mil_function *const *f, int count,
                                   const propane_compile_options *options, driver_program *const *out,
                                   propane_compile_report *report, propane_error *err);
-    /* Overwrites a constant of a program that was compiled with options->reloadable; fp16. (optional) */
+    /* Overwrites an fp16 constant of a program that was compiled with options->reloadable. (optional) */
     propane_status (*patch)(void *impl, driver_program *program, const char *constant, const uint16_t *values,
                             int64_t count, propane_error *err);
     void (*program_free)(void *impl, driver_program *program);
     propane_status (*buffer_create)(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
     void (*buffer_free)(void *impl, driver_buffer *buffer);
     propane_status (*buffer_lock)(void *impl, driver_buffer *buffer, bool for_writing, void **out,
-                                  propane_error *err);        /* (optional) NULL: `memory` is always there */
+                                  propane_error *err);        /* (optional) NULL if `memory` is always valid */
     void (*buffer_unlock)(void *impl, driver_buffer *buffer); /* (optional) */
-    /* A request was made, or ends: the bindings stay the same all its life. (optional) */
+    /* Called when a request is made and when it ends. Its bindings never change. (optional) */
     propane_status (*request_prepare)(void *impl, driver_execution *e, propane_error *err);
     void (*request_free)(void *impl, driver_execution *e);
-    /* `out` is filled with "not known": what stays so is measured by the caller. */
+    /* `out` is filled with "not known" at first. The caller measures whatever stays so. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
-    /* Where the time of a program goes, a row a step: off at first; on sets the counts to nothing. (optional, all or
-     * none) */
+    /* Profiles a program, with one row per step. Profiling is off at first; turning it on resets the counts. (optional,
+     * all or none) */
     void (*profile)(driver_program *program, bool on);
     int (*profile_count)(const driver_program *program);
     void (*profile_row)(const driver_program *program, int step, propane_profile_row *out);
     const char *(*profile_fusion)(const driver_program *program, int index, int *count);
-    /* The native object of the operating system behind a buffer, for use by its other libraries. (optional) */
+    /* Returns the operating system's native object behind a buffer, for use with the system's other libraries.
+     * (optional) */
     bool (*buffer_native)(void *impl, const driver_buffer *buffer, propane_native *out);
 };
 
 int driver_share_compare(const void *a, const void *b); /* for qsort */
 bool driver_may_share(const driver_share *shares, int count, int output, int input);
 
-/* What a driver's compile finds behind options->donor; NULL: another driver's program. */
+/* Returns the program behind options->donor for a driver's compile, or NULL if it is another driver's program. */
 const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver);
 
-/* Fills p's inputs and outputs for a driver whose tensors are dense and in the order of the function's parameters and
- * results: names, types, strides, sizes. A type that no buffer can hold (int64, a string) is
- * PROPANE_ERR_UNSUPPORTED. */
+/* Fills p's inputs and outputs (names, types, strides, sizes) for a driver whose tensors are dense and in the order of
+ * the function's parameters and results. Returns PROPANE_ERR_UNSUPPORTED for a type that no buffer can hold (int64, a
+ * string). */
 PROPANE_CHECK propane_status driver_dense_io(driver_program *p, const mil_function *f, propane_error *err);
 
-/* The visible array of drivers. It is in src/ane/driver_list.c, because this layer does not see them. */
+/* The drivers in this build. The array is in src/ane/driver_list.c, because this layer does not see the drivers. */
 extern const propane_driver *const propane_drivers[];
 extern const int propane_drivers_count;
 

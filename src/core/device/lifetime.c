@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reference counts of devices, programs, buffers and events, and their end at zero. Children hold their
- * device, so that it ends last.
+ * Owns the reference counts of devices, programs, buffers and events, and frees them at zero. Children hold their
+ * device, so it ends last.
  */
 #include "core/base/memory.h"
 #include "core/device/device.h"

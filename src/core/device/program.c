@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns programs: chooses the function, checks it, has the driver compile it, and knows its inputs and outputs by name (the
- * verifier has seen to it that the names differ). Refuses inputs and outputs of types that no buffer holds.
+ * Owns programs: chooses the function, checks it, has the driver compile it, and looks up its inputs and outputs by
+ * name (the verifier ensures that the names differ). Rejects inputs and outputs of types that no buffer holds.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "core/device/device.h"
 #include "core/mil/specialize.h"
 
-/* What a buffer can hold. */
+/* The types that a buffer can hold. */
 static const struct {
     mil_dtype from;
     propane_dtype to;
@@ -79,7 +79,8 @@ propane_status propane_program_supported(propane_device *device, const propane_m
     return device->driver->supports(device->impl, f, &own, why);
 }
 
-/* What a program is given and gives is there at once, whatever it does in between: it is not begun where there is no room. */
+/* Checks that memory suffices for the inputs and outputs, which all exist at once. Without it, there is no point in
+ * compiling. */
 static propane_status program_check_memory(const mil_function *f, propane_error *err) {
     uint64_t need = 0;
     char bytes[32], spare[32];
@@ -105,7 +106,7 @@ static propane_status program_create(propane_device *device, propane_program **o
     return PROPANE_OK;
 }
 
-/* Of what the driver has compiled. */
+/* Enters the names of the inputs and outputs that the driver reported. */
 static propane_status program_note_names(propane_program *p, propane_error *err) {
     const int inputs = p->p.input_count, count = inputs + p->p.output_count;
     for (int i = 0; i < count; i++) {
@@ -116,7 +117,7 @@ static propane_status program_note_names(propane_program *p, propane_error *err)
     return PROPANE_OK;
 }
 
-/* The driver has nothing of it. */
+/* Frees a program that the driver has not compiled. */
 static void program_discard(propane_program *p) {
     if (!p) return;
     arena_free(p->p.arena);

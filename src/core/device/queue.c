@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which requests run. One idea: there is one executor's role per device, and the thread that holds it takes the
- * requests from the head of the ring, one after the other. The device's thread takes the role when there is work; a thread
- * that waits for a request takes it when it is free, and keeps it until its request is done. So submit and wait in one
- * thread cost no change of threads, and nothing runs out of order.
+ * Owns the order in which requests run. Each device has one executor: the thread that takes the requests from the head
+ * of the ring, one after the other. The device's thread becomes the executor when there is work. A thread that waits
+ * for a request becomes it if the role is free, and keeps it until its request is done. So submit and wait in one
+ * thread need no thread switch, and nothing runs out of order.
  *
  *     submit -> [ring: head is running | queued | queued | ...] -> wait for its events -> execute -> signal -> done
  *
- * Closing a device cancels the requests that would have to wait for an event; the others run to their end.
+ * Closing a device cancels the requests that would have to wait for an event; the others finish.
  *
- * A request that waits for an event holds up those after it, as on the engine. The thread that helps waits for that event
- * too, but only for requests that stand before its own, for which it would have had to wait anyway.
- * Refuses: a request that is in flight, a chain that does not fit as a whole, requests of several devices in one chain.
+ * A request that waits for an event blocks those after it, as on the engine. A helping thread waits for that event too,
+ * but only for requests ahead of its own, for which it would have had to wait anyway. Rejects a request that is in
+ * flight, a chain that does not fit as a whole, and a chain with requests of several devices.
  */
 #include <signal.h>
 
@@ -39,7 +39,7 @@ propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "queue: the system gives no mutex or condition variable");
 }
 
-/* In a child that has been forked the thread is not there, and what was in flight never ends. */
+/* Resets the queue in a forked child, where the thread does not exist and requests in flight never finish. */
 static void queue_begin_anew(device_queue *q, int generation) {
     q->generation = generation;
     (void)pthread_mutex_init(&q->mutex, NULL);
@@ -81,7 +81,7 @@ void queue_drain(device_queue *q) {
 
 /* ---- executing ----------------------------------------------------------------------------------------------------------- */
 
-/* Buffers of another device are memory of the host only while they are locked. */
+/* Unlocks buffers of other devices, which are host memory only while they are locked. */
 static void queue_unlock_foreign(const propane_request *r, int count) {
     for (int i = 0; i < count; i++)
         if (r->buffers[i]->device != r->program->device) propane_buffer_unlock(r->buffers[i]);
@@ -99,7 +99,8 @@ static propane_status queue_lock_foreign(const propane_request *r, propane_error
     return PROPANE_OK;
 }
 
-/* Before a request begins. Whoever closes the device sees which event is awaited, or is seen to have closed it. */
+/* Waits for the events of a request before it begins. The thread that closes the device either sees which event is
+ * awaited, or this function sees that it is closing. */
 static propane_status queue_await_events(propane_device *d, const propane_request *r, propane_error *err) {
     device_queue *q = &d->queue;
     bool reached = true;
@@ -137,8 +138,8 @@ static propane_completion queue_execute(propane_device *d, propane_request *r, p
     return c;
 }
 
-/* Under the mutex, in the executor's role, with a request at the head. Once `completed` has grown, the request may be gone
- * at any moment. */
+/* Runs the request at the head. The caller holds the mutex and is the executor. Once `completed` has grown, the request
+ * may be gone at any moment. */
 static void queue_run_head(propane_device *d) {
     device_queue *q = &d->queue;
     propane_request *r = q->ring[q->head];
@@ -154,8 +155,8 @@ static void queue_run_head(propane_device *d) {
     if (q->waiters) pthread_cond_broadcast(&q->done);
 }
 
-/* There is work without an executor, or the thread is to end. Under the mutex, also for the signal: once the mutex is given
- * up, the requests may be done and the device closed. */
+/* Wakes the device's thread if there is work without an executor, or if it must end. The mutex is held even for the
+ * signal: once it is released, the requests may be done and the device closed. */
 static void queue_wake_thread(device_queue *q) {
     if (q->thread_sleeps && (q->length > 0 || q->closing)) pthread_cond_signal(&q->work);
 }
@@ -179,7 +180,7 @@ static void *queue_thread_main(void *argument) {
     return NULL;
 }
 
-/* Under the mutex. Signals are the host's business: the thread takes none. */
+/* Starts the device's thread, under the mutex. The thread blocks all signals, which are the host's business. */
 static propane_status queue_start_thread(propane_device *d, propane_error *err) {
     device_queue *q = &d->queue;
     if (q->closing) return propane_fail(err, PROPANE_ERR_INVALID, "submit: device '%s' is closed", d->uri);
@@ -198,7 +199,7 @@ static propane_status queue_start_thread(propane_device *d, propane_error *err) 
 
 /* ---- submit ---------------------------------------------------------------------------------------------------------------- */
 
-/* Marks the chain as in flight, or nothing of it. Under the mutex. */
+/* Marks the whole chain as in flight, or none of it. Under the mutex. */
 static propane_status queue_mark(propane_request *const *requests, int count, propane_error *err) {
     int i = 0;
     while (i < count && requests[i]->submitted == atomic_load(&requests[i]->completed)) requests[i++]->submitted++;
@@ -250,7 +251,7 @@ propane_status propane_submit(propane_request *const *requests, int count, propa
 
 /* ---- wait ------------------------------------------------------------------------------------------------------------------ */
 
-/* A request that is done in a moment is not worth a sleep. */
+/* Spins for a moment, because a request that is nearly done is not worth a sleep. */
 static void queue_spin_for(const propane_request *r, uint64_t target) {
     for (int i = 0; i < SPIN_ROUNDS && atomic_load_explicit(&r->completed, memory_order_relaxed) < target; i++) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -261,7 +262,7 @@ static void queue_spin_for(const propane_request *r, uint64_t target) {
     }
 }
 
-/* Under the mutex: takes the executor's role until `r` is done. */
+/* Acts as the executor until `r` is done. Under the mutex. */
 static void queue_help(propane_device *d, const propane_request *r, uint64_t target) {
     device_queue *q = &d->queue;
     q->executing = true;
@@ -270,7 +271,7 @@ static void queue_help(propane_device *d, const propane_request *r, uint64_t tar
     queue_wake_thread(q);
 }
 
-/* Under the mutex, which is not held while the host is asked. */
+/* Sleeps until a request is done. Called under the mutex, which is released while the host is asked. */
 static void queue_sleep(device_queue *q) {
     if (!poll_current()) {
         pthread_cond_wait(&q->done, &q->mutex);

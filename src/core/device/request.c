@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns requests: a program with a buffer for each of its inputs and outputs. Everything that can be checked without
- * running is checked here, once, so that submitting again costs nothing. Refuses unknown, doubled and missing names, small
- * buffers, buffers of other devices, and outputs that would overwrite what is still to be read.
+ * running is checked here once, so that submitting again costs nothing. Rejects unknown, duplicate and missing names,
+ * small buffers, buffers of other devices, and outputs that would overwrite unread data.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "core/device/device.h"
 
-/* "x, w, y": for messages. */
+/* Lists the names for messages: "x, w, y". */
 static const char *request_list_names(char *out, size_t size, const driver_program *p) {
     size_t used = 0;
     out[0] = 0;
@@ -66,9 +66,9 @@ static propane_status request_check_complete(const propane_request *r, propane_e
     return PROPANE_OK;
 }
 
-/* The inputs and outputs of one buffer, as chains. */
+/* The inputs and outputs of each buffer, as linked lists. */
 typedef struct request_chains {
-    id_map first; /* of a buffer; slots */
+    id_map first; /* buffer to its first slot */
     int32_t *next;
 } request_chains;
 
@@ -89,7 +89,7 @@ static propane_status request_check_output(const propane_request *r, int slot, i
     return PROPANE_OK;
 }
 
-/* Two outputs never share a buffer; an output and an input do where the program says so. */
+/* Checks that two outputs never share a buffer, and an output and an input only if the program allows it. */
 static propane_status request_check_chains(const propane_request *r, request_chains *c, propane_error *err) {
     for (int slot = 0; slot < r->buffer_count; slot++) {
         int32_t *first = id_map_enter(&c->first, (uintptr_t)r->buffers[slot], -1);
@@ -217,7 +217,7 @@ propane_status propane_request_events(propane_request *request, const propane_ev
         return propane_fail(err, PROPANE_ERR_INVALID, "request: its events cannot change while it is in flight");
     if (request_same_events(request->waits, request->wait_count, waits, wait_count) &&
         request_same_events(request->signals, request->signal_count, signals,
-                            signal_count)) { /* only the values are new */
+                            signal_count)) { /* only the values change */
         for (int i = 0; i < wait_count; i++) request->waits[i].value = waits[i].value;
         for (int i = 0; i < signal_count; i++) request->signals[i].value = signals[i].value;
         return PROPANE_OK;

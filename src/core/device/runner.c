@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the buffers of a program that is run by itself.
+ * Owns the buffers of a program that is run on its own.
  */
 #include "core/device/runner.h"
 
@@ -15,7 +15,7 @@ const propane_io *runner_io_of(const propane_program *program, int index) {
     return index < inputs ? propane_program_input(program, index) : propane_program_output(program, index - inputs);
 }
 
-/* Names and buffers; with a device, those that were not chosen are made. */
+/* Collects names and buffers. With a device, it makes the buffers that were not chosen. */
 static propane_status runner_fill(runner *r, propane_device *device, runner_choose *choose, void *context,
                                   propane_error *err) {
     r->inputs = propane_program_input_count(r->program);

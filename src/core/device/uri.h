@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What a device's uri says by itself: the driver's name, then nothing, ':' and what that driver takes, or '?' and
- * options.
+ * Parses a device's uri: the driver's name, then nothing, or ':' and what the driver accepts, or '?' and options.
  */
 #ifndef CORE_DEVICE_URI_H
 #define CORE_DEVICE_URI_H
@@ -10,7 +9,7 @@
 
 static inline size_t device_name_length(const char *uri) { return strcspn(uri, ":?"); }
 
-/* Does it name that driver? */
+/* Returns true if the uri names that driver. */
 static inline bool device_is(const char *uri, const char *driver) {
     return strlen(driver) == device_name_length(uri) && memcmp(driver, uri, strlen(driver)) == 0;
 }
