@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns taking some operations out of a function, as a program by themselves. One idea: what they read of others becomes an
- * input, what others read of them an output; constants are no inputs, and are copied.
+ * Owns taking some operations out of a function as a separate program. What they read from other operations becomes an
+ * input, and what others read from them an output. Constants are copied instead of becoming inputs.
  *
- * Refuses cuts through values of types that the caller does not want to see outside.
+ * Refuses cuts through values of types that the caller does not want as inputs or outputs.
  */
 #include <string.h>
 
@@ -13,15 +13,15 @@ typedef struct excerpt {
     const mil_function *from;
     const bool *kept, *types;
     bool *copied;    /* [place] */
-    bool *read;      /* [value id]: by what is copied */
-    bool *wanted;    /* [value id]: by what is not, or by the caller of the function */
-    mil_value **map; /* [value id]: here */
+    bool *read;      /* [value id]: read by a copied operation */
+    bool *wanted;    /* [value id]: read by an operation that is not copied, or a result of the function */
+    mil_value **map; /* [value id]: the value in the new program */
     mil_builder build;
 } excerpt;
 
 static bool excerpt_is_constant(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
-/* From the end: what reads a constant comes after it. */
+/* Chooses from the end, because the readers of a constant come after it. */
 static void excerpt_choose(excerpt *e) {
     int at = e->from->op_count;
     for (int i = 0; i < e->from->result_count; i++) e->wanted[e->from->results[i]->id] = true;
@@ -63,7 +63,8 @@ static propane_status excerpt_copy(excerpt *e, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* An operation without readers gives all its results: it would not be part of the program otherwise. */
+/* Returns true if nothing reads the operation. It then returns all its results, or else it would not be part of the
+ * program. */
 static bool excerpt_is_unread(const excerpt *e, const mil_op *op) {
     for (int i = 0; i < op->result_count; i++)
         if (e->read[op->results[i]->id] || e->wanted[op->results[i]->id]) return false;

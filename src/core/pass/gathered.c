@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns slices of known size whose begin is computed: they become gathers along each dimension, which have gradients and whose
- * shapes are known without a run. One idea: index k of a dimension's slice is its begin plus k.
+ * Owns slices of known size whose begin is computed. They become gathers along each dimension, which have gradients and
+ * whose shapes are known without a run: index k of a dimension's slice is its begin plus k.
  *
- * Refuses other operations whose shapes follow from values.
+ * Refuses other operations whose shapes depend on values.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "core/mil/read_slices.h"
 #include "core/pass/pass.h"
 
-/* The first operand that must be known and is not; -1: there is none. */
+/* Returns the first operand that must be known and is not; -1 if there is none. */
 static int gathered_unknown(const mil_op *op, mil_value *const *map) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
@@ -50,7 +50,7 @@ static mil_value *gathered_indices(mil_builder *b, mil_value *begin, int d, int6
     return made;
 }
 
-/* From the last dimension to the first: those that go do not move the others. */
+/* Works from the last dimension to the first, so that dropped dimensions do not shift the others. */
 static mil_value *gathered_slice(mil_builder *b, const mil_op *op, mil_value *const *map, const int64_t *count) {
     mil_value *y = gathered_operand(op, map, "x"), *begin = gathered_operand(op, map, "begin");
     for (int d = y->type.rank - 1; d >= 0 && y; d--) {

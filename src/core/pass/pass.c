@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of passes and the names of parameters and results. One idea: a pass is one walk over the ops in order;
- * it enters "this value is now that one" into a table, and every op has its operands replaced before the pass looks at
- * it.
+ * Owns the list of passes and the names of parameters and results. A pass is one walk over the ops in order. It enters
+ * "this value is now that one" into a table, and every op has its operands replaced before the pass sees it.
  *
- * Parameters and results are never removed, replaced or renamed, except by pass_name_io: they are what a program is
- * bound by. An op that makes a result therefore stays even where its value is known.
+ * Parameters and results are never removed, replaced or renamed, except by pass_name_io, because a program is bound by
+ * them. So an op that makes a result stays even if its value is known.
  */
 #include "core/pass/pass.h"
 
@@ -25,7 +24,7 @@ static bool pass_asked_simplify(const pass_options *o) { return o->simplify; }
 static bool pass_asked_share(const pass_options *o) { return o->share; }
 static bool pass_asked_drop(const pass_options *o) { return o->drop_unused; }
 
-/* In this order, again and again until nothing changes: what one leaves behind the next one finds. */
+/* Run in this order, repeatedly, until nothing changes, because one pass may leave work for another. */
 static const pass passes[] = {
     {pass_asked_fold, pass_fold},
     {pass_asked_simplify, pass_simplify},
@@ -33,7 +32,7 @@ static const pass passes[] = {
     {pass_asked_drop, pass_drop_unused},
 };
 
-enum { MAX_ROUNDS = 16 }; /* each round shrinks the function; more than 4 have not been seen */
+enum { MAX_ROUNDS = 16 }; /* each round shrinks the function; more than 4 rounds have not been seen */
 
 propane_status pass_run(mil_function *f, const pass_options *options, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
@@ -107,7 +106,7 @@ static propane_status pass_name_all(mil_function *f, mil_value **values, int cou
     return PROPANE_OK;
 }
 
-/* The verifier keeps parameters and results apart, so no value needs two names. */
+/* Names parameters and results. The verifier keeps the two apart, so no value needs two names. */
 propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results, propane_error *err) {
     PROPANE_TRY(pass_name_all(f, f->params, f->param_count, 'i', old_params, err));
     return pass_name_all(f, f->results, f->result_count, 'o', old_results, err);

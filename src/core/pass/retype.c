@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns running an fp16 program in fp32: every fp16 type, constant and type name in the program becomes fp32, in place, blocks
- * included. Weights keep their values; what was rounded to fp16 when the program was made stays rounded.
+ * Owns running an fp16 program in fp32: every fp16 type, constant and type name in the program becomes fp32, in place,
+ * including blocks. Weights keep their values: what was rounded to fp16 when the program was made stays rounded.
  */
 #include <string.h>
 
@@ -8,10 +8,10 @@
 #include "core/base/map.h"
 #include "core/pass/pass.h"
 
-/* Constants that have been converted, by address: const statements and their literals share them. */
+/* Constants that have been converted, by address, because const statements and their literals share them. */
 typedef struct retype {
     arena *arena;
-    id_map index; /* of what came of it in `to` */
+    id_map index; /* constant to index in `to` */
     mil_const **to;
     propane_error *err;
 } retype;
@@ -56,7 +56,7 @@ static propane_status retype_convert_const(retype *r, mil_value *v) {
 
 static propane_status retype_convert_value(retype *r, mil_value *v) {
     const bool computed = v->def && v->def->info->code != MIL_OP_const;
-    if (computed && mil_dtype_is_float(v->type.dtype)) v->constant = NULL; /* worked out anew where it is asked for */
+    if (computed && mil_dtype_is_float(v->type.dtype)) v->constant = NULL; /* computed again on demand */
     PROPANE_TRY(retype_convert_const(r, v));
     if (v->type.dtype == MIL_fp16) v->type.dtype = MIL_fp32;
     return PROPANE_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the passes share: the walk that replaces values. Private to src/core/pass.
+ * The walk that replaces values, shared by the passes. Private to src/core/pass.
  */
 #ifndef CORE_PASS_REWRITE_H
 #define CORE_PASS_REWRITE_H
@@ -8,21 +8,21 @@
 
 typedef struct rewrite {
     mil_function *function;
-    mil_builder build; /* inserts before the op that is looked at, with its stage */
-    int count;         /* values there were when the pass began */
+    mil_builder build; /* inserts before the current op, with its stage */
+    int count;         /* values that existed when the pass began */
     bool *is_result;   /* by id: a result of the function */
     int changes;
 } rewrite;
 
 PROPANE_CHECK propane_status rewrite_open(rewrite *r, propane_error *err);
 void rewrite_close(rewrite *r);
-/* To be called for each op in order: replaces its operands and points the builder before it. */
+/* Must be called for each op in order: replaces its operands and points the builder before it. */
 void rewrite_operands(rewrite *r, mil_op *op);
 bool rewrite_is_result(const rewrite *r, const mil_value *v);
-/* Removes an op with one result; its users get `with`. False: it must stay (the result is the function's, or with is
- * NULL). */
+/* Removes an op with one result; its users get `with`. Returns false if it must stay, because the result is the
+ * function's or `with` is NULL. */
 bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with);
-/* Computes the results of an op of constants, rounded to their types; `out` has room for each. */
+/* Computes the results of an op with constant operands, rounded to their types; `out` has room for each. */
 PROPANE_CHECK propane_status rewrite_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err);
 
 /* The passes. */

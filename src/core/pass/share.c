@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns two passes over uses: equal ops become one (the first), by a hash of opcode and operands; and ops that nothing
- * uses go. Equal constants are equal bit for bit, and constants of a weight file are equal if they are the same record.
+ * Owns two passes over uses. Equal ops become one (the first), found by a hash of opcode and operands, and unused ops
+ * are removed. Constants are equal if they are equal bit for bit; those of a weight file, if they are the same record.
  */
 #include <string.h>
 
 #include "core/base/memory.h"
 #include "core/pass/rewrite.h"
 
-enum { COMPARED_BYTES = 4096 }; /* larger constants are hashed by their head; they are compared in full */
+enum { COMPARED_BYTES = 4096 }; /* larger constants are hashed by their beginning but compared in full */
 
 static uint64_t share_mix(uint64_t hash, const void *data, size_t bytes) {
     const unsigned char *p = data;
@@ -42,7 +42,7 @@ static bool share_equal_const(const mil_const *a, const mil_const *b) {
            strcmp(a->blob_path, b->blob_path) == 0;
 }
 
-/* Two operands hold the same: one value, or equal constants. */
+/* Returns true if two operands hold the same: one value, or equal constants. */
 static bool share_equal_value(const mil_value *a, const mil_value *b) {
     return a == b || (a->constant && b->constant && share_equal_const(a->constant, b->constant));
 }

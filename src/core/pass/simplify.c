@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the peephole rewrites: an op that does nothing goes, two that undo each other go, two moves become one. Only
- * rewrites that keep every bit: no reassociation, no narrowing cast is dropped, x + 0 only turns -0 into 0 and back.
+ * Owns the peephole rewrites: an op that does nothing is removed, two that undo each other are removed, and two moves
+ * become one. Every bit is preserved, so nothing is reassociated and no narrowing cast is dropped. The one exception is
+ * x + 0, which only turns -0 into 0.
  *
- * A rewrite is a function that gives the value that may stand for the op's result, or NULL; the table at the end says
- * which row has which.
+ * A rewrite is a function that returns the value that can replace the op's result, or NULL. The table at the end lists
+ * the rewrite of each row.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@ typedef mil_value *(*simplifier)(rewrite *r, const mil_op *op);
 
 static bool simplify_same_type(const mil_value *a, const mil_value *b) { return mil_type_equal(&a->type, &b->type); }
 
-/* Whether a constant holds `wanted` everywhere. */
+/* Returns true if a constant holds `wanted` everywhere. */
 static bool simplify_all_equal(const mil_value *v, double wanted) {
     if (!v || !v->constant || !v->constant->data) return false;
     int64_t count = mil_type_count(&v->type);
@@ -27,7 +28,7 @@ static mil_value *simplify_if_same_type(const mil_op *op, mil_value *v) {
     return v && simplify_same_type(v, op->results[0]) ? v : NULL;
 }
 
-/* The op that makes v, if it is `code`. */
+/* Returns the op that makes v if it is a `code`, else NULL. */
 static const mil_op *simplify_made_by(const mil_value *v, mil_opcode code) {
     return v->def && v->def->info->code == code ? v->def : NULL;
 }
@@ -52,7 +53,7 @@ static mil_value *simplify_minus(rewrite *r, const mil_op *op) { return (void)r,
 static mil_value *simplify_times(rewrite *r, const mil_op *op) { return (void)r, simplify_neutral_either(op, 1); }
 static mil_value *simplify_divide(rewrite *r, const mil_op *op) { return (void)r, simplify_neutral_right(op, 1); }
 
-/* To its own type; or back from a wider one. */
+/* Drops a cast to its own type, or back from a wider one. */
 static mil_value *simplify_cast(rewrite *r, const mil_op *op) {
     (void)r;
     mil_value *x = mil_in(op, "x");
@@ -99,7 +100,7 @@ static bool simplify_keeps_order(const mil_op *op) {
     return code == MIL_OP_reshape || code == MIL_OP_expand_dims || code == MIL_OP_squeeze;
 }
 
-/* Of two ops that only give a new shape, the first is not needed. */
+/* Of two ops that only change the shape, the first is not needed. */
 static mil_value *simplify_reshape(rewrite *r, const mil_op *op) {
     mil_value *x = mil_in(op, "x");
     const mil_type *type = &op->results[0]->type;
@@ -111,7 +112,7 @@ static mil_value *simplify_reshape(rewrite *r, const mil_op *op) {
     return mil_build_reshape(&r->build, origin, type->dim, type->rank);
 }
 
-/* Twice the same axes. */
+/* Drops two reversals of the same axes. */
 static mil_value *simplify_reverse(rewrite *r, const mil_op *op) {
     (void)r;
     int64_t outer[MIL_MAX_RANK * 2], inner[MIL_MAX_RANK * 2];
@@ -125,7 +126,7 @@ static mil_value *simplify_reverse(rewrite *r, const mil_op *op) {
     return equal ? mil_in(first, "x") : NULL;
 }
 
-/* Sums, products, largest and smallest of single elements. */
+/* Drops sums, products, maxima and minima of single elements. */
 static mil_value *simplify_reduce(rewrite *r, const mil_op *op) {
     const mil_value *result = op->results[0];
     mil_value *x = mil_in(op, "x");
@@ -143,7 +144,7 @@ static mil_value *simplify_concat(rewrite *r, const mil_op *op) {
 
 static mil_value *simplify_slice(rewrite *r, const mil_op *op) {
     (void)r;
-    return simplify_if_same_type(op, mil_in(op, "x")); /* of x's size: all of it */
+    return simplify_if_same_type(op, mil_in(op, "x")); /* the slice has x's size, so it takes all of it */
 }
 
 static const struct {

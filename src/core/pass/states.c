@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns making states inputs and outputs: a state that a program reads and writes becomes a parameter with its content before
- * and a result, NAME_out, with its content after; the caller passes the one back as the other. Devices then
- * need not know of states. Refuses states inside blocks.
+ * Owns turning states into inputs and outputs. A state that a program reads and writes becomes a parameter with its
+ * content before and a result, NAME_out, with its content after; the caller passes the result back as the parameter. So
+ * devices need not know about states. Refuses states inside blocks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 typedef struct states {
     mil_function *function;
-    mil_value **held; /* by id: what a state holds now; NULL: what it held at the beginning */
+    mil_value **held; /* by id: what a state holds now; NULL means its initial content */
     propane_error *err;
 } states;
 
@@ -21,7 +21,7 @@ static mil_value *states_state_of(const mil_op *op) {
     return v && v->type.container == MIL_STATE ? v : NULL;
 }
 
-/* read_state gives what is held, write_state and coreml_update_state change it. */
+/* read_state returns what is held; write_state and coreml_update_state change it. */
 static propane_status states_turn_op(states *s, mil_op *op) {
     mil_value *state = states_state_of(op);
     for (int p = 0; p < op->info->param_count; p++)
@@ -39,11 +39,11 @@ static propane_status states_turn_op(states *s, mil_op *op) {
     return PROPANE_OK;
 }
 
-/* Results are new values, so that none is a parameter or given twice. */
+/* Adds a result. It is a new value, so that it is neither a parameter nor returned twice. */
 static propane_status states_add_result(states *s, mil_builder *b, mil_value *state) {
     char name[300];
     mil_value *held = s->held[state->id];
-    if (!held) return PROPANE_OK; /* only read */
+    if (!held) return PROPANE_OK; /* never written */
     snprintf(name, sizeof name, "%.280s_out", state->name);
     const mil_argument x[] = {{"x", 1, &held}};
     mil_op *copy = mil_build_op(b, MIL_OP_identity, name, x, 1);

@@ -3,7 +3,7 @@
  * cond its branches, in unroll_loop.c; lists in unroll_list.c; sampling in unroll_sample.c), in operations that have gradients. One idea: the
  * products with the inputs are one product for all steps; what is left of a step follows the row's meaning line by line.
  *
- * Refuses more than MAX_STEPS steps: each is some twenty operations.
+ * Refuses more than MAX_STEPS steps, because each is some twenty operations.
  */
 #include <string.h>
 
@@ -15,16 +15,17 @@
 
 enum { MAX_STEPS = 2048 };
 
-/* One direction. Operands that were left out are NULL. */
+/* One direction. Omitted operands are NULL. */
 typedef struct unit {
     mil_builder *b;
     const mil_recurrent *r;
-    mil_value *hh, *hidden_bias, *peephole; /* of gru with reset_after, the bias that the reset gate scales */
-    mil_value *given;                       /* [steps, batch, gates * hidden]: what the inputs give */
+    /* hidden_bias: for gru with reset_after, the bias that the reset gate scales. */
+    mil_value *hh, *hidden_bias, *peephole;
+    mil_value *given; /* [steps, batch, gates * hidden]: the contribution of the inputs */
     mil_value *h, *c;
 } unit;
 
-/* Columns [begin, begin + hidden) of a matrix, or elements of a vector. */
+/* Slices columns [begin, begin + hidden) of a matrix, or elements of a vector. */
 static mil_value *unroll_piece(const unit *u, mil_value *v, int64_t begin) {
     const int64_t n = u->r->hidden;
     if (!v) return NULL;
@@ -61,7 +62,7 @@ static mil_value *unroll_hidden_product(const unit *u, mil_value *h, mil_value *
     return mil_build_matmul(u->b, h, weight, false, true);
 }
 
-/* What goes into a gate, with its peephole. */
+/* Builds a gate from its input, including its peephole. */
 static mil_value *unroll_gate(const unit *u, mil_value *all, int64_t index, mil_value *c) {
     mil_value *v = unroll_piece(u, all, index * u->r->hidden);
     if (u->peephole && c) v = unroll_add(u, v, unroll_mul(u, unroll_piece(u, u->peephole, index * u->r->hidden), c));
@@ -107,7 +108,7 @@ static mil_value *unroll_operand(const mil_op *op, const char *param, bool back)
     return mil_op_param(op->info, name) < 0 ? NULL : mil_in(op, name);
 }
 
-/* The products of all inputs, with the biases that belong to them. */
+/* Builds the matrix products of all inputs, with the biases that belong to them. */
 static mil_value *unroll_given_of(const unit *u, const mil_op *op, bool back) {
     const mil_recurrent *r = u->r;
     const int64_t width = r->gates * r->hidden;

@@ -44,11 +44,11 @@ typedef struct loop_walk {
     mil_builder *b;
     unroll_lists *lists;
     const mil_op *op;
-    arena *work;     /* of one copy */
+    arena *work;     /* for one copy */
     mil_value **now; /* [variable] */
     int count, operations;
-    mil_value *pred; /* of a cond that a run decides; NULL: what is copied is always run */
-    bool when;       /* what pred is where the copied branch counts */
+    mil_value *pred; /* the condition of a cond decided at run time; NULL if the copied code always runs */
+    bool when;       /* the value of pred for which the copied branch counts */
 } loop_walk;
 
 static bool unroll_loop_is_known(const mil_op *op) {
@@ -59,7 +59,7 @@ static bool unroll_loop_is_known(const mil_op *op) {
     return true;
 }
 
-/* The copy of an operation, or the constant that it comes to. */
+/* Builds the copy of an operation, or the constant that it evaluates to. */
 static propane_status unroll_loop_copy_op(loop_walk *w, const mil_op *op, mil_value **map, propane_error *err) {
     mil_op *made = mil_build_copy(w->b, op, map);
     w->operations++;
@@ -98,7 +98,7 @@ static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *bloc
     return unroll_select(w, w->when, outer, mil_build_scalar(w->b, outer->type.dtype, 1));
 }
 
-/* One block with the variables as they are; out [block->result_count]. */
+/* Copies one block with the current variables; out is [block->result_count]. */
 static propane_status unroll_loop_copy(loop_walk *w, const mil_function *block, mil_value **out, propane_error *err) {
     mil_value **map = mem_array((size_t)block->value_count + 1, sizeof *map);
     w->work = arena_create();

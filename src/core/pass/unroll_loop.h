@@ -7,7 +7,7 @@
 
 #include "core/pass/unroll_list.h"
 
-/* The values stand for the results of `op`, which goes. What the function gives keeps its name. */
+/* Replaces the results of `op` by the values and removes it. Results of the function keep their names. */
 PROPANE_CHECK propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err);
 /* Whether a condition is false whatever a run gives. *ends: it has a counter that is known and a limit, so that it will be. */
 bool unroll_is_false(const mil_value *v, bool *ends);

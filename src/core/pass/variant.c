@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns making another function of one: constants become parameters, and the inputs hold several samples instead of one. One
- * idea: the function is copied op by op, so every shape is worked out anew; what is written down for one sample (the shape of
- * a reshape, the end of a slice, a constant that is joined to the samples) is rewritten on the way.
+ * Owns making a variant of a function: constants become parameters, and the inputs hold several samples instead of one.
+ * The function is copied op by op, so every shape is computed again. Operands written for one sample (the shape of a
+ * reshape, the end of a slice, a constant that is concatenated to the samples) are rewritten on the way.
  *
- * A sample's values lie together: a dimension of k becomes samples * k, the samples being its outer part. Refuses operations
- * whose result cannot be that; whether samples are mixed where the shapes agree is for the caller to try.
+ * The values of a sample are contiguous: a dimension of k becomes samples * k, with the samples as its outer part.
+ * Refuses operations whose result cannot have that form. Whether samples are mixed although the shapes agree is for the
+ * caller to test.
  */
 #include <string.h>
 
@@ -21,7 +22,7 @@ typedef struct variant {
 
 enum { SAME = -1, BROKEN = -2 };
 
-/* The dimension that holds the samples now; SAME: none, BROKEN: the types do not fit. */
+/* Returns the dimension that now holds the samples, SAME if there is none, or BROKEN if the types do not fit. */
 static int variant_sample_axis(const variant *v, const mil_value *old) {
     const mil_value *new = v->map[old->id];
     int axis = SAME;
@@ -46,7 +47,7 @@ static mil_value *variant_tiled(variant *v, mil_value *x, int axis) {
     return op ? op->results[0] : NULL;
 }
 
-/* What stands for an operand in one copy alone. */
+/* A replacement for an operand in one copy only. */
 typedef struct stand_in {
     int id;
     mil_value *before;
@@ -67,7 +68,7 @@ static propane_status variant_put(variant *v, stand_ins *s, const mil_value *old
     return PROPANE_OK;
 }
 
-/* The samples go where as many elements stand before them as in x. */
+/* Puts the samples where as many elements precede them as in x. */
 static propane_status variant_fit_reshape(variant *v, const mil_op *op, stand_ins *s, propane_error *err) {
     const mil_value *x = mil_in(op, "x"), *shape = mil_in(op, "shape");
     const int axis = variant_sample_axis(v, x);
@@ -100,7 +101,7 @@ static propane_status variant_fit_slice(variant *v, const mil_op *op, const char
     return variant_put(v, s, limit, mil_build_ints(&v->build, ends, count), err);
 }
 
-/* Constants (class tokens, first states) that stand beside samples: once for each. */
+/* Repeats constants (class tokens, first states) that are concatenated to samples, once per sample. */
 static propane_status variant_fit_beside(variant *v, const mil_op *op, const char *param, int axis, stand_ins *s,
                                          propane_error *err) {
     const int p = mil_op_param(op->info, param);
@@ -116,7 +117,7 @@ static propane_status variant_fit_beside(variant *v, const mil_op *op, const cha
     return PROPANE_OK;
 }
 
-/* A list of dimensions that begins with the number of samples. */
+/* Adjusts a list of dimensions that begins with the number of samples. */
 static propane_status variant_fit_size(variant *v, const mil_op *op, const char *param, stand_ins *s,
                                        propane_error *err) {
     const mil_value *x = mil_in(op, "x"), *size = mil_in(op, param);
@@ -168,7 +169,7 @@ static propane_status variant_copy_op(variant *v, const mil_op *op, propane_erro
     return PROPANE_OK;
 }
 
-/* Parameters come first: inputs in their order, then the freed constants in the order that was asked for. */
+/* Copies the parameters: first the inputs in their order, then the freed constants in the requested order. */
 static propane_status variant_copy_params(variant *v, propane_error *err) {
     const mil_function *f = v->from;
     for (int i = 0; i < f->param_count; i++) {
