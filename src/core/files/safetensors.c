@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns safetensors files. The reader checks the whole header once, when the file is opened; after that every tensor lies
- * inside the file and next to the one before it.
+ * Owns safetensors files. The reader checks the whole header once, when the file is opened. After that, every tensor is
+ * known to be inside the file and to follow the previous one directly.
  */
 #include "core/files/safetensors.h"
 
@@ -42,7 +42,7 @@ struct safetensors {
     arena *arena;
     file_map map;
     const char *source;
-    const char *bytes; /* all of the file */
+    const char *bytes; /* the whole file */
     size_t length;
     json_t *header;
     int count;
@@ -64,7 +64,7 @@ const safetensors_tensor *safetensors_at(const safetensors *s, int index) { retu
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-/* A name in a message: hostile names may be long or hold control bytes. */
+/* A name quoted for a message, because hostile names may be long or contain control bytes. */
 typedef struct quoted {
     char text[80];
 } quoted;
@@ -138,7 +138,7 @@ static int safetensors_compare_name(const void *a, const void *b) {
     return strcmp((*(const safetensors_tensor *const *)a)->name, (*(const safetensors_tensor *const *)b)->name);
 }
 
-/* The tensors cover the data exactly, one after the other. */
+/* Checks that the tensors cover the data exactly, one after the other. */
 static propane_status safetensors_check_cover(const safetensors *s, const uint8_t *data, uint64_t data_bytes,
                                               propane_error *err) {
     uint64_t at = 0;
@@ -296,7 +296,7 @@ propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t
         return PROPANE_OK;
     case ST_F16:
     case ST_BF16:
-        for (int64_t at = 0; at < t->count; at += PIECE) { /* data may lie at any address */
+        for (int64_t at = 0; at < t->count; at += PIECE) { /* data may be unaligned */
             uint16_t narrow[PIECE];
             size_t n = (size_t)(t->count - at < PIECE ? t->count - at : PIECE);
             memcpy(narrow, t->data + 2 * at, 2 * n);
@@ -322,16 +322,17 @@ propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t
 struct safetensors_writer {
     file_writer *file;
     json_t *header, *metadata;
-    uint64_t *ends;             /* of the tensors, in the data */
-    int count, at;              /* tensors, the one that is being written */
+    uint64_t *ends;             /* end offset of each tensor in the data */
+    int count, at;              /* number of tensors; index of the one being written */
     uint64_t declared, written; /* bytes of data */
     bool begun;
-    uint64_t sums_at; /* where the checksums' digits stand in the file */
-    checksum sum;     /* of the header with zeros for these digits, then of the tensor that is being written */
+    uint64_t sums_at; /* where the digits of the checksums are in the file */
+    checksum sum;     /* of the header with zeros for these digits, then of the tensor being written */
     char *sums;       /* the digits: the header's, then each tensor's */
 };
 
-/* The key, and that of files up to version 0.1: one checksum of all of the file with zeros for its digits. */
+/* The key, and the key in files up to version 0.1, which have a single checksum of the whole file with zeros for its
+ * digits. */
 static const char sums_key[] = "checksums", old_key[] = "checksum";
 enum { SUM_DIGITS = 16 };
 
@@ -372,7 +373,8 @@ propane_status safetensors_writer_metadata(safetensors_writer *w, const char *ke
     return json_object_set_new(w->metadata, key, string) ? propane_fail_memory(err, strlen(key)) : PROPANE_OK;
 }
 
-/* The offset of the digits in the header's text; the name of a key cannot stand inside of another string as it is. */
+/* Returns the position of the digits in the header's text. A quoted key cannot occur unescaped inside another
+ * string. */
 static const char *safetensors_find_sums(const char *header, size_t length, const char *key, const char *digits) {
     const size_t k = strlen(key), n = strlen(digits), all = k + n + 5;
     for (size_t i = 0; i + all <= length; i++)
@@ -382,7 +384,7 @@ static const char *safetensors_find_sums(const char *header, size_t length, cons
     return NULL;
 }
 
-/* Of `length` bytes, with zeros for `digits` of them at `at`. */
+/* Computes the checksum of `length` bytes, with zeros for `digits` of them at `at`. */
 static void safetensors_sum_around(const char *all, size_t length, const char *at, size_t digits, char out[17]) {
     static const char zeros[] = "0000000000000000";
     checksum sum;
@@ -404,7 +406,7 @@ static propane_status safetensors_compare_sum(const safetensors *s, const safete
                         found, stored);
 }
 
-/* The header with all digits zeros, or in the old form the whole file. */
+/* Verifies the checksum of the header with all digits zero, or in the old form of the whole file. */
 static propane_status safetensors_verify_header(const safetensors *s, const char *key, const char *stored, size_t bytes,
                                                 propane_error *err) {
     const char *at = safetensors_find_sums(s->bytes, bytes, key, stored);
@@ -464,13 +466,13 @@ propane_status safetensors_writer_declare(safetensors_writer *w, const char *nam
     return PROPANE_OK;
 }
 
-/* What is written, and counted into the checksum. */
+/* Writes data and adds it to the checksum. */
 static propane_status safetensors_put(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
     checksum_update(&w->sum, data, bytes);
     return file_writer_write(w->file, data, bytes, err);
 }
 
-/* The sum of what was written since the last one, the header's being number 0. */
+/* Stores the checksum of what was written since the last one. The header's is number 0. */
 static void safetensors_end_sum(safetensors_writer *w, int number) {
     char digits[17];
     checksum_final(&w->sum, digits);
@@ -478,7 +480,7 @@ static void safetensors_end_sum(safetensors_writer *w, int number) {
     checksum_init(&w->sum);
 }
 
-/* The header, padded with spaces so that the data begins at a multiple of 64. */
+/* Writes the header, padded with spaces so that the data begins at a multiple of 64. */
 static propane_status safetensors_write_header(safetensors_writer *w, propane_error *err) {
     w->begun = true;
     char *dump;
@@ -505,7 +507,7 @@ static propane_status safetensors_write_header(safetensors_writer *w, propane_er
     return status;
 }
 
-/* Goes over to the next tensor where one is whole. */
+/* Moves on to the next tensor once one is complete. */
 static void safetensors_end_tensors(safetensors_writer *w) {
     for (; w->at < w->count && w->ends[w->at] == w->written; w->at++) safetensors_end_sum(w, w->at + 1);
 }
@@ -516,7 +518,7 @@ propane_status safetensors_writer_data(safetensors_writer *w, const void *data, 
         return propane_fail(err, PROPANE_ERR_INVALID, "%zu bytes of tensor data given, but only %llu are left to write",
                             bytes, (unsigned long long)(w->declared - w->written));
     for (const uint8_t *from = data; bytes;) {
-        safetensors_end_tensors(w); /* empty ones */
+        safetensors_end_tensors(w); /* ends empty tensors */
         const uint64_t left = w->ends[w->at] - w->written;
         const size_t piece = bytes < left ? bytes : (size_t)left;
         PROPANE_TRY(safetensors_put(w, from, piece, err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * safetensors files: an 8-byte little-endian header length, a JSON header, the tensors' bytes one after the other. The
- * reader refuses what the format's own reader refuses: unknown dtypes, sizes that do not match their shape, tensors
- * that overlap, leave a hole or end outside the file; every message gives the offset.
+ * safetensors files: an 8-byte little-endian header length, a JSON header, and the tensors' bytes one after the other.
+ * The reader refuses what the format's own reader refuses: unknown dtypes, sizes that do not match their shape, and
+ * tensors that overlap, leave a hole or end outside the file. Every message gives the offset.
  */
 #ifndef CORE_FILES_SAFETENSORS_H
 #define CORE_FILES_SAFETENSORS_H
@@ -40,13 +40,14 @@ typedef struct safetensors_tensor {
     int rank;
     int64_t dim[SAFETENSORS_MAX_RANK];
     int64_t count;
-    const uint8_t *data; /* inside the file; not aligned: read it through safetensors_f32 or memcpy */
+    const uint8_t *data; /* inside the file; unaligned, so read it through safetensors_f32 or memcpy */
     uint64_t bytes;
 } safetensors_tensor;
 
 typedef struct safetensors safetensors;
 
-PROPANE_CHECK propane_status safetensors_open(const char *path, safetensors **out, propane_error *err); /* mapped */
+/* Maps the file. */
+PROPANE_CHECK propane_status safetensors_open(const char *path, safetensors **out, propane_error *err);
 /* `data` must outlive the result; `source` is its name in messages. */
 PROPANE_CHECK propane_status safetensors_parse(const void *data, size_t length, const char *source, safetensors **out,
                                                propane_error *err);
@@ -54,22 +55,23 @@ void safetensors_close(safetensors *s);
 const char *safetensors_source(const safetensors *s);
 int safetensors_count(const safetensors *s);
 const safetensors_tensor *safetensors_at(const safetensors *s, int index);          /* in file order */
-const safetensors_tensor *safetensors_find(const safetensors *s, const char *name); /* NULL: there is none */
-/* Reads all of a file that was opened and compares its checksums; a file without is taken as it is. */
+const safetensors_tensor *safetensors_find(const safetensors *s, const char *name); /* NULL if there is none */
+/* Reads all of an open file and compares its checksums. A file without checksums passes. */
 PROPANE_CHECK propane_status safetensors_verify(const safetensors *s, propane_error *err);
-/* The same for a model's weights, which the process may leave out. */
+/* Does the same for a model's weights. The process may turn this check off. */
 PROPANE_CHECK propane_status safetensors_verify_model(const safetensors *s, propane_error *err);
-void safetensors_verify_models(bool verify);                             /* true at first */
-const char *safetensors_metadata(const safetensors *s, const char *key); /* NULL: there is none */
-/* Finds a tensor of a given dtype and shape (rank < 0: any shape); messages name the file, the tensor and both. */
+void safetensors_verify_models(bool verify);                             /* true by default */
+const char *safetensors_metadata(const safetensors *s, const char *key); /* NULL if there is none */
+/* Finds a tensor of a given dtype and shape (any shape if rank < 0). Messages name the file, the tensor, and both
+ * dtypes and shapes. */
 PROPANE_CHECK propane_status safetensors_expect(const safetensors *s, const char *name, safetensors_dtype dtype,
                                                 int rank, const int64_t *dim, const safetensors_tensor **out,
                                                 propane_error *err);
-/* All elements as float, from F32, F16, BF16 or F64; other dtypes: PROPANE_ERR_UNSUPPORTED. */
+/* Converts all elements to float, from F32, F16, BF16 or F64. Other dtypes return PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t, float *out,
                                              propane_error *err);
 
-/* Writing: declare all tensors, then give their bytes in the same order in pieces of any size, then commit. Checksums
+/* Writing: declare all tensors, then pass their bytes in the same order in pieces of any size, then commit. Checksums
  * of the header and of each tensor go into the metadata, for safetensors_verify. */
 typedef struct safetensors_writer safetensors_writer;
 PROPANE_CHECK propane_status safetensors_writer_open(const char *path, safetensors_writer **out, propane_error *err);
@@ -80,7 +82,7 @@ PROPANE_CHECK propane_status safetensors_writer_declare(safetensors_writer *w, c
                                                         propane_error *err);
 PROPANE_CHECK propane_status safetensors_writer_data(safetensors_writer *w, const void *data, size_t bytes,
                                                      propane_error *err);
-/* Syncs and renames; frees the writer either way. Refuses when bytes are missing. */
+/* Syncs and renames the file. Frees the writer even on failure. Fails if bytes are missing. */
 PROPANE_CHECK propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *err);
 void safetensors_writer_abort(safetensors_writer *w);
 
