@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions to a device, the rule that is known of what it refuses, and the folder with the smallest program. A
- * program that is compiled here is freed at once. What the device layer itself refuses is not asked about.
+ * Owns the queries to a device, the lookup of the rule behind a refusal, and the folder with the smallest program.
+ * Programs compiled here are freed at once. Programs that the device layer itself refuses are not tried.
  */
 #include "core/refusal/refusal.h"
 
@@ -43,7 +43,7 @@ static propane_status refusal_ask(void *context, const mil_function *f, search_a
 
 /* ---- rules ------------------------------------------------------------------------------------------------------------------- */
 
-/* What the device's driver knows of a program that is refused. */
+/* Asks the device's driver for the known rule behind a refused program. */
 static propane_status refusal_find_rule(const refusal *r, const mil_module *m, char out[RULE_BYTES],
                                         propane_error *err) {
     const propane_driver *driver = r->device->driver;
@@ -62,7 +62,7 @@ static propane_status refusal_write_as(mil_module *m, const char *folder, propan
     return status;
 }
 
-/* Under the first name that is free. */
+/* Writes the program under the first unused name. */
 static propane_status refusal_write(mil_module *m, const char *folder, char path[PATH_BYTES], propane_error *err) {
     snprintf(path, PATH_BYTES, "%s", folder);
     for (int i = 2; file_exists(path) && i < MOST_FOLDERS; i++) snprintf(path, PATH_BYTES, "%s-%d", folder, i);
@@ -125,7 +125,7 @@ static propane_status refusal_say(const refusal *r, const search_result *s, cons
     return PROPANE_OK;
 }
 
-/* A compiler whose words are Apple's does not say what it refuses. */
+/* Adds a hint for a compiler whose messages are Apple's and do not say what it refuses. */
 static propane_status refusal_advise(propane_device *device, propane_error *err) {
     char before[sizeof err->text];
     memcpy(before, err->text, sizeof before);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search. First the shortest refused beginning of the function, which ends with the operation that is looked for;
- * then the fewest operations in front of it with which it is still refused for the same reason; then the compressed constants
- * that can be plain ones.
+ * Owns the search. It first finds the shortest refused prefix of the function, which ends with the operation in
+ * question. Then it finds the fewest operations before it with which it is still refused for the same reason, and last
+ * the compressed constants that can become plain.
  *
- * A beginning gives what the rest of the function reads. Inputs and outputs are of types that the function itself takes or
- * gives: a program might be refused for others.
+ * A prefix returns what the rest of the function reads. Inputs and outputs have only types that the function itself has
+ * as inputs or outputs, because a program might be refused for other types.
  */
 #include "core/refusal/search.h"
 
@@ -24,17 +24,17 @@ typedef struct search {
     search_ask ask;
     void *context;
     search_result *out;
-    const mil_op **steps; /* the operations that are no constants */
+    const mil_op **steps; /* the operations that are not constants */
     int *places;          /* [step]: in f */
     int count;
     bool *kept;           /* scratch: [place in f] */
-    bool *set;            /* [step]: what is known to be refused, at last */
+    bool *set;            /* [step]: known to be refused; at the end, the result */
     bool *trial;          /* scratch: [step] */
-    const mil_op **plain; /* constexpr operations that are made constants */
+    const mil_op **plain; /* constexpr operations that are turned into constants */
     int plain_count;
     bool types[MIL_DTYPE_COUNT];
-    char why[SEARCH_REASON];   /* of the last answer */
-    char cause[SEARCH_REASON]; /* without names and numbers: what the operation is refused for */
+    char why[SEARCH_REASON];   /* the reason in the last answer */
+    char cause[SEARCH_REASON]; /* the reason for the refusal, without names and numbers */
     bool closed;
 } search;
 
@@ -107,7 +107,7 @@ static propane_status search_try_beginning(search *s, int length, search_answer 
     return search_try(s, s->trial, answer, err);
 }
 
-/* Names in quotes and numbers are not part of it. An apostrophe is no quote. */
+/* Extracts the cause: the reason without quoted names and numbers. An apostrophe is not a quote. */
 static void search_cause(const char *why, char out[SEARCH_REASON]) {
     size_t used = 0;
     bool quoted = false;
@@ -119,7 +119,7 @@ static void search_cause(const char *why, char out[SEARCH_REASON]) {
     out[used] = 0;
 }
 
-/* Refused as the operation is; for another reason is another thing. */
+/* Tries a program and checks that it is refused for the same cause as the operation. */
 static propane_status search_try_same(search *s, const bool *set, bool *same, propane_error *err) {
     search_answer answer;
     char cause[SEARCH_REASON];
@@ -133,7 +133,8 @@ static propane_status search_try_same(search *s, const bool *set, bool *same, pr
 
 /* ---- the shortest refused beginning -------------------------------------------------------------------------------------- */
 
-/* A length between the two that can be asked about, from `first` on and then below it; *answer: UNASKED where there is none. */
+/* Finds a length between `low` and `high` that can be tried, upwards from `first` and then below it. *answer is
+ * SEARCH_UNASKED if there is none. */
 static propane_status search_probe(search *s, int low, int high, int first, int *at, search_answer *answer,
                                    propane_error *err) {
     *answer = SEARCH_UNASKED;
@@ -148,7 +149,8 @@ static propane_status search_probe(search *s, int low, int high, int first, int 
     return PROPANE_OK;
 }
 
-/* The beginning of length *low is taken, that of *high refused. Nearer to the taken end, as refusals are dear. */
+/* Narrows the interval between the accepted prefix of length *low and the refused one of length *high. Tries lengths
+ * nearer to *low, because refusals are expensive. */
 static propane_status search_narrow(search *s, int *low, int *high, propane_error *err) {
     while (*high - *low > 1) {
         search_answer answer;
@@ -161,7 +163,7 @@ static propane_status search_narrow(search *s, int *low, int *high, propane_erro
     return PROPANE_OK;
 }
 
-/* The function as it is, with what only it declares: refused twice. */
+/* Checks the whole function, with the types that only it declares. It counts if it is refused twice. */
 static propane_status search_signature(search *s, propane_error *err) {
     search_answer answer;
     s->out->verdict = SEARCH_PASSES;
@@ -179,7 +181,8 @@ static propane_status search_signature(search *s, propane_error *err) {
     return mil_function_copy(s->f, m, s->f->name, &copy, err);
 }
 
-/* *high 0: the verdict is there. A refusal that ends the search for a beginning is asked for again. */
+/* Finds the interval to search. *high is 0 if the verdict is already known. A refusal that ends the search for a prefix
+ * is tried again. */
 static propane_status search_find(search *s, int *low, int *high, propane_error *err) {
     search_answer answer;
     *low = *high = 0;
@@ -205,7 +208,7 @@ static propane_status search_find(search *s, int *low, int *high, propane_error 
 
 /* ---- the fewest operations in front of it --------------------------------------------------------------------------------- */
 
-/* What the operation's inputs are computed from, and itself. */
+/* Sets the operation and everything that its inputs are computed from. */
 static void search_choose_ancestors(search *s, int last) {
     memset(s->set, 0, (size_t)s->count * sizeof *s->set);
     s->set[last] = true;
@@ -216,12 +219,13 @@ static void search_choose_ancestors(search *s, int last) {
             }
 }
 
-/* s->trial: s->set without those of [from, to). */
+/* Sets s->trial to s->set without [from, to). */
 static void search_leave_out(search *s, int from, int to) {
     for (int i = 0; i < s->count; i++) s->trial[i] = s->set[i] && (i < from || i >= to);
 }
 
-/* How many, counted from `from`, can be left out at once: s->set is refused, and without all of [from, to) it is not. */
+/* Counts how many operations from `from` can be left out at once. s->set is refused, and without all of [from, to) it
+ * is not. */
 static propane_status search_count_spare(search *s, int from, int to, int *out, propane_error *err) {
     int low = from, high = to;
     while (high - low > 1) {
@@ -236,8 +240,8 @@ static propane_status search_count_spare(search *s, int from, int to, int *out, 
     return PROPANE_OK;
 }
 
-/* Takes out of s->set, which is refused, what is not needed for that, from the front: `last` alone is not refused. Those
- * below `from` are needed. */
+/* Removes from s->set, which is refused, the operations that the refusal does not need, from the front. `last` alone is
+ * not refused. Those below `from` are needed. */
 static propane_status search_reduce(search *s, int last, propane_error *err) {
     for (int from = 0, needed = 0; from < last; from = needed + 1) {
         bool same = false;
@@ -270,7 +274,8 @@ static propane_status search_shrink(search *s, int last, propane_error *err) {
 
 /* ---- compressed constants -------------------------------------------------------------------------------------------------- */
 
-/* Those of the smallest program that are not needed for the refusal become plain ones. What is left is refused itself. */
+/* Turns the smallest program's compressed constants into plain ones if the refusal does not need them. If one remains,
+ * it is refused itself. */
 static propane_status search_plain(search *s, const mil_op **guilty, propane_error *err) {
     mil_module *m = NULL;
     propane_status status = search_make(s, s->set, &m, err);
@@ -316,7 +321,7 @@ static propane_status search_name(search *s, int last, const mil_op *guilty, pro
     return search_make(s, s->set, &s->out->smallest, err);
 }
 
-/* Refused twice more, and the rest of it without the operation taken. */
+/* Confirms that the program is refused twice more, and that the rest without the operation is accepted. */
 static propane_status search_confirm(search *s, int last, bool *holds, propane_error *err) {
     search_answer answer = SEARCH_TAKEN;
     *holds = true;
@@ -329,7 +334,7 @@ static propane_status search_confirm(search *s, int last, bool *holds, propane_e
     return PROPANE_OK;
 }
 
-/* The questions are over: what is known by then. */
+/* Records what is known when no more queries are allowed. */
 static propane_status search_stop(search *s, int low, int high, propane_error *err) {
     search_result *out = s->out;
     out->verdict = SEARCH_OPEN;
@@ -403,7 +408,7 @@ static void search_close(search *s) {
     mem_free(s->plain);
 }
 
-/* An operation with blocks may be refused for what is in one of them. */
+/* Searches blocks: an operation with blocks may be refused because of the contents of one. */
 static propane_status search_blocks(search *s, const mil_op *op, propane_error *err) {
     for (int i = 0; op && i < op->block_count; i++) {
         search_result inner = {.asked = s->out->asked, .refused = s->out->refused, .changed = s->out->changed};

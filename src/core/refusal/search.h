@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Which operation of a function is refused, by asking about programs made of parts of it. Knows no device: whoever
- * calls answers. An answer "refused" is taken to be dear (a compiler needs some seconds after one), "taken" to be
- * cheap, and neither to be certain: what the search ends with was refused twice.
+ * Finds the refused operation of a function by trying programs made of parts of it. Knows no device: the caller
+ * answers. Refusals are assumed to be expensive (a compiler needs some seconds after one) and acceptances cheap.
+ * Neither is assumed to be certain, so the final program was refused twice.
  */
 #ifndef CORE_REFUSAL_SEARCH_H
 #define CORE_REFUSAL_SEARCH_H
@@ -11,44 +11,45 @@
 typedef enum search_answer {
     SEARCH_TAKEN,
     SEARCH_REFUSED,
-    SEARCH_UNASKED, /* it is no program that could be asked about */
-    SEARCH_CLOSED   /* no more questions */
+    SEARCH_UNASKED, /* not a program that can be tried */
+    SEARCH_CLOSED   /* no more queries allowed */
 } search_answer;
 
 enum { SEARCH_REASON = 700, SEARCH_NAMES = 400 };
 
-/* `f` is the only function of its module. For "refused" and "closed" the callee says why. A failure ends the search. */
+/* `f` is the only function of its module. With SEARCH_REFUSED and SEARCH_CLOSED, the callee fills `why`. A failure ends
+ * the search. */
 typedef propane_status (*search_ask)(void *context, const mil_function *f, search_answer *out, char why[SEARCH_REASON],
                                      propane_error *err);
 
 typedef enum search_verdict {
-    SEARCH_ALONE,     /* the operation is refused by itself */
-    SEARCH_TOGETHER,  /* it is refused with others, and by itself it is taken */
-    SEARCH_BOUND,     /* it is refused with others, and cannot be asked about without them */
-    SEARCH_SIGNATURE, /* all operations are taken: it is what the function declares */
-    SEARCH_PASSES,    /* the whole is taken now */
-    SEARCH_WAVERS,    /* the same program is taken and refused in turn */
-    SEARCH_OPEN       /* there were no more questions */
+    SEARCH_ALONE,     /* the operation by itself is refused */
+    SEARCH_TOGETHER,  /* it is refused with others, but accepted by itself */
+    SEARCH_BOUND,     /* it is refused with others, and cannot be tried without them */
+    SEARCH_SIGNATURE, /* all operations are accepted, so the function's declaration is refused */
+    SEARCH_PASSES,    /* the whole function is accepted now */
+    SEARCH_WAVERS,    /* the same program is sometimes accepted and sometimes refused */
+    SEARCH_OPEN       /* the queries ran out */
 } search_verdict;
 
 typedef struct search_result {
     search_verdict verdict;
-    mil_module *smallest;      /* that is refused; NULL: none is. The caller frees it */
+    mil_module *smallest;      /* the smallest refused program, freed by the caller; NULL if none is refused */
     int operations;            /* in it, without constants */
-    char name[200];            /* of the operation: "softmax 'p'"; SEARCH_OPEN: the first that it may be */
-    char last[200];            /* SEARCH_OPEN: the last */
-    char others[SEARCH_NAMES]; /* those that it needs for it: "mul 'z', conv 'y'" */
-    char inside[200];          /* the operation with blocks that it is part of; "": none */
-    int place, count;          /* it is operation `place`, from 1, of `count` of the function, without constants */
-    int asked, refused;        /* programs */
-    int changed;               /* how many of the refused ones were taken when they were asked about again */
-    bool rest_refused;         /* what is left of the smallest program without the operation is refused as well */
+    char name[200];            /* of the operation, such as "softmax 'p'"; for SEARCH_OPEN the first candidate */
+    char last[200];            /* for SEARCH_OPEN the last candidate */
+    char others[SEARCH_NAMES]; /* the other operations needed for the refusal: "mul 'z', conv 'y'" */
+    char inside[200];          /* the operation with blocks that contains it; "" if none */
+    int place, count;   /* it is operation `place`, from 1, of the function's `count` operations without constants */
+    int asked, refused; /* numbers of programs */
+    int changed;        /* how many of the refused programs were accepted on the second try */
+    bool rest_refused;  /* the rest of the smallest program, without the operation, is refused as well */
     char reason[SEARCH_REASON];
 } search_result;
 
 PROPANE_CHECK propane_status search_refused(const mil_function *f, search_ask ask, void *context, search_result *out,
                                             propane_error *err);
 
-int search_operations(const mil_function *f); /* without constants */
+int search_operations(const mil_function *f); /* counts without constants */
 
 #endif
