@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the operation that makes NaN or infinity. Its one idea: results alone decide whether there is anything
- * to look for, and from them the way leads back through operands that are not finite, so a mask's infinity that a softmax
- * absorbs is not reported. An operation makes such numbers if its operands are all finite, or if it makes NaN of infinities.
+ * Owns the search for the operation that makes NaN or infinity. Only results decide whether there is anything to search
+ * for. From them the search goes back through operands that are not finite, so a mask's infinity that a softmax absorbs
+ * is not reported. An operation is reported if its operands are all finite, or if it makes NaN from infinities.
  *
- * Refuses to guess: what no session can give (values of blocks, of types that are no outputs) counts as finite.
+ * Does not guess: values that no session can output (of blocks, or of unsupported types) count as finite.
  */
 #include "core/run/nonfinite.h"
 
@@ -15,10 +15,10 @@
 
 typedef struct nonfinite_walk {
     const session *s;
-    const nonfinite_count *inputs; /* [s->inputs]: before the run, as states change in it */
+    const nonfinite_count *inputs; /* [s->inputs]: counted before the run, because it changes states */
     int input_count;
     nonfinite_count *of;  /* [value_count] */
-    bool *known, *behind; /* [value_count]: counted; results follow from it by values that are not finite */
+    bool *known, *behind; /* [value_count]: counted; reached from a result through values that are not finite */
 } nonfinite_walk;
 
 static bool nonfinite_any(nonfinite_count c) { return c.nan || c.infinite; }
@@ -31,7 +31,7 @@ static void nonfinite_add(nonfinite_count *c, double v) {
 
 /* ---- counting --------------------------------------------------------------------------------------------------------------- */
 
-/* Of an input or output of the program; what holds no floats is finite. */
+/* Counts an input or output of the program; anything but floats counts as finite. */
 static propane_status nonfinite_count_at(const session *s, int at, nonfinite_count *out, propane_error *err) {
     const propane_io *io = runner_io(&s->run, at);
     const int64_t count = propane_io_count(io);
@@ -64,7 +64,7 @@ static propane_status nonfinite_count_results(const nonfinite_walk *w, nonfinite
     return PROPANE_OK;
 }
 
-/* What is no result: an input as it was before the run, a constant. */
+/* Counts a value that is not a result: an input as it was before the run, or a constant. */
 static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v) {
     if (w->known[v->id]) return w->of[v->id];
     w->known[v->id] = true;
@@ -81,7 +81,7 @@ static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v)
 
 /* ---- the way back ----------------------------------------------------------------------------------------------------------- */
 
-/* From a value that results follow from: its operation, and on to the operands that are not finite. */
+/* Examines the operation of a value that results depend on, and marks its operands that are not finite. */
 static void nonfinite_look_at(const nonfinite_walk *w, const mil_op *op, const mil_value *v, nonfinite_found *out) {
     bool all_finite = true, no_nan = true;
     const nonfinite_count mine = nonfinite_of(w, v);
@@ -96,7 +96,7 @@ static void nonfinite_look_at(const nonfinite_walk *w, const mil_op *op, const m
     if (mine.nan && no_nan && !all_finite) out->turn = v, out->turn_count = mine;
 }
 
-/* A constant that holds them, else an input. */
+/* Looks for a constant that is not finite, else for such an input. */
 static void nonfinite_look_at_sources(const nonfinite_walk *w, nonfinite_found *out) {
     const mil_function *f = w->s->function;
     for (const mil_op *op = f->first; op && !out->from; op = op->next)
@@ -114,7 +114,7 @@ static void nonfinite_look_at_sources(const nonfinite_walk *w, nonfinite_found *
     }
 }
 
-/* From the last operation to the first, so that the first of them stays. */
+/* Searches from the last operation to the first, so that the earliest culprit remains. */
 static void nonfinite_search(const nonfinite_walk *w, nonfinite_found *out) {
     for (const mil_op *op = w->s->function->last; op; op = op->prev)
         for (int i = op->result_count - 1; i >= 0; i--) {

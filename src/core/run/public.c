@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what all public calls share: sizes of structures, texts that are given away, element types.
+ * Owns what all public calls share: sizes of structures, texts handed to the caller, element types.
  */
 #include "core/run/public.h"
 

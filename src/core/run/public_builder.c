@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public builder: core/mil/build.h by names instead of codes. Refuses what core/mil/build.h refuses, and operations with
- * blocks, which are easier to write as text.
+ * Owns the public builder: core/mil/build.h with names instead of codes. Rejects what core/mil/build.h rejects, and
+ * operations with blocks, which are easier to write as text.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 struct propane_builder {
     mil_builder b;
-    mil_module *module; /* NULL: it was given away */
+    mil_module *module; /* NULL once it has been handed to the caller */
 };
 
 propane_status propane_builder_create(const char *function, propane_builder **out, propane_error *err) {

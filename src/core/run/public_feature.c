@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns telling what a module has: functions, inputs, outputs, states, labels, what its package says; and the rows of the
- * operation table. What the program declares comes first; the package's description adds what an app sees.
+ * Owns describing a module (functions, inputs, outputs, states, labels, package metadata) and the rows of the operation
+ * table. The program's declarations take precedence, and the package's description adds what an app sees.
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ const char *propane_module_default_function(const propane_module *module) {
     return f ? f->name : NULL;
 }
 
-/* The index-th value in that role, or with index -1 how many there are. */
+/* Returns the index-th value in that role. With index -1, only counts them. */
 static const mil_value *api_feature_value(const mil_function *f, propane_role role, int index, int *count) {
     if (role == PROPANE_OUTPUT) {
         *count = f->result_count;
@@ -59,7 +59,8 @@ static propane_feature_kind api_feature_kind(const mil_value *v, const mil_featu
     return seen && seen->kind == MIL_FEATURE_IMAGE ? PROPANE_IMAGE : PROPANE_ARRAY;
 }
 
-/* The description's dimensions are the last ones of the value: an image's are height and width. */
+/* Fills the allowed dimensions. The description's dimensions are the last ones of the value: an image's are height and
+ * width. */
 static void api_feature_allowed(const mil_feature *seen, propane_feature *out) {
     for (int d = 0; d < out->rank; d++) {
         out->least[d] = out->most[d] = out->dim[d];
@@ -178,7 +179,7 @@ const char *propane_module_metadata(const propane_module *module, const char *ke
 
 /* ---- operations -------------------------------------------------------------------------------------------------------------- */
 
-/* The columns of other layers, as words. */
+/* The operation table's columns for other layers, as words. */
 static const struct {
     const char *grad, *cpu;
 } api_op_columns[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on modules: read, print, write, gradient, precision. Thin: the language is src/core/mil's, gradients are
- * src/core/grad's.
+ * Owns the public calls on modules: read, print, write, gradient, precision. It is a thin layer: the language is in
+ * src/core/mil and gradients are in src/core/grad.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,8 @@ propane_status propane_shape_parse(const char *given, propane_shape *out, propan
     *out = (propane_shape){0};
     for (const char *at = equals && equals != given ? equals + 1 : ""; *at; at++) {
         char *end = NULL;
-        enum { MOST_BITS = 40 }; /* of elements; also what strtoll gives for a number that is too large is more */
+        /* Limit for a count of elements; strtoll's value for a number that is too large also exceeds it. */
+        enum { MOST_BITS = 40 };
         const long long dim = strtoll(at, &end, 10);
         if (end == at || dim < 1 || dim > INT64_C(1) << MOST_BITS || (*end && *end != ',') || (*end && !end[1]) ||
             out->rank == PROPANE_MAX_RANK) {
@@ -99,7 +100,7 @@ propane_status propane_module_print(const propane_module *module, propane_dialec
     return api_give_text(&program, out, length, err);
 }
 
-/* The folder of a file's path; mem_free it. */
+/* Returns the folder of a file's path, which the caller frees with mem_free. */
 static char *api_module_folder_of(const char *path) {
     char *dir = mem_alloc(strlen(path) + 2);
     if (!dir) return NULL;
@@ -110,7 +111,7 @@ static char *api_module_folder_of(const char *path) {
     return dir;
 }
 
-/* As text; what it takes from a weight file elsewhere goes along. */
+/* Writes the module as text, and copies what it uses from weight files elsewhere. */
 static propane_status api_module_write_text(mil_module *m, const char *path, mil_dialect dialect, propane_error *err) {
     text program = {0};
     char *dir = api_module_folder_of(path);
@@ -182,7 +183,7 @@ propane_status propane_module_copy(const propane_module *module, propane_module 
 
 /* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
 
-/* Recurrent layers on the way become steps, which have gradients. */
+/* Expands recurrent layers on the way into steps, which have gradients. */
 static propane_status api_module_write_out(mil_function *f, const char *const *wrt, int wrt_count, propane_error *err) {
     if (wrt) return pass_unroll(f, wrt, wrt_count, err);
     const char **names = mem_array((size_t)f->param_count + 1, sizeof *names);

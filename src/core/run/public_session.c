@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public session: core/run/session.h with named arrays instead of files, what was set remembered, states distinguished from
- * inputs and outputs.
+ * Owns the public session: core/run/session.h with named arrays instead of files. It remembers what was set and
+ * distinguishes states from inputs and outputs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,12 +17,12 @@
 struct propane_session {
     session s;
     bool *given;  /* [inputs] */
-    bool *lent;   /* [inputs]: it lies in the caller's memory */
-    int *inputs;  /* of the program, those that are no states */
-    int *outputs; /* likewise, counted behind the inputs */
+    bool *lent;   /* [inputs]: the buffer is the caller's memory */
+    int *inputs;  /* the program's inputs that are not states */
+    int *outputs; /* likewise for outputs, counted after the inputs */
     int *states;  /* their inputs */
     int input_count, output_count, state_count;
-    session_inputs several; /* arrays with a value for each of several runs */
+    session_inputs several; /* arrays with one value for each of several runs */
 };
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static propane_status api_session_unknown(const propane_session *p, const char *
     return status;
 }
 
-/* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
+/* Finds where a name's values are after a run: an output, or, for a state, the input that holds its newest content. */
 static int api_session_find_output(const propane_session *p, const char *name) {
     const int at = session_find_output(&p->s, name);
     return at < 0 && session_is_state(&p->s, name) ? session_find_input(&p->s, name) : at;
@@ -185,7 +185,7 @@ propane_status propane_session_lend(propane_session *p, const char *name, void *
     return status;
 }
 
-/* An array for several runs goes with its input. */
+/* Drops an array for several runs along with its input. */
 static propane_status api_session_drop_steps(propane_session *p, const char *name, propane_error *err) {
     session_inputs_drop(&p->several, name);
     p->s.steps = 0;
@@ -237,7 +237,7 @@ propane_status propane_session_set_image(propane_session *p, const char *name, c
     return api_session_put(p, &(session_input){name, picture, true}, err);
 }
 
-/* An array for several runs stays: the session takes it. */
+/* Moves an array for several runs into the session. */
 static propane_status api_session_take_steps(propane_session *p, session_input *in, propane_error *err) {
     const int at = session_find_input(&p->s, in->name);
     if (in->image || !session_has_steps(api_session_io(p, at), &in->array)) return PROPANE_OK;
@@ -246,7 +246,7 @@ static propane_status api_session_take_steps(propane_session *p, session_input *
     return session_count_steps(&p->s, &p->several, err);
 }
 
-/* Arrays into the inputs and states of their names; those for several runs stay, the session takes them. */
+/* Puts arrays into the inputs and states of their names. The session keeps those for several runs. */
 static propane_status api_session_put_all(propane_session *p, session_inputs *in, propane_error *err) {
     for (int i = 0; i < in->count; i++) {
         PROPANE_TRY(api_session_put(p, &in->list[i], err));
@@ -271,7 +271,7 @@ static propane_status api_session_read_files(const propane_session_options *o, s
     return PROPANE_OK;
 }
 
-/* An input that the model leaves open takes its shape from its file, unless `shapes` names it. */
+/* Reads the model. An input whose shape the model leaves open gets the shape of its file, unless `shapes` names it. */
 static propane_status api_session_read(const char *path, const propane_session_options *o, const session_inputs *in,
                                        propane_module **out, propane_error *err) {
     int count = 0;
@@ -371,7 +371,7 @@ propane_status propane_session_run(propane_session *p, propane_completion *out, 
     PROPANE_TRY(sized_check(out, "propane_completion", err));
     PROPANE_TRY(propane_session_ready(p, NULL, err));
     propane_status status = session_run(&p->s, &ns, err);
-    if (!status && p->s.late) status = api_session_sort(p, err); /* only now are there outputs */
+    if (!status && p->s.late) status = api_session_sort(p, err); /* outputs are known only now */
     const propane_completion mine = {.status = status,
                                      .device_ns = ns,
                                      .engine_ns = p->s.engine_ns,
@@ -474,7 +474,7 @@ propane_status propane_session_run_batch(propane_session *p, const propane_array
     propane_status status = PROPANE_OK;
     for (int64_t i = 0; i < batch && !status; i++)
         status = api_session_run_item(p, inputs, input_count, outputs, output_count, i, err);
-    for (int i = 0; i < input_count; i++) { /* the next batch does not go on with this one's last values */
+    for (int i = 0; i < input_count; i++) { /* the next batch does not continue with this one's last values */
         propane_error later = {0};
         const int at = session_find_input(&p->s, inputs[i].name);
         if (at < 0 || session_is_state(&p->s, inputs[i].name)) continue;

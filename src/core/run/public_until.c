@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns cutting a function behind one of its operations: what that gives becomes the outputs, what comes later goes, and what
- * nothing reads any more with it. A package that a device refuses can so be halved until the operation is found.
+ * Owns cutting a function after one of its operations. The operation's results become the outputs; later operations,
+ * and any that are then unused, are removed. So a package that a device refuses can be halved until the operation is
+ * found.
  */
 #include <string.h>
 
@@ -17,7 +18,7 @@ static const mil_op *api_until_find(const mil_function *f, const char *name) {
     return NULL;
 }
 
-/* What an app sees: the inputs as they were, and the new outputs as arrays. */
+/* Describes what an app sees: the unchanged inputs, and the new outputs as arrays. */
 static propane_status api_until_describe(propane_module *m, const mil_function *f, propane_error *err) {
     mil_interface *seen = (mil_interface *)(uintptr_t)mil_interface_of(m, f->name);
     if (!seen) return PROPANE_OK;
@@ -39,7 +40,7 @@ static propane_status api_until_describe(propane_module *m, const mil_function *
     return PROPANE_OK;
 }
 
-/* Types that a package's outputs have: the others are refused before anything changes. */
+/* Checks that a package's outputs can have these types. Others are refused before anything changes. */
 static propane_status api_until_check(const mil_op *op, propane_error *err) {
     for (int i = 0; i < op->result_count; i++) {
         const mil_type *type = &op->results[i]->type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns running one program once or many times: from a file to buffers that are filled, and back to arrays. Refuses inputs
- * whose shape or type does not fit, naming both.
+ * Owns running one program once or many times: fills buffers from files and returns results as arrays. Rejects inputs
+ * whose shape or type does not match, naming both.
  */
 #include "core/run/session.h"
 
@@ -42,7 +42,7 @@ static propane_status session_add_archive(session_inputs *in, const char *path, 
     propane_status status = PROPANE_OK;
     for (int i = 0; i < archive.count && !status; i++) {
         status = session_take_array(in, archive.names[i], strlen(archive.names[i]), &archive.arrays[i], false, err);
-        if (!status) archive.arrays[i].data = NULL; /* it has a new owner */
+        if (!status) archive.arrays[i].data = NULL; /* ownership has moved to the session's list */
     }
     npz_free(&archive);
     return status;
@@ -65,7 +65,7 @@ propane_status session_inputs_add(session_inputs *in, const char *given, propane
 
 propane_status session_inputs_move(session_inputs *in, session_input *from, propane_error *err) {
     PROPANE_TRY(session_take_array(in, from->name, strlen(from->name), &from->array, from->image, err));
-    from->array.data = NULL; /* it has a new owner */
+    from->array.data = NULL; /* ownership has moved to `in` */
     return PROPANE_OK;
 }
 
@@ -117,7 +117,7 @@ propane_status session_shape(const char *given, mil_shape_choice *out, char **na
 
 static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
 
-/* A state of the same name is the other session's memory; one that lies otherwise there cannot be. */
+/* Shares the memory of the other session's state of the same name. Fails if its layout there differs. */
 static propane_status session_share_states(session *s, const session *of, propane_error *err) {
     for (int i = 0; i < s->inputs; i++) {
         const propane_io *io = session_io_at(s, i);
@@ -191,7 +191,7 @@ static bool session_is_float(propane_dtype dtype) {
     return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
 }
 
-/* Through fp32 for floats and int32 for the rest: the buffer knows the element type. */
+/* Writes the values through fp32 for floats and int32 for other types; the buffer converts to its element type. */
 static propane_status session_write_values(propane_buffer *buffer, const propane_io *io,
                                            double (*value)(const void *, int64_t), const void *from,
                                            propane_error *err) {
@@ -213,7 +213,7 @@ static propane_status session_write_values(propane_buffer *buffer, const propane
 
 static double session_array_value(const void *from, int64_t index) { return npy_element(from, index); }
 
-/* An image's pixels in planes: [1, channels, height, width]. */
+/* An image's pixels as planes: [1, channels, height, width]. */
 typedef struct planes {
     const npy *picture;
     int channels;
@@ -254,7 +254,7 @@ static propane_status session_fill_picture(const session *s, int index, const se
     return status;
 }
 
-/* An array with one more dimension in front holds one value for each of several runs. */
+/* Returns true if an array has one extra leading dimension, with one value for each of several runs. */
 bool session_has_steps(const propane_io *io, const npy *a) {
     if (a->rank != io->rank + 1 || a->dim[0] < 1) return false;
     for (int i = 0; i < io->rank; i++)
@@ -312,7 +312,7 @@ static const session_input *session_given_for(const session_inputs *in, const ch
     return found;
 }
 
-/* How many runs the arrays are for; 0: one value for all. */
+/* Counts the runs that the arrays are for; 0 means one value for all. */
 propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
     const char *first = NULL;
     for (int i = 0; i < s->inputs; i++) {
@@ -444,7 +444,7 @@ static int session_rows_output(const session *s, const char *name, int near) {
     return f && f->rows ? session_find_output(s, f->rows) : -1;
 }
 
-/* [outputs]: does it count the rows of another? */
+/* Returns [outputs]: true if an output counts the rows of another. */
 static bool *session_row_counters(const session *s) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     bool *counts = mem_array((size_t)s->outputs + 1, sizeof *counts);
@@ -455,7 +455,7 @@ static bool *session_row_counters(const session *s) {
     return counts;
 }
 
-/* Rows that are no results go. */
+/* Cuts off rows that are not results. */
 static propane_status session_cut_rows(session *s, int at, npy *out, propane_error *err) {
     const int counter = session_rows_output(s, s->run.bindings[at].name, at - s->inputs);
     int32_t rows = 0;
@@ -468,7 +468,7 @@ static propane_status session_cut_rows(session *s, int at, npy *out, propane_err
     return PROPANE_OK;
 }
 
-/* The output's array; what was kept of several runs has a dimension for them in front. */
+/* Returns the output's array. If several runs were kept, it has a leading dimension for them. */
 static propane_status session_array_of(session *s, int at, npy *out, propane_error *err) {
     void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
     session_npy_of(session_io_at(s, at), out);
@@ -502,7 +502,7 @@ static propane_status session_write_one(session *s, int at, const char *dir, con
 static propane_status session_write_all(session *s, const bool *counts, const char *dir, propane_error *err) {
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
         const char *state = session_state_of(s, i);
-        if (!s->kept && counts[i - s->inputs]) continue; /* the arrays' shapes say it */
+        if (!s->kept && counts[i - s->inputs]) continue; /* the shapes of the arrays already contain the counts */
         PROPANE_TRY(session_write_one(s, i, dir, state ? state : s->run.bindings[i].name, err));
     }
     return PROPANE_OK;

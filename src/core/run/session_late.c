@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the stages of a session whose program's shapes follow from values: their programs, the values that they gave, and the
- * plan for those. All programs share the buffers of the inputs. Refuses more than MAX_STAGES values that follow from each
- * other.
+ * Owns the stages of a session whose program's shapes depend on values: their programs, the values that they returned,
+ * and the plan for these values. All programs share the input buffers. Refuses more than MAX_STAGES values that depend
+ * on each other.
  */
 #include "core/run/session_late.h"
 
@@ -19,7 +19,7 @@ typedef struct stage {
     runner run;
     mil_module *module; /* holds `settled` */
     mil_specialized settled;
-    mil_known *given; /* of the wanted values, what the last run gave */
+    mil_known *given; /* the last run's result for each wanted value */
     bool has_run;
 } stage;
 
@@ -27,13 +27,13 @@ typedef struct session_late {
     mil_function *function;
     stage stages[MAX_STAGES];
     int count;
-    bool planned;       /* the session's program is the whole, for what the stages gave */
-    mil_module *module; /* of the whole */
+    bool planned;       /* the session's program is the whole one, for the stages' values */
+    mil_module *module; /* of the whole program */
 } session_late;
 
 /* ---- buffers ---------------------------------------------------------------------------------------------------------------- */
 
-/* The first stage's inputs are those of all programs. */
+/* Lends the first stage's inputs to all other programs. */
 static propane_status session_late_lend(void *context, const propane_io *io, int index, propane_buffer **out,
                                         bool *lent, propane_error *err) {
     const runner *first = context;
@@ -64,7 +64,7 @@ static const mil_value *session_late_value(const mil_function *f, int id) {
     return NULL;
 }
 
-/* What result `index` of a stage holds, as elements of the type that the value has in the late function. */
+/* Reads what result `index` of a stage holds, as elements of the type that the value has in the late function. */
 static propane_status session_late_read(const session *s, stage *g, int index, void **out, propane_error *err) {
     const mil_type *type = &g->given[index].type;
     const int64_t count = mil_type_count(type);
@@ -84,7 +84,7 @@ static propane_status session_late_read(const session *s, stage *g, int index, v
     return status;
 }
 
-/* Runs a stage; *same: it gave what it gave before. */
+/* Runs a stage. *same is true if it returned the same values as before. */
 static propane_status session_late_stage_run(const session *s, stage *g, bool *same, propane_error *err) {
     PROPANE_TRY(runner_run(&g->run, NULL, err));
     *same = g->has_run;
@@ -112,7 +112,7 @@ static propane_status session_late_note_wanted(const session_late *l, stage *g, 
     return PROPANE_OK;
 }
 
-/* The function that follows from what all stages gave. */
+/* Makes the next function from what all stages returned. */
 static propane_status session_late_next(const session *s, stage *next, propane_error *err) {
     const session_late *l = s->late;
     int count = 0;
@@ -154,7 +154,7 @@ static void session_late_forget_plan(session *s) {
     s->outputs = 0;
 }
 
-/* Before there is a plan the session shows the first stage's inputs. */
+/* Shows the first stage's inputs, which the session has before there is a plan. */
 static propane_status session_late_show_inputs(session *s, propane_error *err) {
     session_late *l = s->late;
     s->function = l->function;
@@ -165,7 +165,7 @@ static propane_status session_late_show_inputs(session *s, propane_error *err) {
     return session_states_place(s, err);
 }
 
-/* What followed from other values: the stages from `first` on, and the plan. */
+/* Drops what depends on other values: the stages from `first`, and the plan. */
 static propane_status session_late_forget(session *s, int first, propane_error *err) {
     session_late *l = s->late;
     while (l->count > first) session_late_stage_free(&l->stages[--l->count]);
@@ -187,7 +187,7 @@ static propane_status session_late_plan_whole(session *s, stage *whole, propane_
     return session_states_place(s, err);
 }
 
-/* After an error the session still has its inputs. */
+/* Plans the whole program. After an error the session still has its inputs. */
 static propane_status session_late_plan(session *s, stage *whole, propane_error *err) {
     propane_error ignored;
     propane_status status = session_late_plan_whole(s, whole, err);
@@ -235,7 +235,7 @@ propane_status session_late_settle(session *s, propane_error *err) {
 void session_late_close(session *s) {
     session_late *l = s->late;
     if (!l) return;
-    if (!l->planned) s->program = NULL; /* the first stage's */
+    if (!l->planned) s->program = NULL; /* it belongs to the first stage */
     while (l->count > 0) session_late_stage_free(&l->stages[--l->count]);
     mil_module_free(l->module);
     mem_free(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a session makes of a function before a device gets it: labels stay behind, states become inputs and outputs, the
- * precision changes, every value may become an output.
+ * Owns what a session does to a function before a device gets it: drops labels, turns states into inputs and outputs,
+ * changes the precision, and may make every value an output.
  */
 #include "core/run/session_program.h"
 
@@ -13,7 +13,7 @@
 #include "core/pass/pass.h"
 #include "core/refusal/refusal.h"
 
-/* What a classifier's labels are made from becomes an output, unless it is one. */
+/* Makes the value that a classifier's labels come from an output, unless it already is one. */
 static propane_status session_program_note_classes(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;
@@ -35,7 +35,7 @@ static propane_status session_program_note_classes(session *s, propane_error *er
     return b.err.status;
 }
 
-/* Labels and dictionaries stay behind: a device gives tensors. */
+/* Drops labels and dictionaries, because a device returns tensors. */
 static propane_status session_program_drop_labels(session *s, propane_error *err) {
     mil_function *f = s->function;
     int kept = 0;
@@ -52,7 +52,7 @@ static propane_status session_program_drop_labels(session *s, propane_error *err
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
 }
 
-/* The values that may be kept, as asked for; all where nothing was named. */
+/* Chooses the values that may be kept: the named ones, or all if none is named. */
 static void session_program_choose(const session *s, bool *keep) {
     const mil_function *f = s->function;
     for (int i = 0; i < f->value_count; i++) keep[i] = s->keep_count == 0;
@@ -63,7 +63,7 @@ static void session_program_choose(const session *s, bool *keep) {
     for (int i = 0; i < f->result_count; i++) keep[f->results[i]->id] = false;
 }
 
-/* All that ops compute, or what is asked for of it, constants apart, behind the results that are there. */
+/* Makes the requested computed values, except constants, results after the existing ones. */
 static propane_status session_program_keep_values(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;

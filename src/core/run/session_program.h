@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A session as all its parts see it, and the way from a function to a program: for the files of this folder.
+ * A session as all its parts see it, and the way from a function to a program. For the files of this folder.
  */
 #ifndef CORE_RUN_SESSION_PROGRAM_H
 #define CORE_RUN_SESSION_PROGRAM_H
@@ -10,7 +10,7 @@
 
 struct session_late;
 
-/* Its places in the session's runner; -1: the program does not read it, or write it. */
+/* The state's places in the session's runner; -1 if the program does not read or write it. */
 typedef struct session_state {
     char *name;
     int input, output;
@@ -20,38 +20,39 @@ typedef struct session {
     mil_module *module;
     mil_function *function;
     propane_device *device;
-    bool guest; /* the device is another session's */
+    bool guest; /* the device belongs to another session */
     propane_program *program;
     runner run;
     int inputs, outputs;
-    int own_results;       /* of the function's; those after them are there by `keep` */
+    int own_results;       /* results of the function itself; those after them exist because of `keep` */
     session_state *states; /* [state_count]: session_states.h */
     int state_count;
     piece_map states_by_name;
-    int *state_of;                 /* [outputs]: the state whose content it is; -1: none's */
-    int removed_results;           /* labels and dictionaries of classifiers, which no device makes */
-    const mil_const *classes;      /* of a classifier: names or numbers; NULL: it is none */
-    char *probabilities;           /* the output that they belong to */
+    int *state_of;                 /* [outputs]: the state whose content it is; -1 if none */
+    int removed_results;           /* labels and dictionaries of classifiers, which no device computes */
+    const mil_const *classes;      /* a classifier's names or numbers; NULL if it is not one */
+    char *probabilities;           /* the output with the labels' probabilities */
     const char *label;             /* what the label is called */
     bool resize;                   /* images of another size are scaled */
-    bool wide, keep;               /* fp16 becomes fp32; every value is an output */
-    const char *const *keep_names; /* borrowed; of all values these alone; keep_count 0: every one */
+    bool wide, keep;               /* wide: fp16 becomes fp32; keep: every value is an output */
+    const char *const *keep_names; /* borrowed; only these values are kept; keep_count 0 means all */
     int keep_count;
-    bool *keeps; /* [value_count] of the function: it is a result because it was asked for; NULL: none is */
+    bool *keeps; /* [value_count] of the function: true if it is a result only by request; NULL if none is */
     propane_precision precision;
     int threads;
-    const char *bisect;        /* borrowed; of refusal_explain */
-    struct session_late *late; /* of a program whose shapes follow from values (session_late.h): outputs are known, and
-                                  those of `program`, after a run; NULL: all is known */
-    int64_t engine_ns;         /* of the last run, by the engine's own clock; negative: not given */
-    double energy_j;           /* likewise */
-    int64_t steps;             /* runs that the given arrays are for; 0: they hold one value for all */
-    void **kept;               /* of each output its values of all steps; NULL: none */
+    const char *bisect; /* borrowed; folder for refusal_explain */
+    /* For a program whose shapes depend on values (session_late.h): `program` and the outputs are known after a run;
+     * NULL if all is known. */
+    struct session_late *late;
+    int64_t engine_ns; /* of the last run, by the engine's own clock; negative if unknown */
+    double energy_j;   /* likewise, in joules */
+    int64_t steps;     /* runs that the given arrays are for; 0 if they hold one value for all */
+    void **kept;       /* for each output its values of all steps; NULL if none are kept */
 } session;
 
-/* From a function to what a device gets; the session's function is then `f`. `whole`: its results are the program's. */
+/* Prepares a function for a device; `f` becomes the session's function. If `whole`, its results are the program's. */
 PROPANE_CHECK propane_status session_prepare(session *s, mil_function *f, bool whole, propane_error *err);
-/* Of the session's function, in its module. */
+/* Compiles the session's function, which is in `m`. */
 PROPANE_CHECK propane_status session_compile(const session *s, mil_module *m, propane_program **out,
                                              propane_error *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the states of a session. A state is an input of the program, and an output called NAME_out where the program writes it.
+ * Owns the states of a session. A state is an input of the program, and also an output called NAME_out if the program
+ * writes it.
  */
 #include "core/run/session_states.h"
 
