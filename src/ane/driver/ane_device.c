@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the driver opens and compiles: a device's state, and programs that may share one compiled net. The self-test
- * programs stand on the same calls, below the driver's table.
+ * Owns what the driver opens and compiles: a device's state, and programs that may share one compiled net. The
+ * self-test programs use the same calls, below the driver's table.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 enum { CANCELS_SINCE = 27 /* macOS */ };
 
-/* Processes on macOS 27 compile more than 119 programs (midasdf/ANEDVD, IchenDEV/utter, cortexkit/synapse); up to 26 the
- * compiler fails without a reason after about so many (C1). */
+/* Processes on macOS 27 compile more than 119 programs (midasdf/ANEDVD, IchenDEV/utter, cortexkit/synapse). Up to macOS
+ * 26, the compiler fails without a reason after about that many (C1). */
 static int ane_device_budget(const ane_api *a) {
     ane_system_version v;
     return ane_system(a, &v) && v.major >= 27 ? 0 : ANE_BUDGET;
@@ -31,7 +31,8 @@ propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_dev
     *out = mem_alloc(sizeof **out);
     if (!*out) return propane_fail_memory(err, sizeof **out);
     **out = (ane_device){.api = a, .options = *o};
-    if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : device_pause_s; /* a stand-in shares no compiler */
+    /* The stand-in library shares no compiler. */
+    if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : device_pause_s;
     ane_device_settle(a, o->route, ANE_FACT_descriptor, &(*out)->options.descriptor);
     ane_device_settle(a, o->route, ANE_FACT_folder, &(*out)->options.folder);
     if (o->budget < 0) (*out)->options.budget = ane_device_budget(a);
@@ -53,7 +54,7 @@ void ane_device_free(ane_device *d) {
     mem_free(d);
 }
 
-/* The program whose compiled net is to be used again; it must be the same but for the weights. */
+/* Finds the program whose compiled net is reused. Its text must be the same; only its weights may differ. */
 static propane_status ane_device_find_donor(const ane_device *d, const propane_compile_options *options,
                                             const ane_source *s, const ane_model **out, propane_error *err) {
     if (!options->donor) return PROPANE_OK;
@@ -111,7 +112,7 @@ propane_status ane_compile(void *impl, const mil_function *f, const propane_comp
     return ane_compile_together(impl, &f, 1, options, &out, err);
 }
 
-static _Atomic(ane_unit *) lost_units; /* for the rest of the process */
+static _Atomic(ane_unit *) lost_units; /* kept for the rest of the process */
 
 void ane_program_free(void *impl, driver_program *program) {
     const ane_device *d = impl;

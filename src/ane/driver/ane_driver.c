@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver: Apple's Neural Engine through the private framework AppleNeuralEngine, without Core ML. One idea: a
- * program is compiled and evaluated by the same calls that the system's own clients make, each checked before it is made
- * (objc.h), and nothing is ever computed elsewhere instead. It is compiled on every system and says where it cannot work.
+ * The ane driver: Apple's Neural Engine through the private framework AppleNeuralEngine, without Core ML. A program is
+ * compiled and evaluated by the same calls that the system's own clients make, each checked before it is made (objc.h),
+ * and nothing is ever computed elsewhere instead. The driver is built on every system and reports where it cannot work.
  *
  *   ane, ane:memory, ane:client          the route (model.c)
- *   after it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch.c)
- *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
+ *   after it: ?dispatch=standard|direct|realtime|auto  how a request is evaluated (dispatch.c)
+ *   &procedures=off|on|auto              functions compiled at once share one compiled program (procedures.c)
  *   &statistics=off|on                   the engine's own times (run.c)
  *   &events=off|on|gpu &limit=MS         order with a GPU by shared events (events.c)
  *   &dialect=short|canonical             the text's form
- *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what of a program stays once it is loaded (model.c)
- *   &profile=FILE                        the options that a probe's report gives; those after it count more (probe_profile.c)
+ *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what is kept of a loaded program (model.c)
+ *   &profile=FILE                        the options from a probe's report; later options override them
+ *   (probe_profile.c)
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
- *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
+ *   &names=sorted|own &literals=named|inline &defaults=written|left   only for experiments with a compiler: see
+ *   `propane devices --probe`
  *
  * None of this has run on Apple hardware: it was written from public notes and is tested against tests/standin.
  */
@@ -126,7 +128,7 @@ static propane_status ane_driver_set_option(ane_options *o, const char *key, con
 
 static propane_status ane_options_apply(const char *rest, ane_options *out, bool inside, propane_error *err);
 
-/* The system's build is asked of the framework, which is there where a device opens. */
+/* Reads a profile. The system's build comes from the framework, which is available wherever a device opens. */
 static propane_status ane_driver_take_profile(const char *path, ane_options *out, propane_error *err) {
     const ane_api *a;
     char rest[PROFILE_REST], name[60], build[60];
@@ -203,7 +205,7 @@ static propane_status ane_open(const char *rest, void **impl, propane_error *err
 
 static void ane_close(void *impl) { ane_device_free(impl); }
 
-/* Compiles count for the process: what earlier devices took of its budget is gone. */
+/* Compiles count per process: what earlier devices used of its budget is gone. */
 static void ane_describe(const void *impl, propane_device_info *out) {
     const ane_device *d = impl;
     int left = d->options.budget - ane_compile_count();
@@ -216,7 +218,7 @@ static void ane_describe(const void *impl, propane_device_info *out) {
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
-/* The chip that the system names; NULL: none that is known. */
+/* Returns the chip that the system names, or NULL if it is unknown. */
 static const chip *ane_driver_chip_of(const ane_api *a) {
     char name[60], build[60];
     int64_t cores;
@@ -225,13 +227,14 @@ static const chip *ane_driver_chip_of(const ane_api *a) {
     return chip_find(name, &c, NULL) == PROPANE_OK ? c : NULL;
 }
 
-/* As the rules number systems: macOS times 100; 0: not known, and then rules for any system hold. */
+/* Returns the system as the rules number it, macOS times 100. If it is unknown, returns 0, for which the rules for any
+ * system hold. */
 static int ane_driver_system_of(const ane_api *a) {
     ane_system_version v;
     return ane_system(a, &v) ? v.major * 100 + v.minor : 0;
 }
 
-/* What is known of the chip and the system; the last word is the compiler's. */
+/* Checks the rules for the chip and the system; the compiler still has the last word. */
 static propane_status ane_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const ane_device *d = impl;

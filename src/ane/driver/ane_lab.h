@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What the probe (cli/device_lab) asks of the engine's framework beyond the device: one call at a time, in an order and
- * with arguments that the driver itself would not choose. For questions in processes of their own, never for work: each
- * call may crash or hang.
+ * What the probe (cli/device_lab) does with the engine's framework beyond the device: one call at a time, in an order
+ * and with arguments that the driver itself would not choose. For experiments in separate processes, never for work:
+ * each call may crash or hang.
  */
 #ifndef ANE_DRIVER_ANE_LAB_H
 #define ANE_DRIVER_ANE_LAB_H
@@ -9,16 +9,17 @@
 #include "ane/driver/objc_runtime.h"
 #include "core/base/json.h"
 
-/* Called with each folder that a program's files are written to, so that it can be removed after a crash. NULL: no call. */
+/* Sets a function to call with each folder that a program's files are written to, so that it can be removed after a
+ * crash. NULL means no call. */
 void ane_on_folder(void (*made)(const char *path));
-/* What this process's devices wait behind a compile that failed, where pause= does not say: a question has a time
- * limit. */
+/* Limits how long this process's devices wait after a failed compile if pause= is not given, because an experiment has
+ * a time limit. */
 void ane_pause_at_most(int seconds);
 
 enum { LAB_INPUTS = 4, LAB_VALUES = 32 * 32 };
 
 typedef struct lab_file {
-    const char *path; /* below the program's folder: weights/a.bin */
+    const char *path; /* relative to the program's folder: weights/a.bin */
     const void *data;
     size_t length;
 } lab_file;
@@ -26,16 +27,16 @@ typedef struct lab_file {
 typedef enum lab_data { LAB_BYTES, LAB_DIGEST, LAB_NOTHING } lab_data;
 
 typedef struct lab_program {
-    int route; /* 0: memory, 1: client */
+    int route; /* 0 for memory, 1 for client */
     const char *text;
     const lab_file *files;
     int file_count;
-    lab_data data; /* what the memory route's dictionary has for a file: its bytes, their SHA-256, or no byte */
-    const char
-        *folder;     /* where the files go; NULL: where the framework looks (memory), or a new one in TMPDIR (client) */
-    bool open_modes; /* 0755 and 0644, not for this user alone */
-    int inputs;      /* parameters, whose names are in alphabetical order; all fp16, in rows of 64 bytes */
-    int64_t values[LAB_INPUTS + 1]; /* of each, and of the output after them; 0: LAB_VALUES */
+    lab_data data; /* what the memory route's dictionary contains for a file: its bytes, their SHA-256, or no bytes */
+    /* Where the files go; NULL for the place where the framework looks (memory) or a new folder in TMPDIR (client). */
+    const char *folder;
+    bool open_modes; /* 0755 and 0644 instead of access for only this user */
+    int inputs;      /* number of parameters, with names in alphabetical order; all fp16, in rows of 64 bytes */
+    int64_t values[LAB_INPUTS + 1]; /* of each input, then of the output; 0 means LAB_VALUES */
 } lab_program;
 
 typedef enum lab_step {
@@ -55,37 +56,37 @@ typedef enum lab_step {
 
 typedef enum lab_statistics { LAB_NO_STATISTICS, LAB_EMPTY_STATISTICS, LAB_ONE_STATISTICS } lab_statistics;
 
-/* How LAB_EVALUATE makes its request. */
+/* Describes how LAB_EVALUATE makes its request. */
 typedef struct lab_request {
-    lab_statistics statistics;    /* nil, an empty list, a list with a _ANEPerformanceStats */
-    size_t bytes[LAB_INPUTS + 1]; /* of the surfaces; 0: as many as the values take */
-    bool swapped;                 /* the first two inputs' places */
+    lab_statistics statistics;    /* nil, an empty list, or a list with a _ANEPerformanceStats */
+    size_t bytes[LAB_INPUTS + 1]; /* of the surfaces; 0 means as many as the values need */
+    bool swapped;                 /* exchanges the places of the first two inputs */
 } lab_request;
 
 typedef struct lab lab;
 
 /* Makes the model. Adds "hex", "localModelPath", "temporary", "folder" and "perFileHashes" to `out`, as far as they are
- * told. */
+ * known. */
 PROPANE_CHECK propane_status lab_open(const lab_program *p, json_t *out, lab **l, propane_error *err);
-/* One call. Adds {"done", "ms", "error": {"domain", "code", ...}} to `out` under the step's name. False: it answered
- * NO. */
+/* Makes one call. Adds {"done", "ms", "error": {"domain", "code", ...}} to `out` under the step's name. Returns false
+ * if the call returned NO. */
 bool lab_do(lab *l, lab_step step, json_t *out);
-/* The steps from `first` to `last`, until one answers NO. */
+/* Runs the steps from `first` to `last` until one returns NO. */
 bool lab_do_all(lab *l, lab_step first, lab_step last, json_t *out);
 const char *lab_step_name(lab_step step);
 void lab_request_as(lab *l, const lab_request *request);
-/* All of an input's values. */
+/* Sets all of an input's values. */
 PROPANE_CHECK propane_status lab_put(lab *l, int input, float value, propane_error *err);
-/* The first value of the output, and whether the others are equal to it. */
+/* Returns the first value of the output, and whether all the others are equal to it. */
 PROPANE_CHECK propane_status lab_take(lab *l, float *value, bool *uniform, propane_error *err);
 const char *lab_folder(const lab *l);
-/* What lies in the folder: {"PATH": {"bytes", "sha256"}}. */
+/* Lists the files in the folder: {"PATH": {"bytes", "sha256"}}. */
 json_t *lab_list_folder(const lab *l);
 void lab_close(lab *l);
 
-/* Any object of property lists as JSON; what is none becomes "(another class)". */
+/* Converts an object of the property-list classes to JSON. Any other becomes "(another class)". */
 json_t *lab_json(const ane_api *a, ane_id object);
-/* Called before each step, with its name. NULL: no call. */
+/* Sets a function to call before each step, with its name. NULL means no call. */
 void lab_on_step(void (*begins)(const char *step));
 
 #endif

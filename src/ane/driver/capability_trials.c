@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns trials of what the engine or its framework offers and that is not certain to work: surfaces of different sizes in one
- * request, shared events, chaining. Each runs one small program and says in words whether it answers; notes on some speak of
- * crashes and hangs, so `propane devices` calls this in a process of its own. What the driver may rely on is remembered.
+ * Owns trials of features that the engine or its framework offers but that may not work: surfaces of different sizes in
+ * one request, shared events, chaining. Each runs one small program and reports in words whether it works. Some are
+ * known from notes to crash or hang, so `propane devices` runs this in a separate process. What the driver may rely on
+ * is remembered.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,14 +26,14 @@ enum { SIDES = 2, MOST = 2, RUNS = 3, SIGNAL_AFTER_NS = 20000000 };
 static const char doubled[] =
     PROGRAM("tensor<fp16, [1, 32, 1, 64]> x) {\n"
             "        tensor<fp16, [1, 32, 1, 64]> y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n");
-/* Inputs and outputs whose surfaces differ in size: 51,200 bytes and one page. */
+/* Inputs and outputs with surfaces of different sizes: 51,200 bytes and one page. */
 static const char uneven[] =
     PROGRAM("tensor<fp16, [1, 400, 1, 64]> large, tensor<fp16, [1, 1, 1, 64]> small) {\n"
             "        tensor<fp16, [1, 400, 1, 64]> y = sub(x = large, y = small)[name = string(\"y\")];\n"
             "        tensor<fp16, [1, 1, 1, 64]> z = add(x = small, y = small)[name = string(\"z\")];\n"
             "    } -> (y, z);\n");
 
-/* One program with a surface for each input and output. */
+/* One program with one surface per input and output. */
 typedef struct trial {
     void *device;
     const ane_api *api;
@@ -86,7 +87,7 @@ static float trial_small(int64_t i) { return (float)(i % 5); }
 static float trial_difference(int64_t i) { return trial_large(i) - trial_small(i % 64); }
 static float trial_twice(int64_t i) { return 2 * trial_small(i); }
 
-/* Rows of 64 elements. */
+/* Fills an input in rows of 64 elements. */
 static propane_status trial_fill(trial *t, int i, float (*value)(int64_t), propane_error *err) {
     const propane_io *io = &t->program.inputs[i];
     void *memory;
@@ -144,7 +145,7 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
 
 static float trial_sum(int64_t i) { return trial_small(i) + (float)i; }
 
-/* y = x + (0, 1, 2, ...): a program with weights. */
+/* Writes y = x + (0, 1, 2, ...), a program with weights. */
 static void trial_write_sum(text *out) {
     text_append(out,
                 "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
@@ -165,7 +166,7 @@ static propane_status trial_run_sum(trial *t, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The unload and the purge after it belong to the trial. */
+/* Tries a program without its descriptor or its folder. The unload and the purge afterwards are part of the trial. */
 static propane_status trial_without(const ane_api *a, int route, ane_fact fact, const char *what, text *answer,
                                     propane_error *err) {
     trial t = {0};
@@ -197,7 +198,7 @@ propane_status ane_try_keeping(int route, text *answer, propane_error *err) {
 
 /* ---- shared events -------------------------------------------------------------------------------------------------------- */
 
-/* Stands in for a GPU: signals a value, after a while. */
+/* Replaces a GPU: signals a value after a while. */
 typedef struct signaller {
     const ane_api *api;
     ane_id event;
@@ -209,12 +210,12 @@ static void *trial_signal_later(void *from) {
     signaller *s = from;
     nanosleep(&(struct timespec){.tv_nsec = SIGNAL_AFTER_NS}, NULL);
     atomic_store(&s->signalled, true);
-    if (ANE_SEND0(s->api, event_value, s->event) < s->value) /* a run that failed has signalled its own already */
+    if (ANE_SEND0(s->api, event_value, s->event) < s->value) /* a failed run has already signalled its own value */
         ANE_SEND(s->api, event_set_value, s->event, s->value);
     return NULL;
 }
 
-/* A run that waits for another one's signal, and signals. */
+/* Tests a run that waits for another run's signal and then signals. */
 static propane_status trial_run_in_turn(trial *t, uint64_t run, propane_error *err) {
     const ane_api *a = t->api;
     propane_completion done = {.size = sizeof done};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the ways to evaluate a request: their names, which of them the system offers, what real-time tasks need, and which
- * one a device uses. The standard one is used, unless a trial in a process of its own (dispatch_select.c) has shown that
- * another one holds on this system and is faster; a device's own process tries none. A way that failed at work is not used
- * again, here or in later processes.
+ * Owns the ways to evaluate a request: their names, which of them the system offers, what real-time tasks need, and
+ * which one a device uses. The standard way is used unless a trial in a separate process (dispatch_select.c) has shown
+ * that another one works on this system and is faster. A device's own process tries none. A way that failed during work
+ * is not used again, here or in later processes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { ROUTES = 2 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static char failures[ROUTES][ANE_DISPATCH_COUNT][200]; /* at work, in this process; "": none */
+static char failures[ROUTES][ANE_DISPATCH_COUNT][200]; /* failures of this process during work; "" if none */
 
 const char *ane_way_name(ane_dispatch way) {
     static const char *const names[] = {"standard", "direct", "real-time"};
@@ -58,10 +58,10 @@ void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why) {
     pthread_mutex_unlock(&mutex);
     if (ane_remember(d->api, d->options.route, ANE_FACT_way, ane_way_name(ANE_STANDARD), words, &unwritten) !=
         PROPANE_OK)
-        return; /* this process knows; the next one may find out for itself */
+        return; /* this process now knows; the next one may find out again */
 }
 
-/* The remembered way and its reasons. */
+/* Returns the remembered way and its reasons. */
 static ane_dispatch dispatch_remembered(const ane_device *d, char why[600]) {
     ane_answer answer;
     ane_remembered_note(d->api, why);
@@ -91,6 +91,6 @@ void ane_ways_choose(ane_device *d) {
         }
         pthread_mutex_unlock(&mutex);
     }
-    (void)ane_way_begin(d, d->way); /* real-time evaluation has been seen to work without, too */
+    (void)ane_way_begin(d, d->way); /* real-time evaluation has been seen to work without a task, too */
     snprintf(d->note, sizeof d->note, "%s evaluation is used, %.520s", ane_way_name(d->way), why);
 }

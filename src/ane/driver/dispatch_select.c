@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the trial of the ways to evaluate a request. Direct and real-time evaluation are other calls for the same thing:
- * reported as faster by some, as slower, refused or crashing by others. So they are tried on a small program, in a process
- * that may end by it: numbers first, then time, in alternation. Another way than the standard one is chosen if it answers
- * right and is clearly faster. The choice is remembered after each way that was tried, the riskiest last: what crashes
- * takes nothing along.
+ * Owns the trial of the ways to evaluate a request. Direct and real-time evaluation are alternative calls for the same
+ * work. Some report them as faster, others as slower, refused or crashing. So they are tried on a small program, in a
+ * process that may die from it: first the numbers, then the time, in alternation. A way other than the standard one is
+ * chosen if its results are right and it is clearly faster. The choice is remembered after each way, the riskiest last,
+ * so that a crash loses nothing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { ROUNDS = 12, CLEARLY_PERCENT = 95 };
 typedef struct way_result {
     bool right, without_task;
     int64_t best_ns;
-    char why[200]; /* not right: the reason */
+    char why[200]; /* the reason if it is not right */
 } way_result;
 
 /* ---- measuring -------------------------------------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static propane_status dispatch_once(ane_rig *r, way_result *m, ane_dispatch way,
     return PROPANE_OK;
 }
 
-/* The standard way against those up to `last`. */
+/* Compares the standard way with those up to `last`. */
 static propane_status dispatch_measure(ane_rig *r, ane_dispatch last, way_result m[ANE_DISPATCH_COUNT],
                                        propane_error *err) {
     m[last].right = ane_way_offered(r->device->api, &((const ane_program *)r->programs[0].impl)->unit->model, last);

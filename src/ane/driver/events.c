@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Owns shared events: an engine and a GPU that work in turns without the host between them. One Metal shared event belongs
- * to a device. Its value only grows: run k of the device (from 1) waits for 2k - 1 and signals 2k. A GPU that waits for 2k
- * reads what run k has written; with events=gpu it signals 2k - 1 itself when it has written what run k reads, else the host
- * does so at once.
+ * Owns shared events, with which an engine and a GPU take turns without the host between them. Each device has one
+ * Metal shared event, whose value only grows. Run k of the device (from 1) waits for 2k - 1 and signals 2k. A GPU that
+ * waits for 2k reads what run k has written. With events=gpu, the GPU itself signals 2k - 1 once it has written what
+ * run k reads; otherwise the host does so at once.
  *
- * The client route alone is known to take such requests (incoai/splash/runtime/ane/Program.mm,
- * pie-project/pie/crates/kernels-metal/native/ane.m): evaluate returns when the request is queued, and a completion handler
- * says how it ended.
- * The host waits for it, for limit= milliseconds. On any failure it sets the event's value, so that no GPU waits for ever. A
- * request that has not ended by then may still run: it, its handler and its program are kept for the rest of the process, and
- * the device runs nothing more.
+ * Only the client route is known to accept such requests (incoai/splash/runtime/ane/Program.mm,
+ * pie-project/pie/crates/kernels-metal/native/ane.m): evaluate returns when the request is queued, and a completion
+ * handler reports how it ended. The host waits for it, for limit= milliseconds. On any failure the host sets the
+ * event's value, so that no GPU waits for ever. A request that has not ended by then may still run: it, its handler and
+ * its program are kept for the rest of the process, and the device runs nothing more.
  *
- * The handler is a block as the compiler would put it on the heap (https://clang.llvm.org/docs/Block-ABI-Apple.html): the
- * framework may keep it and call it late or twice.
+ * The handler is a block in the form that the compiler would put on the heap
+ * (https://clang.llvm.org/docs/Block-ABI-Apple.html), because the framework may keep it and call it late or twice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,15 +27,15 @@ enum { NEEDS_FREE = 1 << 24, HAS_SIGNATURE = 1 << 30, ONE_REFERENCE = 2, POLL_NS
 struct ane_events {
     const ane_api *api;
     ane_id event;  /* id<MTLSharedEvent> */
-    uint64_t runs; /* begun */
-    ane_id error;  /* of the last run; NULL: none */
+    uint64_t runs; /* number of runs begun */
+    ane_id error;  /* of the last run; NULL if there was none */
     bool others, lost;
     int limit_ms;
 };
 
 /* ---- the handler ------------------------------------------------------------------------------------------------------------ */
 
-/* `void (^)(BOOL, NSError *)`, and what it keeps: under the mutex. */
+/* `void (^)(BOOL, NSError *)`, and what it stores, guarded by the mutex. */
 typedef struct handler {
     const void *isa;
     int flags, reserved;
@@ -45,8 +44,8 @@ typedef struct handler {
     const ane_api *api;
     int calls;
     bool done;
-    ane_id error;        /* of the first call, retained; NULL: none */
-    ane_id answer_error; /* what evaluate itself writes to: a late answer may, too */
+    ane_id error;        /* of the first call, retained; NULL if there was none */
+    ane_id answer_error; /* what evaluate itself writes to, possibly late */
 } handler;
 
 struct handler_description {
@@ -72,7 +71,8 @@ static void events_invoke(handler *self, bool done, ane_id error) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* With one reference, the caller's; its last one frees it, by the system's free. NULL: no memory. */
+/* Makes a handler with one reference, which belongs to the caller. Releasing the last one frees it with the system's
+ * free. Returns NULL if memory runs out. */
 static handler *events_make_handler(const ane_api *a) {
     static const struct handler_description description = {0, sizeof(handler), "v20@?0B8@\"NSError\"12"};
     handler *h = malloc(sizeof *h);
@@ -85,7 +85,7 @@ static handler *events_make_handler(const ane_api *a) {
     return h;
 }
 
-/* False: it was not called in time. */
+/* Returns false if the handler was not called in time. */
 static bool events_await_call(const handler *h, int64_t deadline) {
     pthread_mutex_lock(&mutex);
     while (h->calls == 0 && !condition_wait_until(&called, &mutex, deadline)) {
@@ -185,7 +185,7 @@ ane_id ane_events_make(const ane_events *e) {
     return all;
 }
 
-/* The handler was called and says that all is well: the signal is a moment away, if not there. */
+/* Waits for the signal after the handler has reported success. The signal has come or is about to. */
 static bool events_await_signal(const ane_events *e, int64_t deadline) {
     while (ANE_SEND0(e->api, event_value, e->event) < 2 * e->runs) {
         if (clock_ns() > deadline) return false;
@@ -194,7 +194,7 @@ static bool events_await_signal(const ane_events *e, int64_t deadline) {
     return true;
 }
 
-/* Nothing of it is released any more. */
+/* Keeps everything that the lost request uses, which is never released. */
 static propane_status events_lose(ane_events *e, ane_unit *unit, ane_id request, const handler *h, propane_error *err) {
     e->lost = true;
     unit->lost = h;
@@ -221,7 +221,7 @@ propane_status ane_events_evaluate(ane_events *e, ane_unit *unit, uint32_t qos, 
     const int64_t deadline = clock_ns() + (int64_t)e->limit_ms * 1000000;
     *done = ANE_SEND(a, client_evaluate, m->client, m->object, a->empty, request, qos, &h->answer_error);
     if (*done && (!events_await_call(h, deadline) || (h->done && !events_await_signal(e, deadline))))
-        return events_lose(e, unit, request, h, err); /* keeps its handler, too */
+        return events_lose(e, unit, request, h, err); /* also keeps the handler */
     if (*done) {
         pthread_mutex_lock(&mutex);
         *done = h->done;

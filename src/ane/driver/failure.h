@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An NSError as fields. One idea: what to do about a failure follows from its numbers (failures.def), never from words
- * of its text, which differ from system to system.
+ * An NSError as fields. The advice for a failure follows from its numbers (failures.def), never from the words of its
+ * text, which differ from system to system.
  */
 #ifndef ANE_DRIVER_FAILURE_H
 #define ANE_DRIVER_FAILURE_H
@@ -8,24 +8,24 @@
 #include "ane/driver/objc_runtime.h"
 
 typedef struct ane_failure {
-    char domain[100]; /* "": the system gave no error */
+    char domain[100]; /* "" if the system returned no error */
     int64_t code;
     bool has_status, has_stage;
     int64_t status; /* the engine's own number */
     int64_t stage;  /* of a load */
-    bool transient; /* the system says that it may go well a moment later */
+    bool transient; /* the system reports that a retry a moment later may succeed */
     char description[440];
 } ane_failure;
 
-/* `error`: an NSError, or NULL. */
+/* Reads `error`, an NSError or NULL. */
 void ane_error_read(const ane_api *a, ane_id error, ane_failure *out);
-/* What to do; "": not known. */
+/* Returns what to do, or "" if that is unknown. */
 const char *ane_failure_hint(const ane_failure *f);
-/* Whether the machine's places for loaded programs are taken. */
+/* Returns true if all of the machine's slots for loaded programs are taken. */
 bool ane_failure_no_place(const ane_failure *f);
-/* "DOMAIN, code N, status 0x1D: DESCRIPTION; HINT", or "no reason was given". Returns `out`. */
+/* Prints "DOMAIN, code N, status 0x1D: DESCRIPTION; HINT", or "no reason was given". Returns `out`. */
 const char *ane_failure_print(const ane_failure *f, char *out, size_t size);
-/* The same of an error that is only to be printed. */
+/* Does the same for an error that is only to be printed. */
 const char *ane_reason(const ane_api *a, ane_id error, char *out, size_t size);
 
 #endif

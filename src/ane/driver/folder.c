@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the folders that Apple's compiler reads programs from and its loader compiled nets: their files and users.
- * Equal programs have the same one. A folder may be emptied once its program is loaded, where that was tried
- * (remembered.h); the next equal program fills it again.
+ * Owns the folders from which Apple's compiler reads programs and its loader compiled nets: their files and users.
+ * Equal programs share a folder. It may be emptied once its program is loaded, if a trial has shown that this works
+ * (remembered.h). The next equal program fills it again.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "core/base/memory.h"
 
 struct ane_folder {
-    char path[ANE_PATH_BYTES], other[ANE_PATH_BYTES]; /* `other`: a second place of the same files; "": none */
+    char path[ANE_PATH_BYTES], other[ANE_PATH_BYTES]; /* `other` is a second place for the same files, or "" */
     bool filled;
     int users;
     struct ane_folder *next;
@@ -47,7 +47,7 @@ propane_status ane_folder_open(const char *path, ane_folder **out, propane_error
     return f ? PROPANE_OK : propane_fail_memory(err, sizeof *f);
 }
 
-/* A temporary folder that cannot be removed is the system's to clean. */
+/* Removes the files. If a temporary folder cannot be removed, cleaning it is left to the system. */
 void ane_folder_empty(ane_folder *f) {
     (void)!file_remove_tree(f->path, NULL);
     if (f->other[0]) (void)!file_remove_tree(f->other, NULL);
@@ -80,7 +80,7 @@ const char *ane_folder_other(const ane_folder *f) { return f->other; }
 
 static propane_status folder_fill_place(const char *path, const ane_source *s, propane_error *err) {
     char inner[ANE_PATH_BYTES + 60];
-    PROPANE_TRY(file_remove_tree(path, err)); /* what an earlier process left there would be read instead */
+    PROPANE_TRY(file_remove_tree(path, err)); /* files of an earlier process would be read instead */
     PROPANE_TRY(file_make_private_dir(path, err));
     snprintf(inner, sizeof inner, "%s/model.mil", path);
     PROPANE_TRY(file_write_scratch(inner, s->program.data, s->program.length, err));
@@ -105,11 +105,12 @@ propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_sourc
     snprintf(f->other, sizeof f->other, "%s", other);
     ane_folder_made(other);
     if (folder_fill_place(other, s, NULL))
-        (void)!file_remove_tree(other, NULL); /* the first place is the model's own */
+        (void)!file_remove_tree(other, NULL); /* the first place is the model's own path */
     return PROPANE_OK;
 }
 
-/* The loader reads net.plist and data, never the weight file, of which data is a copy. */
+/* Builds the folder from the donor's net. The loader reads net.plist and data, never the weight file, of which data is
+ * a copy. */
 propane_status ane_folder_patch(const ane_folder *f, const ane_source *s, const ane_folder *donor, propane_error *err) {
     char from[ANE_PATH_BYTES + 60], to[ANE_PATH_BYTES + 60], *net = NULL;
     size_t length = 0;

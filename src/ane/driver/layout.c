@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of modelAttributes: which symbol is which input, and how the engine lays it out. Names are matched, never
- * guessed: a symbol that the program does not have, or a shape that is not the tensor's, is an error that says so.
+ * Owns reading modelAttributes: which symbol is which input, and how the engine lays it out. Names are matched, never
+ * guessed. A symbol that the program does not have, or a shape that is not the tensor's, is reported as an error.
  *
- * The engine knows five dimensions, N C D H W. A tensor of another rank is found in them by its dimensions other than 1,
- * in order.
+ * The engine knows five dimensions, N C D H W. A tensor of another rank is matched to them by its dimensions other than
+ * 1, in order.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static int64_t layout_element_bytes(const propane_io *io) {
                                                                                                   : 2;
 }
 
-/* Rows in the steps of rule C13: used if nothing else is given. */
+/* Lays out rows in the steps of rule C13, as a fallback. */
 static void layout_standard_layout(propane_io *io) {
     int64_t wide = io->rank ? io->dim[io->rank - 1] * layout_element_bytes(io) : layout_element_bytes(io);
     int64_t step = (int64_t)chip_row_bytes();
@@ -32,13 +32,13 @@ static void layout_standard_layout(propane_io *io) {
     io->bytes = (size_t)wide;
 }
 
-/* "name" or "name@output". */
+/* Matches "name" or "name@output". */
 static bool layout_is_symbol(const char *symbol, const char *name) {
     size_t length = strlen(name);
     return strncmp(symbol, name, length) == 0 && (symbol[length] == 0 || symbol[length] == '@');
 }
 
-/* The entry of LiveInputList or LiveOutputList; NULL: none. */
+/* Returns the entry of LiveInputList or LiveOutputList, or NULL if there is none. */
 static ane_id layout_find_entry(const ane_api *a, ane_id list, const char *name) {
     char symbol[300];
     for (int i = 0; i < ane_array_count(a, list); i++) {
@@ -74,7 +74,7 @@ static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane
             io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1], (long long)layout_element_bytes(io));
     int axis = AXES - 1;
     int64_t inner = layout_element_bytes(io), extent = layout_element_bytes(io);
-    for (int k = io->rank - 1; k >= 0; k--) { /* from the last dimension on */
+    for (int k = io->rank - 1; k >= 0; k--) { /* from the last dimension backwards */
         if (io->dim[k] == 1) {
             io->stride[k] = inner;
             continue;
@@ -96,7 +96,7 @@ static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane
     return PROPANE_OK;
 }
 
-/* In every entry of NetworkStatusList: where procedures have one each, names tell them apart. */
+/* Searches every entry of NetworkStatusList. If procedures have one each, names distinguish them. */
 static ane_id layout_find_live(const ane_api *a, ane_id networks, const char *list, const char *name) {
     ane_id entry = NULL;
     for (int i = 0; !entry && i < ane_array_count(a, networks); i++)
@@ -104,7 +104,7 @@ static ane_id layout_find_live(const ane_api *a, ane_id networks, const char *li
     return entry;
 }
 
-/* `other`: the list that is looked at where the first one does not have the name; NULL: none. */
+/* `other` is the list to search if the first one does not have the name, or NULL. */
 static propane_status layout_lay_out(const ane_api *a, ane_id networks, const char *list, const char *other,
                                      mil_value *const *values, propane_io *ios, int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
@@ -124,13 +124,15 @@ static int layout_find_value(const char *symbol, mil_value *const *values, int c
     return i;
 }
 
-/* `first`: how many symbols the functions before have. A symbol of none of `f`'s values is another procedure's. */
+/* `first` is the number of symbols of the preceding functions. A symbol that is none of `f`'s values belongs to another
+ * procedure. */
 static propane_status layout_read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
                                        int count, int first, bool alone, ane_side *out, propane_error *err) {
     int told = ane_array_count(a, symbols);
     char symbol[300] = "?";
     out->count = 0;
-    for (int i = 0; i < count && !told; i++, out->count++) { /* alphabetical, which the names make the declared one */
+    for (int i = 0; i < count && !told; i++, out->count++) {
+        /* alphabetical, which the names make equal to the declared order */
         out->bound[i] = i;
         out->symbol[i] = first + i;
     }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Owns compiled programs: both routes from a source to a model that is loaded, the process's compile budget, and what of a
- * program is let go once it is loaded.
+ * Owns compiled programs: both routes from a source to a loaded model, the process's compile budget, and what is
+ * dropped once a program is loaded.
  *
  *   memory   _ANEInMemoryModelDescriptor -> _ANEInMemoryModel; files at the model's own localModelPath, and where the
  *            system's temporary folder would have it, if that is another place
- *   client   _ANEModel at a folder of ours -> _ANEClient, which never gets anything of an _ANEInMemoryModel but its inner
+ *   client   _ANEModel at a folder of ours -> _ANEClient, which never gets anything of an _ANEInMemoryModel but its
+ *   inner
  *            _ANEModel
  *
- * A program that the system has compiled before is loaded without compiling and does not count. After a compile that
- * failed the next one waits, because the shared compiler service gives unreliable answers for some seconds (C3). A load
- * is tried again, for six seconds, where the system says that this may help: all processes of a machine share its places
- * for programs. Refuses the compile after the last of the budget, before the system fails without a reason (C1).
+ * A program that the system has compiled before is loaded without compiling and does not count. After a failed compile
+ * the next one waits, because the shared compiler service returns unreliable answers for some seconds (C3). A load is
+ * retried for six seconds if the system reports that this may help, because all processes of a machine share its slots
+ * for programs. A compile beyond the budget is refused before the system fails without a reason (C1).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +30,14 @@
 enum {
     FIRST_RETRY_MS = 100, /* doubled each time */
     LOAD_TRIES = 7,
-    MANY_LOADED = 58, /* half of the places that a machine has been seen to have */
+    MANY_LOADED = 58, /* half of the slots that a machine has been seen to have */
     STATISTICS_MASK = 1 /* execution time */,
     NAME_BYTES = 400,
     REASON_BYTES = 700,
     POSIX_PATH = 0
 };
 
-/* Ends early where the host wants it. */
+/* Waits; ends early if the host wants it. */
 static propane_status model_wait(int64_t ns, const char *name, propane_error *err) {
     poll_scope scope;
     bool ended = false;
@@ -55,7 +56,7 @@ static propane_status model_wait(int64_t ns, const char *name, propane_error *er
 static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t compile_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int compiles;
-static atomic_int loaded; /* programs, now */
+static atomic_int loaded; /* programs loaded now */
 static int64_t pause_until;
 
 int ane_compile_count(void) {
@@ -103,7 +104,7 @@ static bool model_call_exists(const job *j) {
     return ANE_HAS(j->a, client_exists) && ANE_SEND(j->a, client_exists, j->m->client, j->m->object);
 }
 
-/* {key: value}; both are released. NULL: no memory. */
+/* Returns {key: value} and releases both. Returns NULL if memory runs out. */
 static ane_id model_make_pairs(const ane_api *a, ane_id *key, ane_id *value, int count) {
     ane_id all = NULL;
     bool made = true;
@@ -116,7 +117,7 @@ static ane_id model_make_pairs(const ane_api *a, ane_id *key, ane_id *value, int
     return all;
 }
 
-/* Says what kind of program folder it is. */
+/* Returns the options that describe the kind of program folder. */
 static ane_id model_client_options(const ane_api *a) {
     ane_id key[2] = {ane_string(a, "kANEFModelType"), ane_string(a, "kANEFNetPlistFilenameKey")},
            value[2] = {ane_string(a, "kANEFModelMIL"), ane_string(a, "model.mil")};
@@ -144,7 +145,8 @@ static size_t model_folder_length(const char *path) {
     return length;
 }
 
-/* One client's report of macOS 27: with a TMPDIR other than the user's own folder nothing compiles (F5). */
+/* Adds a hint about TMPDIR. One client reports that on macOS 27 nothing compiles if TMPDIR is not the user's own folder
+ * (F5). */
 static void model_say_foreign_tmpdir(const job *j, ane_id error, char *out, size_t size) {
     enum { FILES = 10 };
     ane_failure f;
@@ -166,7 +168,7 @@ static propane_status model_compile(const job *j, propane_error *err) {
     if (model_call_compile(j, &error)) return PROPANE_OK;
     model_compile_failed(j->o);
     const char *other = ane_folder_other(j->m->folder);
-    if (ane_compile_count() > ANE_BUDGET) /* no wall since macOS 27, as far as is known */
+    if (ane_compile_count() > ANE_BUDGET) /* since macOS 27 there is no limit, as far as is known */
         snprintf(late, sizeof late,
                  "; more than %d compiles of a process have failed without a reason (C1): take budget=%d", ANE_BUDGET,
                  ANE_BUDGET);
@@ -179,7 +181,7 @@ static propane_status model_compile(const job *j, propane_error *err) {
                         *other ? ane_folder_path(j->m->folder) : "", *other ? " and " : "", other);
 }
 
-/* Before the load; whether the engine keeps the mask shows after it. */
+/* Requests statistics before the load. Afterwards, model_keeps_mask shows whether the engine keeps the mask. */
 static void model_ask_for_statistics(const job *j) {
     if (!j->o->statistics) return;
     if (j->o->route == ANE_ROUTE_MEMORY && ANE_HAS(j->a, memory_set_mask))
@@ -195,7 +197,7 @@ static bool model_keeps_mask(const job *j) {
     return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
 }
 
-/* If the places are taken, what to do depends on their holders. */
+/* Reports a failed load. If all slots are taken, the advice depends on their holders. */
 static propane_status model_fail_load(const job *j, const ane_failure *failure, const char *tried, propane_error *err) {
     char reason[REASON_BYTES], holders[160] = "";
     const int own = atomic_load(&loaded);
@@ -209,7 +211,7 @@ static propane_status model_fail_load(const job *j, const ane_failure *failure, 
                         ane_failure_print(failure, reason, sizeof reason), holders);
 }
 
-/* `failure` says why it was not loaded. */
+/* `failure` receives the reason for a failed load. */
 static propane_status model_load(const job *j, ane_failure *failure, propane_error *err) {
     char tried[40] = "";
     model_ask_for_statistics(j);
@@ -230,11 +232,11 @@ static propane_status model_load(const job *j, ane_failure *failure, propane_err
 static propane_status model_compile_and_load(const job *j, const ane_model *donor, propane_error *err) {
     propane_error why = {0};
     ane_failure failure = {0};
-    if (donor && j->s->weights.length) { /* without weights it is the donor itself */
+    if (donor && j->s->weights.length) { /* without weights, the program is the donor itself */
         PROPANE_TRY(ane_folder_patch(j->m->folder, j->s, donor->folder, err));
         return model_load(j, &failure, err);
     }
-    if (model_call_exists(j)) { /* compiled before; if it is not there any more, it is compiled again */
+    if (model_call_exists(j)) { /* compiled before; if it has disappeared, it is compiled again */
         propane_status status = model_load(j, &failure, &why);
         if (status == PROPANE_OK) return PROPANE_OK;
         if (failure.transient) return propane_fail(err, status, "%s", why.text);
@@ -245,7 +247,8 @@ static propane_status model_compile_and_load(const job *j, const ane_model *dono
 
 /* ---- the memory route ------------------------------------------------------------------------------------------------------ */
 
-/* {"@model_path/weights/weights2.bin": {"offset": 0, "data": ...}}; an empty one where there are none, never nil (C5). */
+/* Returns {"@model_path/weights/weights2.bin": {"offset": 0, "data": ...}}, or an empty dictionary if there are no
+ * weights, never nil (C5). */
 static ane_id model_make_weights(const ane_api *a, const ane_source *s) {
     char path[80];
     if (!s->weights.length) return ane_dictionary(a, NULL, NULL, 0);
@@ -256,7 +259,7 @@ static ane_id model_make_weights(const ane_api *a, const ane_source *s) {
     return model_make_pairs(a, &name, &entry, 1);
 }
 
-/* Autoreleased. */
+/* Makes a descriptor, autoreleased. */
 static propane_status model_make_descriptor(const job *j, ane_id *out, propane_error *err) {
     const ane_api *a = j->a;
     ane_id program = ane_data(a, j->s->program.data, j->s->program.length), weights = model_make_weights(a, j->s);
@@ -270,8 +273,8 @@ static propane_status model_make_descriptor(const job *j, ane_id *out, propane_e
                                "ane: '%s': _ANEInMemoryModelDescriptor does not take the program", j->name);
 }
 
-/* Where the model says that its files belong, and where the system's temporary folder would have them. The framework is
- * reported to look in both, which are one place as far as anybody has seen. TMPDIR has no say in either. */
+/* Returns the path where the model says that its files belong, and the path in the system's temporary folder. The
+ * framework is reported to look in both; as far as anybody has seen, they are the same. TMPDIR affects neither. */
 static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES], char other[ANE_PATH_BYTES],
                                          propane_error *err) {
     const ane_api *a = j->a;
@@ -288,7 +291,8 @@ static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES]
     return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model gives no folder for its files", j->name);
 }
 
-/* The wrapper's own attributes have been seen to raise on macOS 27: it is asked only where there is no inner model. */
+/* Gets the inner model's attributes. The wrapper's have been seen to raise an exception on macOS 27, so they are used
+ * only if there is no inner model. */
 static void model_memory_attributes(const job *j) {
     const ane_api *a = j->a;
     ane_model *m = j->m;
@@ -356,7 +360,8 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
                                 const char *name, ane_model *out, propane_error *err) {
     *out = (ane_model){.has_weights = s->weights.length > 0};
     job j = {a, o, s, name, out};
-    pthread_mutex_lock(&compile_mutex); /* equal programs share a folder, and the system compiles one at a time */
+    /* Equal programs share a folder, and the system compiles one program at a time. */
+    pthread_mutex_lock(&compile_mutex);
     void *pool = a->objc_autoreleasePoolPush();
     propane_status status =
         o->route == ANE_ROUTE_MEMORY ? model_memory_create(&j, donor, err) : model_client_create(&j, donor, err);
@@ -369,8 +374,8 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
     return status;
 }
 
-/* A program is reported to work without either once it is loaded (Epistates/pmetal). Equal programs may be compiled in
- * other threads. */
+/* Drops the descriptor and the folder, without which a loaded program is reported to work (Epistates/pmetal). Other
+ * threads may be compiling equal programs. */
 void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m) {
     pthread_mutex_lock(&compile_mutex);
     void *pool = a->objc_autoreleasePoolPush();
@@ -381,7 +386,7 @@ void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m) {
     pthread_mutex_unlock(&compile_mutex);
 }
 
-/* Programs with weights of their own are not likely to come back: they do not stay in the system's cache. */
+/* Removes programs with weights from the system's cache, because they are unlikely to be used again. */
 static void model_purge(const ane_api *a, const ane_options *o, const ane_model *m) {
     if (!m->has_weights || ane_folder_shared(m->folder)) return;
     if (o->route == ANE_ROUTE_MEMORY && ANE_HAS(a, memory_purge)) ANE_SEND0(a, memory_purge, m->object);

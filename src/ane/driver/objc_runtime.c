@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding Apple's names and the few objects that are passed to them. One idea: a row of syms.def is looked up, and
- * compared with the type encoding that the running system gives for it, before anything is called; what does not match is
- * not called, and is named.
+ * Owns finding Apple's names and the few objects that are passed to them. Before anything is called, each row of
+ * syms.def is looked up and compared with the type encoding in the running system. A name that does not match is never
+ * called, and is reported.
  *
- * PROPANE_ANE_LIBRARY names one library that takes the place of all of the system's: how the tests load their stand-in.
+ * PROPANE_ANE_LIBRARY names one library that replaces all of the system's. The tests load their stand-in this way.
  */
 #include "ane/driver/objc_runtime.h"
 
@@ -51,7 +51,7 @@ static const method_row method_rows[] = {
 
 /* ---- type encodings ----------------------------------------------------------------------------------------------------- */
 
-/* One type of an encoding, reduced to what matters to a call; 0 at the end. */
+/* Returns the next type of an encoding, reduced to what matters for a call; 0 at the end. */
 static char objc_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORVA0123456789+-", *p)) p++; /* qualifiers and offsets */
@@ -85,7 +85,7 @@ static char objc_next_type(const char **at) {
     } else if (strchr("iI", c)) {
         c = 'I';
     } else if (strchr("cC", c)) {
-        c = 'B'; /* how BOOL is written on Intel Macs */
+        c = 'B'; /* the encoding of BOOL on Intel Macs */
     }
     *at = p;
     return c;
@@ -129,7 +129,7 @@ static propane_status objc_find_symbol(library_index library, const char *symbol
     if (!found && need == ANE_REQUIRED)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "ane: %s has no '%s'; this system is not one that is known",
                             library_paths[library], symbol);
-    memcpy(out, &found, sizeof found); /* ISO C has no conversion from void * to a function */
+    memcpy(out, &found, sizeof found); /* ISO C has no conversion from void * to a function pointer */
     return PROPANE_OK;
 }
 
@@ -143,7 +143,7 @@ static propane_status objc_find_symbols(ane_api *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The method's encoding; NULL: the class or the method is missing. */
+/* Returns the method's encoding, or NULL if the class or the method is missing. */
 static const char *objc_find_encoding(const ane_api *a, const method_row *row, ane_sel selector) {
     ane_class c = a->classes[row->class];
     if (!c) return NULL;
@@ -173,13 +173,13 @@ static propane_status objc_check_method(const ane_api *a, int index, propane_err
     return PROPANE_OK;
 }
 
-/* The first reason stays. */
+/* Records why a route is unavailable. The first reason is kept. */
 static void objc_note_route(ane_api *a, ane_need need, propane_status status, const propane_error *why) {
     if (status == PROPANE_OK || (need != ANE_MEMORY && need != ANE_CLIENT)) return;
     if (a->route[need - ANE_MEMORY].status == PROPANE_OK) a->route[need - ANE_MEMORY] = *why;
 }
 
-/* All are looked up, whatever is missing: the list of names is wanted most then. */
+/* Looks up all classes, even if some are missing, because the list of names is most needed then. */
 static propane_status objc_find_classes(ane_api *a, propane_error *err) {
     propane_error missing = {0};
     for (int i = 0; i < ANE_CLASS_COUNT; i++) {
@@ -210,7 +210,8 @@ static propane_status objc_check_engine(const ane_api *a, propane_error *err) {
 
 /* ---- exceptions --------------------------------------------------------------------------------------------------------- */
 
-/* C has no @catch: what a call raises ends the process. The host's handler, or the system's, comes after this one. */
+/* C has no @catch, so an exception raised by a call ends the process. This handler runs first, then the host's or the
+ * system's. */
 _Thread_local int ane_last_call;
 static const ane_api *objc_raised_in;
 static ane_on_exception objc_next_handler;
@@ -303,7 +304,7 @@ bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object) {
     return all;
 }
 
-/* A protocol whose first object has not been met yet. */
+/* Returns true for a protocol of which no object has been met yet. */
 static bool objc_is_unmet(const ane_api *a, int class) {
     return class_rows[class].name[0] == '<' && !a->classes[class];
 }
@@ -356,7 +357,7 @@ void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char b
     a->objc_autoreleasePoolPop(pool);
 }
 
-/* The last bracket's last word: "Version 26.3.1 (a) (Build 25D2128)". */
+/* Reads the last word in the last parentheses: "Version 26.3.1 (a) (Build 25D2128)". */
 static void objc_read_build(const char *from, char build[24]) {
     const char *open = strrchr(from, '('), *close = open ? strchr(open, ')') : NULL;
     const char *word = close;

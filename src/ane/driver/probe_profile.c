@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading the "profile" of a probe's report. What is in it are words of a uri, which the driver's own table checks: a
- * report cannot ask for anything that a user could not type. Refuses files that are no report.
+ * Owns reading the "profile" of a probe's report. It contains words of a uri, which the driver's own table checks, so a
+ * report cannot set anything that a user could not type. Rejects files that are not reports.
  */
 #include "ane/driver/probe_profile.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * ane?profile=FILE: the options that follow from what `propane devices --probe` found out.
+ * ane?profile=FILE: the options that follow from the findings of `propane devices --probe`.
  */
 #ifndef ANE_DRIVER_PROBE_PROFILE_H
 #define ANE_DRIVER_PROBE_PROFILE_H
@@ -8,8 +8,9 @@
 
 enum { PROFILE_REST = 400 };
 
-/* `out`: what is to stand in the place of "profile=FILE" in a uri, "memory?sizes=any&folder=drop". PROPANE_ERR_INVALID:
- * no report, or one of another system's build than `build`, since what holds there need not hold here. */
+/* Writes to `out` what replaces "profile=FILE" in a uri, such as "memory?sizes=any&folder=drop". Returns
+ * PROPANE_ERR_INVALID if the file is not a report, or is from a system build other than `build`, because its findings
+ * may not hold here. */
 PROPANE_CHECK propane_status ane_profile_read(const char *path, const char *build, char out[PROFILE_REST],
                                               propane_error *err);
 

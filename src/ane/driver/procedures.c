@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns compiling several functions at once. Where it is proved to work they become procedures of one compiled program, so
- * that one compile of a process's budget (C1) does for many kernels; a request names the procedure and binds that
+ * Owns compiling several functions at once. If this is proved to work, they become procedures of one compiled program,
+ * so that one compile of the process's budget (C1) serves many kernels. A request names the procedure and binds that
  * procedure's own symbols.
  *
- * Reports differ: some have used such programs, for one every index ran the first procedure. So three small functions
- * prove it first, once for a process and route: two that differ in their constants alone, one of another shape. If that
- * fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
+ * Reports differ: some have used such programs, but for one, every index ran the first procedure. So three small
+ * functions prove it first, once per process and route: two that differ only in their constants, and one of another
+ * shape. If that fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,14 +43,14 @@ static propane_status procedures_prove(ane_device *d, proof *p, propane_error *e
         status = procedures_run_all(&r, &why);
         ane_rig_close(&r);
     }
-    /* A lack of memory, places or compiles says nothing of procedures. */
+    /* A lack of memory, slots or compiles proves nothing about procedures. */
     if (status == PROPANE_ERR_MEMORY || status == PROPANE_ERR_LIMIT) return propane_fail(err, status, "%s", why.text);
     *p = (proof){.known = true, .holds = status == PROPANE_OK};
     snprintf(p->why, sizeof p->why, "%.399s", why.text);
     return PROPANE_OK;
 }
 
-/* `out` is the answer of this process and route. */
+/* `out` is the answer for this process and route. */
 static propane_status procedures_ask_proof(ane_device *d, proof *out, int *compiles, propane_error *err) {
     pthread_mutex_lock(&mutex);
     proof *p = &proofs[d->options.route];
@@ -71,7 +71,7 @@ static int64_t procedures_weight_bytes(const mil_function *f) {
     return sum;
 }
 
-/* How many of them, from the first on, make one program of at most `most` functions. */
+/* Returns how many of the functions, counted from the first, fit into one program of at most `most` functions. */
 static int procedures_group_size(const mil_function *const *f, int count, int most) {
     int64_t bytes = procedures_weight_bytes(f[0]);
     int n = 1;
@@ -97,21 +97,21 @@ static propane_status procedures_compile_apart(ane_device *d, const mil_function
     return PROPANE_OK;
 }
 
-/* What compiling in groups has come to. */
+/* The state of compiling in groups. */
 typedef struct grouping {
-    int most;      /* functions of a program; halved where the compiler does not take so many */
+    int most;      /* functions per program; halved if the compiler refuses that many */
     int programs;  /* so far */
-    char why[230]; /* it was halved; "": never */
+    char why[230]; /* why it was halved; "" if it never was */
 } grouping;
 
-/* Whether the same functions in smaller groups may do better. */
+/* Returns true if smaller groups of the same functions may succeed. */
 static bool procedures_may_halve(const ane_device *d, int count, propane_status status) {
     return count > 1 && d->options.procedures != ANE_TOGETHER && status != PROPANE_ERR_MEMORY &&
            status != PROPANE_ERR_LIMIT;
 }
 
-/* The first group of the functions from *done on. A group that is not taken is halved, and so are those after it: what is
- * compiled and loaded counts, for the process and for the engine. */
+/* Compiles the first group of the functions from *done. A rejected group is halved, and so are those after it.
+ * Everything that is compiled and loaded counts, for the process and for the engine. */
 static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count, int *done,
                                                const propane_compile_options *options, driver_program *const *out,
                                                propane_compile_report *report, grouping *g, propane_error *err) {

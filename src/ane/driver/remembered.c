@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Owns the file of remembered answers:
  *
- *   {"answers_for": "SYSTEM BUILD, ENGINE, PROPANE VERSION", "memory": {"way": {"is": "direct", "why": "..."}}, "client": {}}
+ *   {"answers_for": "SYSTEM BUILD, ENGINE, PROPANE VERSION", "memory": {"way": {"is": "direct", "why": "..."}},
+ *   "client": {}}
  *
- * It is read whenever it is asked and written whole, under a temporary name that is renamed. A file that is not
- * understood, or that is another system's, counts as none; the next answer takes its place.
+ * The file is read for each question and written whole, under a temporary name that is then renamed. A file that cannot
+ * be read, or that is from another system, is ignored, and the next answer replaces it.
  */
 #include "ane/driver/remembered.h"
 
@@ -29,21 +30,21 @@ static const struct {
 #include "ane/driver/remembered.def"
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of this process write one after the other */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of this process write one at a time */
 
-/* What the answers hold for. */
+/* Makes the key: what the answers are valid for. */
 static void remembered_key(const ane_api *a, char key[KEY_ROOM]) {
     char architecture[60], build[60];
     int64_t cores;
     ane_system_version system;
     ane_machine(a, architecture, &cores, build);
-    (void)ane_system(a, &system); /* all zero if it is not known */
+    (void)ane_system(a, &system); /* all zero if unknown */
     snprintf(key, KEY_ROOM, "system %d.%d.%d %s %s, engine %s, propane %s%s%.200s", system.major, system.minor,
              system.patch, system.build, build, architecture, propane_version(), a->library ? ", library " : "",
              a->library ? a->library : "");
 }
 
-/* The file's content where it is this system's; NULL: `note` says why not, or is empty. */
+/* Returns the file's content if it is for this system. Otherwise returns NULL, with the reason or "" in `note`. */
 static json_t *remembered_load(const ane_api *a, char note[400]) {
     char path[USER_CACHE_PATH_ROOM], key[KEY_ROOM];
     json_t *all = NULL;

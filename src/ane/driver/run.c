@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Owns requests and their evaluation. A request of the device layer becomes one _ANERequest, built at its first use and
- * used again until one of its surfaces is replaced.
+ * reused until one of its surfaces is replaced.
  *
- * An engine has been seen to refuse (0x1d) a request whose inputs, or outputs, have surfaces of different sizes (C11). So,
- * unless a trial has shown that they may differ here, when a request is prepared, the smaller surfaces grow, and with them those that other requests bind beside them, until
- * every request is even: without copies at run time.
+ * An engine has been seen to refuse (0x1d) a request whose inputs, or outputs, have surfaces of different sizes (C11).
+ * So, unless a trial has shown that they may differ here, the smaller surfaces grow when a request is prepared, and so
+ * do those that other requests bind with them, until every request is even. No copies are made at run time.
  *
- * Three ways to evaluate are known (dispatch.c chooses); where dispatch=auto has chosen another than the standard one and that
- * fails, the device goes back to the standard one for good.
+ * Three ways to evaluate are known, and dispatch.c chooses one. If dispatch=auto has chosen a way other than the
+ * standard one and it fails, the device returns to the standard one for good.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,9 +29,9 @@ enum {
 
 typedef struct ane_request {
     driver_execution *execution;
-    ane_id object;       /* NULL: not built yet */
-    ane_id error;        /* here, not on a stack: a late answer may still write to it */
-    uint64_t generation; /* the sum of its surfaces' when it was built */
+    ane_id object;       /* NULL until it is built */
+    ane_id error;        /* not on a stack, because a late answer may still write to it */
+    uint64_t generation; /* the sum of its surfaces' generations when it was built */
     struct ane_request *previous, *next;
 } ane_request;
 
@@ -53,7 +53,7 @@ static propane_status run_even_out(ane_device *d, driver_buffer *const *buffers,
     return PROPANE_OK;
 }
 
-/* Ends because sizes only grow, up to the largest that there is. */
+/* Terminates because sizes only grow, and never beyond the largest one. */
 static propane_status run_even_out_all(ane_device *d, propane_error *err) {
     for (bool grown = d->equal_size; grown;) {
         grown = false;
@@ -90,7 +90,7 @@ static ane_id run_index_list(const ane_api *a, const ane_side *side) {
     return all;
 }
 
-/* `events`: NULL, or what it waits for and signals. */
+/* `events` is what the request waits for and signals, or NULL. */
 static propane_status run_build(const ane_device *d, ane_request *r, ane_id events, propane_error *err) {
     const ane_api *a = d->api;
     const driver_execution *e = r->execution;
@@ -161,7 +161,7 @@ static bool run_call(const ane_device *d, const ane_model *m, ane_dispatch way, 
     return ANE_SEND(a, client_evaluate, m->client, m->object, a->empty, r->object, qos, &r->error);
 }
 
-/* With shared events each evaluation has a request of its own. */
+/* Evaluates once. With shared events, each evaluation has a separate request. */
 static propane_status run_once(ane_device *d, ane_request *r, ane_dispatch way, bool *done, propane_error *err) {
     ane_unit *unit = ((const ane_program *)r->execution->program->impl)->unit;
     r->error = NULL;
@@ -176,8 +176,9 @@ static propane_status run_once(ane_device *d, ane_request *r, ane_dispatch way, 
     return ane_events_evaluate(d->events, unit, (uint32_t)d->options.qos, r->object, done, &r->error, err);
 }
 
-/* Since macOS 27 an engine that changes its power state refuses a request before it begins, for 8 to 15 ms: after a pause of
- * seconds, and the first one of a process (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
+/* Since macOS 27 an engine that changes its power state refuses a request before it begins, for 8 to 15 ms. This
+ * happens after a pause of seconds, and to the first request of a process
+ * (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
 static bool run_was_cancelled(const ane_device *d, const ane_request *r) {
     ane_failure f;
     if (!d->cancels) return false;
@@ -204,7 +205,7 @@ static propane_status run_fail_evaluation(const ane_device *d, const ane_request
                         ane_reason(d->api, r->error, reason, sizeof reason));
 }
 
-/* The engine's own time, if it reports one. What a request holds for its statistics may be an array of them, too. */
+/* Returns the engine's own time, if it reports one. A request's statistics may also be an array of such objects. */
 static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
     if (!m->counts || !ANE_HAS(a, request_statistics) || !ANE_HAS(a, statistics_time)) return -1;
     ane_id statistics = ANE_SEND0(a, request_statistics, r->object);
@@ -214,11 +215,13 @@ static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_r
     return ns > 0 && ns < INT64_MAX ? (int64_t)ns : -1;
 }
 
-/* What a trial has shown of a small program need not hold for this one. True: its surfaces have other sizes now. */
+/* Evens out the surfaces, because what a trial has shown for a small program need not hold for this one. Returns true
+ * if the surfaces now have other sizes. */
 static bool run_was_made_even(ane_device *d, const ane_request *r) {
     ane_failure f;
     char reason[300];
-    propane_error ignored = {0}; /* a surface that is locked, or memory: the engine's own words are the better ones */
+    /* From a locked surface or a lack of memory; the engine's own message is more useful. */
+    propane_error ignored = {0};
     ane_error_read(d->api, r->error, &f);
     if (d->equal_size || d->options.sizes != ANE_SIZES_ANY_IF_PROVED ||
         (f.code != SURFACES_CODE && (!f.has_status || f.status != SURFACES_STATUS)))
@@ -226,7 +229,7 @@ static bool run_was_made_even(ane_device *d, const ane_request *r) {
     d->equal_size = true;
     ane_failure_print(&f, reason, sizeof reason);
     if (ane_remember(d->api, d->options.route, ANE_FACT_sizes, "no", reason, &ignored) != PROPANE_OK)
-        ignored = (propane_error){0}; /* the next process may find out for itself */
+        ignored = (propane_error){0}; /* the next process may find out again */
     return run_even_out_all(d, &ignored) == PROPANE_OK && r->generation != run_generation_of(r->execution);
 }
 
@@ -242,7 +245,7 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
                             "ane: this system does not offer%s; leave out dispatch=", suffix);
     bool done = false;
     PROPANE_TRY(run_evaluate(d, r, way, &done, out, err));
-    if (!done && d->options.dispatch == ANE_AUTO && way != ANE_STANDARD) { /* it was an offer only */
+    if (!done && d->options.dispatch == ANE_AUTO && way != ANE_STANDARD) { /* this way was only optional */
         char reason[300];
         ane_way_failed(d, way, ane_reason(d->api, r->error, reason, sizeof reason));
         ane_way_end(d);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the text and the weight file that functions are handed to Apple's compiler as. One idea: a program has one weight
- * file, with a record for each larger constant, because macOS 27 refuses programs with several (C37b). So the same program
- * with other weights has the same text, and its compiled net can be loaded with them. Refuses control flow only: what else
- * the compiler refuses is for it to say.
+ * Owns the text and the weight file in which functions are passed to Apple's compiler. A program has one weight file,
+ * with one record per larger constant, because macOS 27 refuses programs with several (C37b). So the same program with
+ * other weights has the same text, and its compiled net can be loaded with them. Refuses only control flow; everything
+ * else is left to the compiler.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static propane_status source_copy_function(const mil_function *f, const char *na
 
 /* ---- what was left out ---------------------------------------------------------------------------------------------------- */
 
-/* An argument's default as a literal; NULL: it has none that can be written. */
+/* Returns an argument's default as a literal, or NULL if it has none that can be written. */
 static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mil_param *param) {
     static const char *const spatial[] = {"strides", "dilations", "pad"}; /* 1, 1 and 0 in each direction */
     int64_t values[2 * MIL_MAX_RANK] = {0};
@@ -44,7 +44,8 @@ static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mi
     return param->type_class == MIL_CLASS_K_TEXT ? mil_build_text(b, param->standard) : NULL;
 }
 
-/* Programs that Core ML's tools write name every argument, and compilers have been seen to refuse others (C19, C20). */
+/* Writes every argument, as programs from Core ML's tools do. Compilers have been seen to refuse programs that omit
+ * some (C19, C20). */
 static propane_status source_write_defaults(mil_function *f, propane_error *err) {
     mil_builder b = {0};
     mil_build_resume(&b, f);
@@ -68,7 +69,7 @@ static bool source_is_read(const mil_function *f, const mil_value *v) {
     return false;
 }
 
-/* One client met NaN in such an output, and right numbers behind an identity (C59). */
+/* Puts an identity before such outputs. One client got NaN in them without it, and right numbers with it (C59). */
 static propane_status source_part_outputs(mil_function *f, propane_error *err) {
     mil_builder b = {0};
     mil_build_resume(&b, f);
@@ -84,9 +85,9 @@ static bool source_goes_into_file(const mil_value *v) {
            mil_dtype_get(v->type.dtype)->blob_code;
 }
 
-/* Where each route is known to have run with one weight file: in a folder, or beside the program. The system may keep a
- * compiled program under its text, so the number in the name goes up with every change of the file's layout: what was
- * compiled from another layout never answers. */
+/* Returns the path at which each route is known to have run with one weight file: in a folder, or next to the program.
+ * The system may cache a compiled program by its text. So the number in the name is raised with every change of the
+ * file's layout, and a program compiled for another layout is never used. */
 static const char *source_weights_path(const ane_options *o) {
     return o->route == ANE_ROUTE_MEMORY ? "weights/weights2.bin" : "weights2.bin";
 }
@@ -97,7 +98,7 @@ static propane_status source_add_weight(ane_source *s, mil_const *c, propane_err
     return c->blob_path ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Constants come from elsewhere with the paths of their own files: here the file is ours. */
+/* Clears the paths of constants, which come with their own files: the file here is ours. */
 static void source_forget_files(mil_function *f) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
@@ -118,7 +119,7 @@ static propane_status source_collect_weights(const mil_function *f, ane_source *
     return PROPANE_OK;
 }
 
-/* Symbols of several functions lie in one list: p000_i000_x. */
+/* Gives the symbols of several functions unique names, such as p000_i000_x, because they share one list. */
 static propane_status source_tell_apart(mil_function *f, int index, propane_error *err) {
     for (int k = 0; k < f->param_count + f->result_count; k++) {
         mil_value *v = k < f->param_count ? f->params[k] : f->results[k - f->param_count];
@@ -129,7 +130,7 @@ static propane_status source_tell_apart(mil_function *f, int index, propane_erro
     return PROPANE_OK;
 }
 
-/* `count`: of all. */
+/* `count` is the number of all functions. */
 static propane_status source_add_function(const mil_function *from, int index, int count, const ane_options *o,
                                           ane_source *s, propane_error *err) {
     const char **params, **results;

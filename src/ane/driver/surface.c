@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns buffers: IOSurfaces that host and engine share, each with the object that requests take. The host may look inside
- * between lock and unlock only, so the address is asked for at every lock. A surface can be replaced by a larger one
- * while it is not locked: an engine that wants all inputs of a request to be of one size makes that necessary, and
- * requests notice it by the generation.
+ * Owns buffers: IOSurfaces that host and engine share, each with the object that requests take. The host may access the
+ * memory only between lock and unlock, so the address is queried at every lock. A larger surface can replace one while
+ * it is not locked. This is needed for engines that require all inputs of a request to have one size, and requests
+ * detect it by the generation.
  */
 #include <string.h>
 
@@ -48,7 +48,7 @@ static propane_status surface_create(const ane_api *a, size_t bytes, ane_surface
     return propane_fail(err, PROPANE_ERR_MEMORY, "ane: %s of %zu bytes", what, allocated);
 }
 
-/* Zeroes what is behind `from`, or copies `from` in front. */
+/* Copies `source` to the beginning of `target` and zeroes the rest. */
 static propane_status surface_fill(const ane_api *a, ane_surface target, size_t size, ane_surface source,
                                    size_t source_size, propane_error *err) {
     if (a->IOSurfaceLock(target, 0, NULL) != 0)
