@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns what an engine computes wrong although each number fits: functions that overflow inside, and pairs of operations. The rows
- * of limits.def about numbers say of which chips; a step that such a row names is computed by the cpu driver, and what
- * the engine gives instead is put in its place, so that a run on sim: shows what check warns of.
+ * Owns what an engine computes wrong although each number fits: functions that overflow internally, and pairs of
+ * operations. The rows of limits.def about numbers list the affected chips. The cpu driver computes a step that such a
+ * row names, and the engine's result then replaces it, so that a run on sim: shows what check warns of.
  *
- * Where a report says how the result looks, that is what it becomes here: 0 (N1, N2), NaN (N10), never a NaN found (N8). For
- * N7 only the size is known, 0.2; sigmoid_hard with its standard slope of 0.2 instead of 1/6 is off by 0.208 at most.
+ * If a report describes the result, it is imitated here: 0 (N1, N2), NaN (N10), or a NaN that is never found (N8). For
+ * N7 only the size of the error is known, 0.2; sigmoid_hard with its default slope of 0.2 instead of 1/6 is off by at
+ * most 0.208.
  */
 #include <math.h>
 #include <string.h>
@@ -17,9 +18,9 @@
 typedef struct fault_data {
     const mil_op *op;
     const uint16_t *x; /* dense fp16 */
-    const void *slope; /* of sim_fault_slope, dense */
+    const void *slope; /* from sim_fault_slope, dense */
     void *result;
-    double most; /* the row's number */
+    double most; /* the number in the row */
 } fault_data;
 
 typedef struct fault_row {
@@ -63,12 +64,12 @@ static void fault_hardswish(const fault_data *d) {
 
 /* ---- over axes -------------------------------------------------------------------------------------------------------------- */
 
-typedef struct fault_axes { /* some axes of an array, and where in them a walk is */
+typedef struct fault_axes { /* some axes of an array, and the current position of a walk over them */
     int count;
     int64_t dim[MIL_MAX_RANK], stride[MIL_MAX_RANK], index[MIL_MAX_RANK], elements;
 } fault_axes;
 
-/* The axes that the operation goes over, and those that are left. */
+/* Splits the axes into those that the operation reduces over and the rest. */
 static bool fault_split_axes(const mil_op *op, fault_axes *over, fault_axes *left) {
     const mil_type *type = &mil_in(op, "x")->type;
     bool member[MIL_MAX_RANK];
@@ -88,7 +89,7 @@ static bool fault_split_axes(const mil_op *op, fault_axes *over, fault_axes *lef
     return true;
 }
 
-/* The next place of a walk, the last axis first; after the last place the first one again. */
+/* Steps to the next position of a walk, the last axis first. After the last position it returns to the first. */
 static int64_t fault_step(fault_axes *a, int64_t at) {
     for (int k = a->count - 1; k >= 0; k--) {
         at += a->stride[k];
@@ -141,7 +142,7 @@ static const fault_row fault_rows[] = {
     {"N10", MIL_OP_layer_norm, fault_layer_norm},
 };
 
-/* Of a hardswish, the factor that is not the sigmoid. */
+/* Returns the operand whose values decide. For a hardswish, that is the factor that is not the sigmoid. */
 static const mil_value *fault_operand(const mil_op *op) {
     const mil_value *x = mil_in(op, "x");
     if (op->info->code != MIL_OP_mul) return x;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns how an engine's numbers differ from the cpu's: tables instead of functions, sums in fp16, saturation. Products are
- * the cpu driver's, fp16 added up in fp32, or those of products.c.
+ * Owns how an engine's numbers differ from the cpu's: tables instead of functions, sums in fp16, saturation. Matrix
+ * products are the cpu driver's, fp16 summed in fp32, or those of products.c.
  *
- * The tables are the engine's own (ane/h13/activation.h). What they read and give is fp16, rounded half away from zero.
+ * The tables are the engine's own (ane/h13/activation.h). Their inputs and outputs are fp16, rounded half away from
+ * zero.
  */
 #include <math.h>
 #include <string.h>
@@ -18,14 +19,14 @@ static float numerics_half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
 
 /* ---- tables ---------------------------------------------------------------------------------------------------------- */
 
-/* fp16 in, fp16 out. */
+/* Looks up a table, from fp16 to fp16. */
 static float numerics_by_table(const engine_table *t, float x) {
     const float scale = fp16_to_f32(t->scale), bias = fp16_to_f32(t->bias);
     const float at = accumulate_round((double)(x + bias) * (double)scale);
     return isnan(x) ? x : accumulate_round(engine_table_value(t->half, (double)at));
 }
 
-/* log is log2 times ln 2. */
+/* Finds the op's table. log is log2 times ln 2. */
 static bool numerics_table_of(const mil_op *op, engine_table *out) {
     propane_error err;
     double epsilon;
@@ -96,7 +97,7 @@ static propane_status numerics_run_softmax(const sim_numbers *n, const mil_op *o
     return PROPANE_OK;
 }
 
-/* One element after the other, the sum rounded to fp16 after each. */
+/* Sums one element after the other and rounds to fp16 after each. */
 static propane_status numerics_run_sum(const mil_op *op, const float *x, float *y, propane_error *err) {
     const mil_type *in = &op->operands[0].values[0]->type;
     bool member[MIL_MAX_RANK], squares = op->info->code == MIL_OP_reduce_sum_square;
@@ -142,7 +143,7 @@ bool sim_is_elementwise(const mil_op *op) {
 
 void sim_kernel_map(const mil_op *op, uint16_t map[65536]) {
     engine_table t;
-    if (!numerics_table_of(op, &t)) return; /* sim_has_kernel said that there is one */
+    if (!numerics_table_of(op, &t)) return; /* sim_has_kernel has checked that there is one */
     for (int i = 0; i < 65536; i++) map[i] = fp16_from_f32(numerics_apply(op, &t, fp16_to_f32((uint16_t)i)));
 }
 
@@ -168,12 +169,12 @@ static bool numerics_slices_width(const mil_op *op) {
     return mil_slice_read(op, &s, NULL) == PROPANE_OK && s.rank > 0 && s.begin[s.rank - 1] > 0;
 }
 
-/* Whether one of four fp16 has an exponent of all ones: infinity or NaN. */
+/* Returns true if one of four fp16 values has an exponent of all ones: infinity or NaN. */
 static bool numerics_any_overflow(const uint16_t *v) {
     const uint64_t exponents = 0x7c007c007c007c00u, ones = 0x0001000100010001u;
     uint64_t bits;
     memcpy(&bits, v, sizeof bits);
-    uint64_t missing = (~bits & exponents) >> 10; /* five bits each, zero where all are set */
+    uint64_t missing = (~bits & exponents) >> 10; /* five bits each, zero if all exponent bits are set */
     return (((missing + 31 * ones) >> 5) & ones) != ones;
 }
 
@@ -209,7 +210,8 @@ void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, voi
     bool fault = on[SIM_slice] && numerics_slices_width(op);
     if (cost.flops == 0 && !fault && op->info->code != MIL_OP_cast) return; /* moved, not computed */
     int64_t count = mil_type_count(type);
-    const bool infinite = sim_has_products(n, op) && n->product_limit <= 0; /* what overflows there stays infinite */
+    /* Values that overflow there stay infinite. */
+    const bool infinite = sim_has_products(n, op) && n->product_limit <= 0;
     const bool saturate = on[SIM_saturate] && !infinite;
     if (type->dtype == MIL_fp16) numerics_store_half(data, count, limit, saturate, fault);
     if (type->dtype == MIL_fp32) numerics_store_float(data, count, limit, on[SIM_round], saturate, fault);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns sums, differences and products of two fp16 tensors as the planar engine rounds them (switch `arithmetic`): half away
- * from zero, where the cpu driver rounds halves to even. Seen by 751K on M4 and M6, and in outputs recorded on an M3 Max.
+ * Owns sums, differences and products of two fp16 tensors as the planar engine rounds them (switch `arithmetic`): half
+ * away from zero, while the cpu driver rounds halves to even. Observed by 751K on M4 and M6, and in outputs recorded on
+ * an M3 Max.
  */
 #include "ane/h13/accumulate.h"
 #include "ane/sim/sim.h"
@@ -17,7 +18,7 @@ bool sim_has_planar(const sim_numbers *n, const mil_op *op) {
            op->results[0]->type.dtype == MIL_fp16;
 }
 
-/* Sums and products of two fp16 are exact in a double. */
+/* Computes a chunk. Sums and products of two fp16 are exact in a double. */
 static void planar_chunk(mil_opcode code, const float *a, const float *b, float *out, int64_t n) {
     switch (code) {
     case MIL_OP_add:
@@ -32,7 +33,7 @@ static void planar_chunk(mil_opcode code, const float *a, const float *b, float 
     }
 }
 
-/* One operand's part of a row as floats: its numbers, or the one that stands for all. */
+/* Loads one operand's part of a row as floats: its elements, or one repeated element. */
 static void planar_load(float *to, const uint16_t *from, int64_t step, int64_t n) {
     if (step) {
         fp16_to_f32_array(to, from, (size_t)n);
@@ -63,7 +64,7 @@ void sim_planar_run(const mil_op *op, const void *x, const void *y, void *result
     mil_broadcast_strides(&mil_in(op, "x")->type, type, a);
     mil_broadcast_strides(&mil_in(op, "y")->type, type, b);
     int rank = type->rank;
-    int64_t a_step = 1, b_step = 1; /* along a row: 1 or 0 */
+    int64_t a_step = 1, b_step = 1; /* step along a row: 1 or 0 */
     for (; rank > 0; rank--) {
         const int64_t size = type->dim[rank - 1];
         if (size == 1) continue;

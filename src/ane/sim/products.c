@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns products as the multiply-add array of an engine computes them (switch `arithmetic`): conv, linear and matmul.
+ * Owns matrix products as an engine's multiply-add array computes them (switch `arithmetic`): conv, linear and matmul.
  *
- * Their one idea: all three are products of matrices, whose right factor is packed 64 columns at a time. Where no sum can leave
- * int32 (nearly always), the kernels of cpu/simd/array_ukernel.h add in integers; where one could, the sums of
- * ane/h13/accumulate.h see it. Both give the same bits.
+ * All three are products of matrices, whose right factor is packed 64 columns at a time. If no sum can leave int32
+ * (nearly always), the kernels of cpu/simd/array_ukernel.h add in integers. If one could, the sums of
+ * ane/h13/accumulate.h handle it. Both produce the same bits.
  */
 #include <math.h>
 #include <string.h>
@@ -20,10 +20,10 @@
 enum { COLUMNS = CPU_ARRAY_COLUMNS, ROWS = CPU_ARRAY_ROWS, CHUNK = 16 };
 
 #define STEP      65536.0      /* sums are in units of 2^-16 */
-#define TOP       2147483647.0 /* the largest in an int32 */
-#define FAR_ABOVE 64.0f        /* in size; see array_ukernel.h */
+#define TOP       2147483647.0 /* the largest int32 */
+#define FAR_ABOVE 64.0f        /* in absolute value; see array_ukernel.h */
 
-/* `batches` products C [m][n] = A [m][k] B [k][n]; A's are `lefts` different ones, in turns. */
+/* `batches` matrix products C [m][n] = A [m][k] B [k][n], with `lefts` different A in turn. */
 typedef struct products_job {
     const mil_op *op;
     const cpu_array_kernels *array;
@@ -31,9 +31,9 @@ typedef struct products_job {
     float *x, *w, *bias; /* operands as the array reads them */
     float *a;            /* [lefts][m][k]; x or w, or `own` */
     float *own, *up, *least;
-    float *norm, *top; /* of A's rows: sum and largest of the sizes */
-    float *panels;     /* a worker's [k][COLUMNS] */
-    int64_t *at;       /* matmul: where each batch's y begins */
+    float *norm, *top; /* of A's rows: the sum and the maximum of the absolute values */
+    float *panels;     /* [k][COLUMNS] per worker */
+    int64_t *at;       /* matmul: offset of each batch's y */
     float *out;
     bool bias_of_rows;
     mil_matmul matmul;
@@ -51,12 +51,12 @@ static propane_status products_load(const mil_value *v, const void *data, float 
     *out = mem_array((size_t)count + 1, sizeof **out);
     if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
     sim_load_f32(*out, v->type.dtype, data, count);
-    for (int64_t i = 0; i < count; i++) /* finite fp16 are what they are */
+    for (int64_t i = 0; i < count; i++) /* finite fp16 values need no conversion */
         if (!half || !isfinite((*out)[i])) (*out)[i] = accumulate_read((*out)[i]);
     return PROPANE_OK;
 }
 
-/* By bits, so that the compiler makes vectors of it: the largest size. */
+/* Returns the largest absolute value. Works on bits, so that the compiler vectorizes it. */
 static float products_largest(const float *x, int64_t n) {
     int32_t most = 0;
     float largest;
@@ -70,7 +70,7 @@ static float products_largest(const float *x, int64_t n) {
     return largest;
 }
 
-/* The sum of the sizes, or a little more. */
+/* Returns the sum of the absolute values, or slightly more. */
 static float products_norm(const float *x, int64_t n) {
     float part[8] = {0}, sum = 0;
     int64_t i = 0;
@@ -95,7 +95,7 @@ static void products_pack_linear(const products_job *j, int64_t first, int64_t c
         for (int64_t c = 0; c < count; c++) panel[k * COLUMNS + c] = w[c * j->k + k];
 }
 
-/* Where output `position` reads its channel at one place of the kernel; -1: in the padding. */
+/* Returns where output `position` reads its channel at one tap of the kernel; -1 in the padding. */
 static int64_t products_source(const mil_conv *c, int64_t position, int64_t tap) {
     int64_t source = 0;
     const int64_t place[3] = {position / (c->out[1] * c->out[2]), position / c->out[2] % c->out[1],
@@ -135,7 +135,8 @@ static float products_pack(const products_job *j, int64_t batch, int64_t first, 
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
-/* A row whose sums may be too large somewhere: a few products at a time, in integers as long as nothing can leave them. */
+/* Computes a row in which some sum may be too large. It adds a few products at a time, in integers as long as nothing
+ * can overflow. */
 static void products_row_watched(const products_job *j, int64_t row, const float *panel, const double *start,
                                  int64_t count, float *out) {
     const float *a = j->a + row * j->k;
@@ -161,13 +162,13 @@ static void products_row_watched(const products_job *j, int64_t row, const float
     for (int64_t c = 0; c < count; c++) out[c] = accumulate_round(accumulate_value(sum[c], worst[c]));
 }
 
-/* What the sums of row i begin with; rows are counted through all left factors. */
+/* Computes the initial sums of row i. Rows are counted through all left factors. */
 static void products_start(const products_job *j, int64_t i, int64_t first, int64_t count, double *start) {
     for (int64_t c = 0; c < COLUMNS; c++)
         start[c] = !j->bias || c >= count ? 0 : round((double)j->bias[j->bias_of_rows ? i : first + c] * STEP);
 }
 
-/* Rows i .. i+rows-1 of one panel; `row` counts through all left factors. */
+/* Computes rows i .. i+rows-1 of one panel; `row` counts through all left factors. */
 static void products_tile(const products_job *j, int64_t row, int64_t rows, const float *panel, float largest,
                           int64_t first, int64_t count, float *out) {
     double start[ROWS][COLUMNS];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The simulator: programs run on the cpu driver's kernels, one operation after the other, under the rules of one chip.
- * What the chip refuses is refused with the rule's id; each result is stored as the chip would store it; time and
- * energy are the model's (src/ane/chip/cost_model.h). Its figures are simulated, never measured.
+ * What the chip refuses is refused with the rule's id. Each result is stored as the chip would store it. Time and
+ * energy come from the model (src/ane/chip/cost_model.h), so the figures are simulated, never measured.
  *
- * What it imitates is a list of switches, each with its default for a chip and its evidence (switches.c). Where sources
- * contradict each other there is a switch for each reading.
+ * What it imitates is a list of switches, each with its default for a chip and its evidence (switches.c). If sources
+ * contradict each other, there is one switch per reading.
  */
 #ifndef ANE_SIM_SIM_H
 #define ANE_SIM_SIM_H
@@ -27,7 +27,7 @@ typedef struct sim_switches {
     int value[SIM_SWITCH_COUNT];
 } sim_switches;
 
-/* "m4?table=0&budget=20"; unknown chips, switches and values are refused with those there are. */
+/* Parses "m4?table=0&budget=20". Unknown chips, switches and values are refused with a list of the known ones. */
 PROPANE_CHECK propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches *out,
                                                 propane_error *err);
 
@@ -45,26 +45,28 @@ typedef struct sim_numbers {
     const sim_tables *tables;
     const sim_switches *switches;
     const cpu_array_kernels *array;
-    float product_limit; /* products saturate there; 0: at the end of fp16 */
+    float product_limit; /* products saturate there; 0 means at the largest fp16 */
 } sim_numbers;
 
-/* Whether the operation has a kernel here instead of the cpu driver's. */
+/* Returns true if the operation has a kernel here instead of the cpu driver's. */
 bool sim_has_kernel(const sim_numbers *n, const mil_op *op);
-/* Dense operands and result as floats; reductions and softmax read their axes from the op. */
+/* Runs the kernel on dense floats. Reductions and softmax read their axes from the op. */
 PROPANE_CHECK propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const float *x, float *y,
                                             propane_error *err);
-/* The same for an elementwise op of fp16, for all its values at once. */
+/* Computes the table of all fp16 inputs of an elementwise op. */
 void sim_kernel_map(const mil_op *op, uint16_t map[65536]);
 bool sim_is_elementwise(const mil_op *op);
-/* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
+/* Applies what happens to every result when it is stored: rounding of fp32, saturation, and the fault of slices along
+ * the width. */
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
-/* Whether the operation is a product that products.c computes (switch `arithmetic`). */
+/* Returns true if the operation is a matrix product that products.c computes (switch `arithmetic`). */
 bool sim_has_products(const sim_numbers *n, const mil_op *op);
-/* As the multiply-add array does it. Operands: x, the other factor, the bias or NULL, dense and of their types. */
+/* Computes as the multiply-add array does. The operands are x, the other factor, and the bias or NULL, dense and of
+ * their own types. */
 PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
                                               const void *const operands[3], void *result, propane_error *err);
-/* Whether the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`); operands
- * are dense. */
+/* Returns true if the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`).
+ * Operands are dense. */
 bool sim_has_planar(const sim_numbers *n, const mil_op *op);
 void sim_planar_run(const mil_op *op, const void *x, const void *y, void *result);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
@@ -72,11 +74,11 @@ void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t c
 
 /* ---- faults (faults.c) ------------------------------------------------------------------------------------------- */
 
-/* A number for what the chip is known to compute wrong there; -1: nothing (switch `faults`). */
+/* Returns a number for what the chip is known to compute wrong in this op; -1 if there is nothing (switch `faults`). */
 int sim_fault_of(const sim_numbers *n, const mil_op *op);
-const mil_value *sim_fault_operand(const mil_op *op); /* whose values decide */
-const mil_value *sim_fault_slope(const mil_op *op);   /* and by what they are multiplied; NULL: by nothing */
-/* Puts the engine's values into a result that was computed right; both dense. */
+const mil_value *sim_fault_operand(const mil_op *op); /* the operand whose values decide */
+const mil_value *sim_fault_slope(const mil_op *op);   /* the operand's multiplier; NULL if there is none */
+/* Replaces values of a correctly computed result by the engine's values. Both are dense. */
 void sim_fault_apply(int fault, const mil_op *op, const void *x, const void *slope, void *result);
 
 /* ---- programs (steps.c) ------------------------------------------------------------------------------------------ */
@@ -85,46 +87,46 @@ typedef enum sim_place { SIM_NOWHERE, SIM_INPUT, SIM_TEMP, SIM_CONST } sim_place
 
 typedef struct sim_slot {
     sim_place place;
-    int index;      /* SIM_INPUT: which */
+    int index;      /* number of the input for SIM_INPUT */
     int64_t offset; /* in the block */
     const void *data;
 } sim_slot;
 
 typedef struct sim_step {
     const mil_op *op;
-    cpu_program *program; /* NULL: a kernel of ours, or an alias that does nothing */
-    const uint16_t *map;  /* a kernel of ours as a table of all fp16 values; NULL: none */
+    cpu_program *program; /* NULL for a kernel of the simulator, or an alias that does nothing */
+    const uint16_t *map;  /* a kernel of the simulator as a table of all fp16 values; NULL if it is not one */
     bool alias;
-    bool exact;  /* products.c */
-    bool planar; /* planar.c */
-    int fault;   /* faults.c; -1: none */
-    bool host;   /* Core ML gives it to the CPU: stored as it is */
+    bool exact;  /* computed by products.c */
+    bool planar; /* computed by planar.c */
+    int fault;   /* in faults.c; -1 if there is none */
+    bool host;   /* Core ML runs it on the CPU: the result is stored unchanged */
     int in_count, out_count;
     int *in, *out; /* value ids, in the order of the program's inputs and outputs */
 } sim_step;
 
 typedef struct sim_program {
-    mil_module *module; /* the program's own copy */
+    mil_module *module; /* the program's private copy */
     const mil_function *function;
     sim_slot *slots; /* by value id */
     sim_step *steps;
     int step_count;
     int64_t block_bytes; /* values, then scratch */
     int64_t scratch, float_scratch;
-    void **pointers; /* room for the addresses of one step */
+    void **pointers; /* space for the addresses of one step */
     double ms, energy_mj, weight_bytes;
-    bool coreml;   /* it came through Core ML, which has the surfaces and the process of the engine to itself */
-    int *order;    /* which input the engine takes for which parameter */
-    void **inputs; /* room for the addresses of one run */
+    bool coreml;   /* it came through Core ML, which has exclusive use of the surfaces and the engine's process */
+    int *order;    /* which input the engine uses for each parameter */
+    void **inputs; /* space for the addresses of one run */
     const void **outputs;
 } sim_program;
 
-/* `moved` [op_count]: operations that the CPU does; NULL: none. */
+/* `moved` [op_count] marks operations that the CPU runs; NULL if there are none. */
 PROPANE_CHECK propane_status sim_program_create(const mil_function *f, const bool *moved, const sim_numbers *n,
                                                 const cpu_plan_options *options, arena *a, sim_program **out,
                                                 propane_error *err);
 void sim_program_deinit(sim_program *p);
-/* `inputs` are dense; `outputs` get the addresses of the dense results, inside the block or an input. */
+/* `inputs` are dense. `outputs` receive the addresses of the dense results, inside the block or an input. */
 PROPANE_CHECK propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs,
                                              const void **outputs, propane_error *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns a simulated program: every operation is a step with dense operands and results, so that everything between two
- * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver that
- * holds this one operation; what keeps the order of its elements is the same memory under another shape.
+ * Owns a simulated program. Every operation is a step with dense operands and results, so that everything between two
+ * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver
+ * with this one operation. An operation that keeps the order of its elements only changes the shape of the same memory.
  *
- * Values have room of their own in one block for the whole run. That is larger than a plan by lifetimes and simpler.
+ * Each value has its own space in one block for the whole run. That is larger than a plan by lifetimes, and simpler.
  */
 #include <string.h>
 
@@ -27,14 +27,14 @@ static propane_status steps_no_memory(propane_error *err) {
 static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype); }
 
-/* What the steps of one program share while they are made. */
+/* Data shared by the steps of one program while they are made. */
 typedef struct steps_work {
     const cpu_plan_options *options;
     arena *arena;                    /* the program's */
-    mil_value **map;                 /* [value_count]: NULL between two steps */
-    const bool *live;                /* [value_count]: read by something that is given in the end */
-    const int *reads;                /* [value_count]: how often by operations and as results */
-    sim_step *tables[SHARED_TABLES]; /* the newest with a table of their own */
+    mil_value **map;                 /* [value_count]: all NULL between two steps */
+    const bool *live;                /* [value_count]: needed for a result of the function */
+    const int *reads;                /* [value_count]: number of uses by operations and as results */
+    sim_step *tables[SHARED_TABLES]; /* the newest steps with separate tables */
     int table_count;
 } steps_work;
 
@@ -45,7 +45,8 @@ static bool steps_choose_all(void *context, const char *name) {
     return true;
 }
 
-/* Compressed weights are spread, as an engine does on the way in: a step sees values alone. */
+/* Copies the function with compressed weights expanded, as an engine does when it loads them: a step sees only
+ * values. */
 static propane_status steps_copy_function(sim_program *p, const mil_function *f, propane_error *err) {
     mil_function *copy;
     p->module = mil_module_create(f->module->source);
@@ -56,7 +57,8 @@ static propane_status steps_copy_function(sim_program *p, const mil_function *f,
     return pass_decompress(copy, steps_choose_all, NULL, &spread, err);
 }
 
-/* [value id]: read by something that is given in the end. A label's text, which the session looks up itself, is not. */
+/* Marks each [value id] that a result of the function needs. A label's text, which the session looks up itself, does
+ * not count. */
 static propane_status steps_find_live(const mil_function *f, arena *work, const bool **out, propane_error *err) {
     bool *live = ARENA_ARRAY(work, f->value_count + 1, bool);
     if (!live) return steps_no_memory(err);
@@ -85,7 +87,7 @@ static bool steps_is_live(const mil_op *op, const bool *live) {
     return is;
 }
 
-/* Writes the operand into the step's function: a parameter, or a constant. */
+/* Adds the operand to the step's function: as a parameter, or as a constant. */
 static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
     if (map[v->id] || (v->constant && v->is_inline)) return;
     if (v->constant && v->def && v->def->info->code == MIL_OP_const) {
@@ -123,8 +125,9 @@ static bool steps_keeps_order(const mil_op *op) {
     return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->constant;
 }
 
-/* x * sigmoid(x), whose sigmoid has no other reader, is one table on an engine: the recorded feed-forward of an M3 Max comes out so
- * alone (tests/drivers/test_recorded.c). x; NULL: `op` is no such product. */
+/* Finds x * sigmoid(x) whose sigmoid has no other reader. On an engine this is one table: only so does the recorded
+ * feed-forward of an M3 Max come out right (tests/drivers/test_recorded.c). Returns x, or NULL if `op` is no such
+ * product. */
 static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, const mil_op *op) {
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
     for (int k = 0; k < 2; k++) {
@@ -136,7 +139,7 @@ static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, co
     return NULL;
 }
 
-/* The table of a function of one value is that of its opcode and its constants. */
+/* Compares two functions of one value: a table depends only on the opcode and the constants. */
 static bool steps_same_table(const mil_op *a, const mil_op *b) {
     if (a->info != b->info) return false;
     for (int k = 1; k < a->info->param_count; k++) {
@@ -208,8 +211,8 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
     return PROPANE_OK;
 }
 
-/* The next operation of the function that was copied, constants and compressed weights apart; the copy has the others in
- * their order. */
+/* Returns the next operation of the original function, skipping constants and compressed weights. The copy has the
+ * others in the same order. */
 static const mil_op *steps_next(const mil_op *op, int *place) {
     for (; op && (op->info->code == MIL_OP_const || mil_op_compressed(op)); op = op->next) ++*place;
     return op;

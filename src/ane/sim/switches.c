@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the switches of a simulated device: defaults by chip, and reading them from what follows "sim:".
+ * Owns the switches of a simulated device: their defaults by chip, and parsing them from the text after "sim:".
  */
 #include <stdio.h>
 #include <stdlib.h>
