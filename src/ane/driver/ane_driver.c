@@ -10,11 +10,10 @@
  *   &events=off|on|gpu &limit=MS         order with a GPU by shared events (events.c)
  *   &dialect=short|canonical             the text's form
  *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what is kept of a loaded program (model.c)
- *   &profile=FILE                        the options from a probe's report; later options override them
- *   (probe_profile.c)
+ *   &profile=FILE                        the options from a probe's report; later ones override them (probe_profile.c)
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for experiments with a compiler: see
- *   `propane devices --probe`
+ *                                        `propane devices --probe`
  *
  * None of this has run on Apple hardware: it was written from public notes and is tested against tests/standin.
  */

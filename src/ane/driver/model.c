@@ -5,8 +5,7 @@
  *   memory   _ANEInMemoryModelDescriptor -> _ANEInMemoryModel; files at the model's own localModelPath, and where the
  *            system's temporary folder would have it, if that is another place
  *   client   _ANEModel at a folder of ours -> _ANEClient, which never gets anything of an _ANEInMemoryModel but its
- *   inner
- *            _ANEModel
+ *            inner _ANEModel
  *
  * A program that the system has compiled before is loaded without compiling and does not count. After a failed compile
  * the next one waits, because the shared compiler service returns unreliable answers for some seconds (C3). A load is

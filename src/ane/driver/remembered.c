@@ -2,7 +2,7 @@
  * Owns the file of remembered answers:
  *
  *   {"answers_for": "SYSTEM BUILD, ENGINE, PROPANE VERSION", "memory": {"way": {"is": "direct", "why": "..."}},
- *   "client": {}}
+ *    "client": {}}
  *
  * The file is read for each question and written whole, under a temporary name that is then renamed. A file that cannot
  * be read, or that is from another system, is ignored, and the next answer replaces it.

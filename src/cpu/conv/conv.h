@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Layers of images whose channels are neighbours, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and
- * what runs them. A layer is what the steps that have one share (conv_direct.c, conv_depthwise.c, conv_winograd.c) with
- * the one that has several (conv_bottleneck.c). Strides are in floats.
+ * Layers on images with adjacent channels, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and the
+ * functions that run them. The parts of a layer are shared by the steps of one layer (conv_direct.c, conv_depthwise.c,
+ * conv_winograd.c) and the step of several (conv_bottleneck.c). Strides are in floats.
  */
 #ifndef CPU_CONV_CONV_H
 #define CPU_CONV_CONV_H
@@ -10,13 +10,13 @@
 #include "cpu/cpu_program.h"
 #include "cpu/simd/kernels.h"
 
-/* What happens to a layer's sums. */
+/* How a layer's sums are finished. */
 typedef struct cpu_conv_end {
     cpu_conv_finish finish;
-    cpu_elementwise_unary map; /* NULL: none */
+    cpu_elementwise_unary map; /* NULL if there is none */
     float p, q;
     bool has_bias;
-    cpu_ref bias; /* [a multiple of what it was rounded up to] */
+    cpu_ref bias; /* padded to a multiple of the panel width */
 } cpu_conv_end;
 
 static inline const float *cpu_conv_bias(const cpu_run *run, const cpu_conv_end *e) {
@@ -31,15 +31,15 @@ static inline void cpu_conv_map(const cpu_conv_end *e, float *point, int64_t ste
 typedef struct cpu_conv_direct {
     const cpu_conv_kernels *k;
     int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
-    int64_t x_image, x_line, x_col, x_channel; /* of the operand */
-    bool copied, apart;                        /* apart: the tiles read each channel's lines by themselves */
-    int64_t plane_h, plane_w, pitch, reach_h;  /* reach: lines that a line of results reads */
-    int64_t a_image, a_line, a_col;            /* what the tiles read: from result to result */
+    int64_t x_image, x_line, x_col, x_channel; /* strides of the operand */
+    bool copied, apart;                        /* copied: x is copied first; apart: the tiles read each channel's lines separately */
+    int64_t plane_h, plane_w, pitch, reach_h;  /* reach_h: lines that one line of results reads */
+    int64_t a_image, a_line, a_col;            /* strides of what the tiles read, from one result to the next */
     int taps;
     const int64_t *tap;
-    int64_t depth, pass; /* elements of a tap; how many of them at once */
+    int64_t depth, pass; /* elements per tap; how many of them at once */
     int64_t panels, panel_floats;
-    int64_t line_runs, runs; /* of a line; all */
+    int64_t line_runs, runs; /* per line; in total */
     int64_t y_image, y_line, y_col, other_image, other_line, other_col, gate_image;
     cpu_conv_end end;
     bool has_other, has_gate;
@@ -48,14 +48,14 @@ typedef struct cpu_conv_direct {
 
 typedef struct cpu_conv_direct_call {
     const cpu_conv_direct *a;
-    const float *x, *points, *weights, *bias, *other, *gate; /* points: x or its copy */
+    const float *x, *points, *weights, *bias, *other, *gate; /* points is x or its copy */
     float *y, *plane;
 } cpu_conv_direct_call;
 
 cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a);
-/* Line `h` of an image's copy with padding, to `to`. */
+/* Copies line `h` of an image, with padding, to `to`. */
 void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to);
-/* Runs and panels [from, to). */
+/* Computes runs and panels [from, to). */
 void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
                           int64_t panel_to);
 
@@ -66,7 +66,8 @@ typedef struct cpu_conv_window {
     const cpu_conv_kernels *k;
     cpu_conv_kind kind;
     int64_t x_image, x_line, x_col, y_image, y_line, y_col, w_row;
-    const float *parts; /* average: [out_h][out_w] elements of a window that count; NULL: another kind */
+    /* Average pooling: for [out_h][out_w], the number of window elements that count; NULL for other kinds. */
+    const float *parts;
     cpu_conv_end end;
     cpu_ref x, y, w;
 } cpu_conv_window;
@@ -79,12 +80,12 @@ typedef struct cpu_conv_window_call {
 } cpu_conv_window_call;
 
 cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_window *a);
-/* Line `h` of an image's results. */
+/* Computes line `h` of an image's results. */
 void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64_t h);
 
-/* ---- steps: arguments and what runs them (cpu_step_run) ---------------------------------------------------------- */
+/* ---- steps: arguments, and the functions that run them (cpu_step_run) -------------------------------------------- */
 
-/* The step of one layer: runs in blocks, panels in chunks. */
+/* The step of one layer. Runs are grouped in blocks, panels in chunks. */
 typedef struct cpu_conv_direct_step {
     cpu_conv_direct d;
     int64_t block_runs, blocks, chunk_panels, chunks;
@@ -93,12 +94,12 @@ typedef struct cpu_conv_direct_step {
 
 propane_status cpu_conv_direct_run(const cpu_run *run, const void *step, propane_error *err);
 
-/* 3x3 convolutions of stride 1 by minimal filtering (conv_winograd.c): 36 products for tiles of 4 x 4 results. */
+/* 3x3 convolutions of stride 1 by minimal filtering (conv_winograd.c): 36 multiplications per tile of 4 x 4 results. */
 enum { CPU_WINOGRAD_SQUARE = 36, CPU_WINOGRAD_STEP = 4 };
 typedef struct cpu_conv_winograd_step {
     mil_conv c;
     const cpu_conv_kernels *k;
-    int64_t tall, wide, tiles; /* of an image; all */
+    int64_t tall, wide, tiles; /* tall, wide: tiles per image; tiles: in total */
     int64_t x_image, x_line, x_col, y_image, y_line, y_col, other_image, other_line, other_col;
     int64_t panels, task_tiles;
     cpu_conv_end end;
@@ -108,8 +109,8 @@ typedef struct cpu_conv_winograd_step {
 
 propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propane_error *err);
 bool cpu_conv_winograd_pays(const mil_conv *c);
-int64_t cpu_conv_winograd_tiles(const mil_conv *c); /* of all images */
-/* Weights [c_out][c_in][3][3], transformed, as [36][panels][c_in][width]; `to` holds zeros. */
+int64_t cpu_conv_winograd_tiles(const mil_conv *c); /* tiles of all images */
+/* Transforms weights [c_out][c_in][3][3] into [36][panels][c_in][width]. `to` is zero at first. */
 void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w, float *to);
 
 typedef struct cpu_conv_window_step {
@@ -119,15 +120,15 @@ typedef struct cpu_conv_window_step {
 
 propane_status cpu_conv_window_run(const cpu_run *run, const void *step, propane_error *err);
 
-/* A convolution, the depthwise one after it, and what follows that, as one step (conv_bottleneck.c). */
+/* A convolution, the depthwise one after it, and what comes next, as one step (conv_bottleneck.c). */
 typedef struct cpu_conv_bottleneck_step {
     cpu_conv_direct first, last;
     cpu_conv_window window;
     bool has_last, has_mean, last_adds_first;
     int64_t channels, band_lines, bands, chunk_panels, chunks;
-    int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
-    int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
-    float count;                                     /* mean: points of an image */
+    int64_t mid_col, mid_before, mid_line, out_line; /* strides between the layers */
+    int64_t plane_floats, mid_floats, out_floats;    /* per thread */
+    float count;                                     /* mean: points per image */
     cpu_ref x, y, scratch, sums, mean;
 } cpu_conv_bottleneck_step;
 
@@ -138,7 +139,7 @@ typedef struct cpu_conv_bands {
     int64_t band_lines, bands, chunk_panels, chunks, mid_lines;
 } cpu_conv_bands;
 
-/* False: too many lines would be made twice. `last`: a 1x1 convolution follows. */
+/* Divides the work. Returns false if too many lines would be computed twice. `last`: a 1x1 convolution comes next. */
 bool cpu_conv_bottleneck_divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last,
                                 int threads, cpu_conv_bands *out);
 bool cpu_conv_bottleneck_pays(const cpu_kernels *kernels, int threads, const mil_conv *first, const mil_conv *window,

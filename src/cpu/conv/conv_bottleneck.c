@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * A convolution, the depthwise one after it, and what follows that (a 1x1 convolution, or the mean of each channel) as one
- * step: what lies between them is never a whole image in memory, only what a task works on, in memory of its thread that
- * stays in L2.
+ * Runs a convolution, the depthwise one after it, and what comes next (a 1x1 convolution, or the mean of each channel)
+ * as one step. The intermediate values are never whole images in memory, only the part that a task works on, in thread
+ * memory that stays in L2.
  *
- * A task makes a band of lines of the depthwise results for a chunk of channels: first the lines of the image that the
- * window reads, with zeros at the left and right where the padding is, so that the window has no borders there; then the
- * window's lines; then, where a 1x1 convolution follows, which needs all channels, its results. Lines that two bands read are
- * made twice. The mean is summed line by line, each line's sums by the task that makes it, then over the lines in
- * their order: bits depend neither on bands nor on threads.
+ * A task computes a band of lines of the depthwise results for a chunk of channels. First it computes the lines of the
+ * image that the window reads, with zeros for the padding at the left and right, so that the window needs no border
+ * cases. Then come the window's lines, and then the results of a 1x1 convolution, if there is one, which needs all
+ * channels. Lines that two bands read are computed twice. The mean is summed line by line, by the task that computes
+ * the line, and then over the lines in order, so the bits depend neither on bands nor on threads.
  */
 #include <math.h>
 #include <string.h>
@@ -17,12 +17,13 @@
 
 enum {
     LEAST_CHANNELS = 32,     /* of a chunk */
-    BAND_BYTES = 560 << 10,  /* what a band may take of L2 */
-    LARGE_BYTES = 768 << 10, /* images between layers that do not stay there: the 1x1 convolution comes in */
-    ALIASED = 256,           /* channels of which a multiple may lie so that they are copied (conv_direct.c) */
-    TASKS_A_THREAD = 4,      /* wanted */
-    TWICE = 8,               /* one of so many lines may be made twice, so that there are tasks for all threads, */
-    MOST_TWICE = 4,          /* or so that a band fits */
+    BAND_BYTES = 560 << 10,  /* of L2 that a band may use */
+    /* Size of intermediate images that do not stay in L2, so that the 1x1 convolution is included. */
+    LARGE_BYTES = 768 << 10,
+    ALIASED = 256,           /* images with a multiple of this many channels may need copying (conv_direct.c) */
+    TASKS_A_THREAD = 4,      /* the target number */
+    TWICE = 8,               /* at most one in this many lines may be computed twice to get tasks for all threads */
+    MOST_TWICE = 4,          /* the same limit for making a band fit */
 };
 
 typedef struct bottleneck_call {
@@ -36,7 +37,7 @@ typedef struct bottleneck_call {
 
 static const cpu_conv_finish unchanged = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY};
 
-/* Sums of `rows` x `cols` points of n channels, divided by `parts`. */
+/* Sums `rows` x `cols` points of n channels, divided by `parts`. */
 static void bottleneck_add_points(const cpu_conv_kernels *k, const float *x, int64_t row, int64_t rows, int64_t col,
                                   int64_t cols, int64_t n, const float *parts, float *y) {
     const cpu_conv_line l = {.x = x,
@@ -55,7 +56,8 @@ static void bottleneck_add_points(const cpu_conv_kernels *k, const float *x, int
     k->line[CPU_CONV_SUM](&l);
 }
 
-/* Lines [from, to) of the image between, of the panels' channels, to the thread's memory, where line `from` is first. */
+/* Computes lines [from, to) of the intermediate image for the panels' channels into the thread's memory, where line
+ * `from` comes first. */
 static void bottleneck_make_lines(const bottleneck_call *call, int64_t image, int64_t from, int64_t to, int64_t panel,
                                   int64_t last, float *plane, float *mid) {
     const cpu_conv_bottleneck_step *a = call->a;
@@ -137,13 +139,13 @@ propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, pro
 
 /* ---- dividing ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a task makes all channels: a 1x1 convolution reads them, or the first one works on a copy of its lines, which
- * would be made for each chunk anew. */
+/* Returns true if a task must compute all channels: a 1x1 convolution reads them, or the first convolution works on a
+ * copy of its lines, which each chunk would have to make again. */
 static bool bottleneck_takes_whole(const mil_conv *first, bool last) {
     return last || first->kernel[0] * first->kernel[1] > 1 || first->c_in % ALIASED == 0;
 }
 
-/* Into bands and chunks; false: too many lines would be made twice. */
+/* Divides the work into bands and chunks. Returns false if too many lines would be computed twice. */
 bool cpu_conv_bottleneck_divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last,
                                 int threads, cpu_conv_bands *out) {
     const bool whole = bottleneck_takes_whole(first, last);

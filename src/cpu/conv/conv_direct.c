@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Convolutions over all channels and linear layers with constant weights: the steps around the tiles of conv_ukernel.h. The
- * points of the result are cut into runs along its lines, runs into blocks whose part of the image stays in the second
- * cache while all panels of weights pass by. An image that has padding, or whose channels are not neighbours, or whose
- * points lie so that they fall into the same lines of L1, is copied first; a linear layer's rows are the
- * points of one line.
+ * Convolutions over all channels and linear layers with constant weights: the steps around the tiles of conv_ukernel.h.
+ * The points of the result are divided into runs along its lines, and runs into blocks whose part of the image stays in
+ * L2 while all panels of weights are applied. An image is copied first if it has padding, if its channels are not
+ * adjacent, or if its points map to the same L1 sets. A linear layer's rows are the points of one line.
  */
 #include <string.h>
 
@@ -55,9 +54,9 @@ static void direct_task_line(void *context, int task, int worker) {
     cpu_conv_copy_line(&call->d, task / a->plane_h, task % a->plane_h, call->d.plane + task * a->plane_w * a->pitch);
 }
 
-/* Where a run lies; going on from it needs no cpu_conv_bands. */
+/* The position of a run. Stepping to the next one avoids divisions. */
 typedef struct place {
-    int64_t image, row, col; /* col: its first point */
+    int64_t image, row, col; /* col is its first point */
 } place;
 
 static place direct_place_of(const cpu_conv_direct *a, int64_t run) {
@@ -87,8 +86,8 @@ static void direct_set_run(const cpu_conv_direct_call *call, const place *at, in
                               : NULL;
 }
 
-/* A panel of weights with the runs [from, to), elements k .. of each tap. While the first four tiles are computed, they
- * fetch the panel that comes next. */
+/* Multiplies a panel of weights by the runs [from, to), elements k .. of each tap. The first four tiles also prefetch
+ * the next panel. */
 static void direct_run_panel(const cpu_conv_direct_call *call, cpu_conv_tile *t, int64_t panel, int64_t from,
                              int64_t to, int64_t k, bool more) {
     const cpu_conv_direct *a = call->a;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns planes: an image of one channel with its padding, copied so that what a tap reads for neighbouring results are
- * neighbours.
+ * Owns planes: a one-channel image with its padding, copied so that what a tap reads for adjacent results is adjacent.
  */
 #include "cpu/conv/conv_window.h"
 
@@ -23,7 +22,7 @@ void cpu_window_three(mil_conv *c) {
     c->spatial = 3;
 }
 
-/* Lines and columns that any window reaches, with the lanes after the last result. */
+/* Computes the lines and columns that any window reaches, including the lanes after the last result. */
 void cpu_window_plane_plan(cpu_window_plane *p, const mil_conv *c) {
     int64_t reach[3];
     for (int d = 0; d < 3; d++) {
@@ -35,7 +34,7 @@ void cpu_window_plane_plan(cpu_window_plane *p, const mil_conv *c) {
     p->phase = (reach[2] + c->stride[2] - 1) / c->stride[2];
     p->width = p->phase * c->stride[2];
     p->floats = (p->high[0] * p->high[1] * p->width + 2 * CPU_WINDOW_LANES - 1) / CPU_WINDOW_LANES *
-                CPU_WINDOW_LANES; /* lanes after the last one */
+                CPU_WINDOW_LANES; /* lanes after the last result */
 }
 
 static void conv_window_fill_edges(const cpu_window_plane *p, float edge, float *plane) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * 3x3 convolutions of stride 1 by Winograd's minimal filtering F(4 x 4, 3 x 3): 36 multiplications for 16 results instead of
- * 144. Tiles of 6 x 6 points are transformed, each of the 36 values is a product of all tiles with that value's weights
- * (transformed in double precision when the program is compiled), and the results are transformed back and finished.
+ * 3x3 convolutions of stride 1 by Winograd's minimal filtering F(4 x 4, 3 x 3): 36 multiplications for 16 results
+ * instead of 144. Tiles of 6 x 6 points are transformed. Each of the 36 values is a matrix product of all tiles with
+ * that value's weights, which are transformed in double precision when the program is compiled. The results are
+ * transformed back and finished.
  *
- * Sums of many signs make the error some ten times that of the direct way, so few channels, where it would not pay either,
- * and small images, whose weights (four times as many) would be most of the traffic, stay with conv_direct.c.
+ * Sums with mixed signs make the error some ten times that of the direct method. So layers with few channels, which
+ * would not profit either, stay with conv_direct.c. So do small images, whose weights (four times as many) would
+ * dominate the memory traffic.
  */
 #include <string.h>
 
@@ -43,7 +45,7 @@ static void winograd_task_in(void *context, int task, int worker) {
     }
 }
 
-/* One of the 36 products, with a panel of its weights. */
+/* Computes one of the 36 matrix products with a panel of its weights. */
 static void winograd_task_product(void *context, int task, int worker) {
     static const int64_t tap = 0;
     const winograd_call *call = context;
@@ -133,7 +135,7 @@ bool cpu_conv_winograd_pays(const mil_conv *c) {
            cpu_conv_winograd_tiles(c) >= LEAST_TILES;
 }
 
-/* The 3x3 weights of one pair of channels as 6x6. */
+/* Transforms the 3x3 weights of one pair of channels to 6x6. */
 static void winograd_transform(const float *w, double out[CPU_WINOGRAD_SQUARE]) {
     static const double g[6][3] = {{1.0 / 4, 0, 0},
                                    {-1.0 / 6, -1.0 / 6, -1.0 / 6},

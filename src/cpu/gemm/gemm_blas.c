@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from a cpu_gemm to calls of sgemm. Its one idea: C is cut into a part for each thread, the part into blocks only
- * where something must be converted, and each block's k is a chain of calls that add to what is there.
+ * Owns the translation of a cpu_gemm into calls of sgemm. C is divided into one part per thread, and the part into
+ * blocks only if something must be converted. Each block's k is a chain of calls that add to the existing sums.
  */
 #include "cpu/gemm/gemm_blas.h"
 
@@ -18,8 +18,8 @@ typedef struct gemm_blas_job {
     cpu_gemm g; /* C's rows contiguous */
     cpu_matrix residual;
     bool convert_a, convert_b, convert_c, turned_a, turned_b, adds_to_itself;
-    int64_t block_m, block_n, block_k; /* at most; all of it where nothing is converted */
-    int64_t parts;                     /* of an item's C */
+    int64_t block_m, block_n, block_k; /* maximum sizes; whole dimensions if nothing is converted */
+    int64_t parts;                     /* of one item's C */
     bool cuts_rows;
     int threads;
     size_t worker_bytes;
@@ -29,7 +29,7 @@ typedef struct gemm_blas_job {
 
 /* ---- the plan ------------------------------------------------------------------------------------------------------------- */
 
-/* sgemm reads its rows as they lie: they are contiguous and do not overlap. */
+/* Returns true if sgemm can read the rows directly, because they are contiguous and do not overlap. */
 static bool gemm_blas_rows_lie_well(const cpu_matrix *x, int64_t cols) {
     return x->col_stride == 1 && x->row_stride >= cols && x->row_stride <= INT_MAX;
 }
@@ -38,7 +38,7 @@ static bool gemm_blas_columns_lie_well(const cpu_matrix *x, int64_t rows) {
     return x->row_stride == 1 && x->col_stride >= rows && x->col_stride <= INT_MAX;
 }
 
-/* Fills how sgemm gets an operand. */
+/* Decides how sgemm gets an operand. */
 static void gemm_blas_operand_plan(const cpu_matrix *x, int64_t rows, int64_t cols, bool round, bool *convert,
                                    bool *turned) {
     const bool as_is = gemm_blas_rows_lie_well(x, cols), across = gemm_blas_columns_lie_well(x, rows);
@@ -94,7 +94,7 @@ size_t cpu_gemm_blas_scratch_bytes(const cpu_blas *blas, const cpu_gemm *g, int 
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------------------- */
 
-/* What sgemm is given: data, whether it is turned, the stride between its rows. */
+/* What is passed to sgemm: data, whether it is transposed, and the stride between its rows. */
 typedef struct gemm_blas_operand {
     const float *data;
     int turn, stride;
@@ -127,7 +127,7 @@ static void gemm_blas_round(float *x, int64_t count) {
     }
 }
 
-/* Rows i0 .. i0+rows-1 and columns j0 .. j0+cols-1, as they lie or converted in their own orientation. */
+/* Returns rows i0 .. i0+rows-1 and columns j0 .. j0+cols-1, in place or converted with the same orientation. */
 static gemm_blas_operand gemm_blas_block(const cpu_matrix_view *v, bool convert, bool turned, bool round, int64_t i0,
                                          int64_t rows, int64_t j0, int64_t cols, float *scratch) {
     if (!convert)
@@ -141,7 +141,7 @@ static gemm_blas_operand gemm_blas_block(const cpu_matrix_view *v, bool convert,
     return (gemm_blas_operand){scratch, turned ? CPU_BLAS_TURNED : CPU_BLAS_AS_IS, (int)length};
 }
 
-/* The operand from element k0 of k on. */
+/* Returns the operand starting at element k0 of k. */
 static cpu_matrix_view gemm_blas_view(const gemm_blas_job *j, const cpu_matrix *x, int64_t item, int64_t k0,
                                       int64_t *local) {
     cpu_matrix_view v = view_of(x, item);
@@ -154,7 +154,8 @@ static cpu_matrix_view gemm_blas_view(const gemm_blas_job *j, const cpu_matrix *
 
 /* ---- C ------------------------------------------------------------------------------------------------------------------------ */
 
-/* What the product is added to: `sums` becomes C, the residual, both. False: nothing, what is there does not count. */
+/* Fills `sums` with what the product is added to: C, the residual, or both. Returns false if there is nothing to add to
+ * and the old content does not count. */
 static bool gemm_blas_begin(const gemm_blas_job *j, int64_t item, int64_t m0, int64_t rows, int64_t n0, int64_t cols,
                             float *sums, int64_t stride) {
     const cpu_gemm *g = &j->g;
@@ -188,7 +189,7 @@ static double gemm_blas_end(const gemm_blas_job *j, int64_t item, int64_t m0, in
 
 /* ---- running ------------------------------------------------------------------------------------------------------------------ */
 
-/* A block of C over all of k. */
+/* Computes a block of C over all of k. */
 static double gemm_blas_product(const gemm_blas_job *j, int64_t item, int64_t m0, int64_t rows, int64_t n0,
                                 int64_t cols, float *memory) {
     const cpu_gemm *g = &j->g;

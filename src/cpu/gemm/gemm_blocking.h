@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the matrix product share: its plan, the state of a run, and where things are in packed operands.
- * gemm_blocking.c makes plans, gemm_pack.c packs, gemm_prefetch.c packs and fetches while tiles are computed,
- * gemm_vector.c does products with a single row or column, gemm_run.c all others.
+ * Declarations shared by the files of the matrix product: its plan, the state of a run, and the layout of packed
+ * operands. gemm_blocking.c makes plans, gemm_pack.c packs, gemm_prefetch.c packs and prefetches while tiles are
+ * computed, gemm_vector.c handles products with a single row or column, and gemm_run.c all others.
  */
 #ifndef CPU_GEMM_GEMM_BLOCKING_H
 #define CPU_GEMM_GEMM_BLOCKING_H
@@ -14,7 +14,7 @@ enum { GEMM_ALIGN = 64 };
 typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STATIONARY, PATH_ITEMS } gemm_path;
 
 typedef struct gemm_plan {
-    cpu_gemm g; /* with C's rows contiguous, if one of its directions is */
+    cpu_gemm g; /* C's rows are contiguous if one of its directions is */
     const cpu_gemm_kernels *kernels;
     const cpu_gemm_sizes *sizes;
     gemm_path path;
@@ -22,40 +22,41 @@ typedef struct gemm_plan {
     int threads;
     bool a_stationary; /* A is the stationary operand */
     bool a_quads;      /* A is packed in quads */
-    bool by_item;      /* the stationary operand differs from item to item: one item after the other */
-    int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
-    int64_t item_panels;          /* of b_panels, those of an item; fewer where the items' B stand side by side */
-    int last_height;              /* of the last panel of A */
-    gemm_tile tile, last_tile;    /* for full panels of A, for the last one */
-    gemm_pack_a_tile pack_a_tile; /* for full panels of a streamed A, which the first tile packs; NULL: not */
+    bool by_item;      /* the stationary operand differs between items, which run one after the other */
+    int64_t a_panels, b_panels, a_height; /* a_height: rows, including the last panel's padding */
+    int64_t item_panels;                  /* those of one item among b_panels; fewer if the items' B are side by side */
+    int last_height;                      /* of the last panel of A */
+    gemm_tile tile, last_tile;            /* for full panels of A, and for the last one */
+    gemm_pack_a_tile pack_a_tile; /* for full panels of a streamed A that the first tile packs; NULL if it does not */
     gemm_pack_b_tile pack_b_tile; /* the same for a streamed B */
     int64_t k_blocks, k_block;
-    int64_t items, streamed_blocks; /* items whose tasks run together, tasks of each */
+    int64_t items, streamed_blocks; /* items whose tasks run together, and tasks per item */
     bool needs_partial;             /* C cannot hold partial sums */
-    bool residual_first;            /* the residual is all that happens to C, and tiles can add to it as they write C */
-    bool packs_ahead;               /* tasks pack their next block beside the tiles of the one before */
+    bool residual_first;            /* C only gets the residual added, and tiles can do that as they write C */
+    bool packs_ahead;               /* tasks pack their next block during the tiles of the current one */
     size_t stationary_bytes, partial_bytes, squares_bytes, block_bytes, worker_bytes;
 } gemm_plan;
 
 static inline size_t gemm_bytes(int64_t floats) { return (size_t)round_up(floats * 4, GEMM_ALIGN); }
 
-/* Of `g` for that many threads. `residual` is for the turned residual and must live as long as the plan. */
+/* Plans `g` for that many threads. `residual` is storage for the transposed residual and must live as long as the
+ * plan. */
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual);
 bool gemm_plan_transposes(
-    const cpu_gemm *g); /* C's columns are contiguous: the transposed product is computed instead */
-/* Makes the transposed product of it. `residual` holds the turned residual. */
+    const cpu_gemm *g); /* true if C's columns are contiguous: the transposed product is computed instead */
+/* Turns `g` into the transposed product. `residual` stores the transposed residual. */
 void gemm_plan_turn(cpu_gemm *g, cpu_matrix *residual);
-bool gemm_adds_to_itself(const cpu_gemm *g);                   /* the residual is what C holds */
-bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x); /* all items read the same x */
-int64_t gemm_plan_block_words(const gemm_plan *p);             /* of k in a pass */
+bool gemm_adds_to_itself(const cpu_gemm *g);                   /* true if the residual is what C holds */
+bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x); /* true if all items read the same x */
+int64_t gemm_plan_block_words(const gemm_plan *p);             /* words of k per pass */
 
 typedef struct gemm_run {
     const gemm_plan *p;
     char *stationary_memory, *partial_memory, *worker_memory;
     int64_t first_item;
     int64_t pass, k0, k1;
-    const gemm_plan *next; /* of the product behind this one; NULL: nothing is known of it */
-    double *squares;       /* as in gemm_finish, of all passes; NULL: not wanted */
+    const gemm_plan *next; /* plan of the next product; NULL if unknown */
+    double *squares;       /* as in gemm_finish, for all passes; NULL if not wanted */
 } gemm_run;
 
 static inline cpu_matrix_view view_of(const cpu_matrix *m, int64_t item) {
@@ -78,7 +79,7 @@ static inline int64_t panel_cols(const gemm_plan *p, int64_t panel) {
     return min_i64(p->kernels->nr, p->g.n - panel % p->item_panels * p->kernels->nr);
 }
 
-/* Panels of the streamed operand that a block consists of. */
+/* Returns the range of panels of the streamed operand that form a block. */
 static inline void gemm_block_panels(const gemm_plan *p, int64_t block, int64_t *from, int64_t *to) {
     int64_t panels = p->a_stationary ? p->b_panels : p->a_panels;
     *from = panels * block / p->streamed_blocks;
@@ -89,15 +90,16 @@ static inline const void *element(const cpu_matrix_view *v, int64_t index) {
     return cpu_element(v->data, v->dtype, index);
 }
 
-/* What finishing a tile of an item needs in the pass k0 .. k1. */
+/* Returns what finishing a tile of an item needs in the pass k0 .. k1. */
 gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1);
 
-/* Packs panels from .. to-1 of one operand for the pass k0 .. k1, of it the part part0 .. part1 of k. `words`: of panel
- * `from`. */
+/* Packs panels from .. to-1 of one operand for the pass k0 .. k1, but only the part part0 .. part1 of k. `words` is
+ * where panel `from` begins. */
 void gemm_pack_panels(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, float *words, int64_t from, int64_t to,
                       int64_t k0, int64_t k1, int64_t part0, int64_t part1);
 
-/* Tasks of a product with a single row or column, and how many outputs each computes. Context: a gemm_run. */
+/* The task of a product with a single row or column, and how many outputs each task computes. The context is a
+ * gemm_run. */
 void gemm_task_vector(void *context, int task, int worker);
 int64_t gemm_vector_chunk(const gemm_plan *p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of measured products and its file. Its one idea: a product is its sizes and the layout of its operands, so made-up
- * operands of that layout are as good as those of the step. A line that is not understood, and a table that is full, mean
- * measuring again, never a wrong choice.
+ * Owns the table of measured products and its file. A product is characterized by its sizes and the layout of its
+ * operands, so made-up operands of that layout are as good as those of the step. A line that cannot be parsed, or a
+ * full table, leads to measuring again, never to a wrong choice.
  */
 #include "cpu/gemm/gemm_choice.h"
 
@@ -24,17 +24,21 @@
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
 enum { CHOICE_MOST_ROUNDS = 7, CHOICE_LEAST_ROUNDS = 2 };
-/* A choice counts when both times came again, give or take a tenth, or one is better twice; the library is taken when it saves a twentieth: in a program the own
- * product also adds to what is there and packs ahead for the next one. */
+/* A choice counts if both times were reproduced to within a tenth, or if one is better twice. The library is chosen if
+ * it saves a twentieth, because within a program Propane's product also adds to the existing values and packs ahead for
+ * the next one. */
 static const double gemm_choice_agreed = 1.1, gemm_choice_margin = 0.95;
-static const double gemm_choice_most_flops = 3e9; /* larger products are measured shorter in their longest direction */
-static const int64_t gemm_choice_round_ns = 60000000; /* no new round after that, if the times are agreed on */
+/* For larger products the longest dimension is shortened before measuring. */
+static const double gemm_choice_most_flops = 3e9;
+static const int64_t gemm_choice_round_ns = 60000000; /* no new round after that if the times agree */
 static const int64_t gemm_choice_most_ns = 300000000;
 
 typedef struct gemm_choice_row {
     char key[CHOICE_KEY_ROOM];
     int64_t own_ns, library_ns;
-    bool agreed; /* other work on the machine did not decide: such rows are kept, others hold for this process */
+    /* Other work on the machine did not affect the result: such rows are saved, others are valid only in this
+     * process. */
+    bool agreed;
 } gemm_choice_row;
 
 static struct {
@@ -51,7 +55,7 @@ static char gemm_choice_orientation(const cpu_matrix *x) {
 }
 static char gemm_choice_type(const cpu_matrix *x) { return x->dtype == CPU_F16 ? 'h' : 's'; }
 
-/* Machine, library, instruction set and threads as one word; then the sizes and the form. */
+/* Makes the key: machine, library, instruction set and threads as one word, then the sizes and the layout. */
 static void gemm_choice_key(const cpu_blas *blas, const cpu_gemm *g, int threads, char key[CHOICE_KEY_ROOM]) {
     char host[256] = "", sum[17];
     checksum c;
@@ -86,7 +90,7 @@ static void gemm_choice_add(const char *key, const gemm_choice_row *measured) {
     snprintf(row->key, sizeof row->key, "%s", key);
 }
 
-/* "KEY: OWN LIBRARY" in nanoseconds, a line each. What this process has measured itself stays. */
+/* Reads lines of "KEY: OWN LIBRARY" with times in nanoseconds. What this process has measured takes precedence. */
 static void gemm_choice_read(void) {
     char path[USER_CACHE_PATH_ROOM], *data = NULL;
     size_t length;
@@ -109,7 +113,7 @@ static void gemm_choice_read(void) {
     mem_free(data);
 }
 
-/* With what other processes have written meanwhile. */
+/* Writes the file, merged with what other processes have written meanwhile. */
 static void gemm_choice_write(void) {
     char folder[USER_CACHE_PATH_ROOM], path[USER_CACHE_PATH_ROOM];
     propane_error err = {0};
@@ -146,9 +150,9 @@ typedef enum gemm_choice_k {
     CHOICE_K_NONE,
     CHOICE_K_ROWS,
     CHOICE_K_COLUMNS
-} gemm_choice_k; /* which of its directions is k */
+} gemm_choice_k; /* which of the operand's directions is k */
 
-/* Memory of that layout with numbers in it: zeros and subnormals may have times of their own. */
+/* Makes memory of that layout, filled with numbers: zeros and subnormals may have different timings. */
 static bool gemm_choice_operand_make(gemm_choice_operand *o, cpu_matrix *x, int64_t rows, int64_t cols,
                                      const cpu_gemm *g, gemm_choice_k k) {
     const char form = gemm_choice_orientation(x);
@@ -206,13 +210,14 @@ static bool gemm_choice_repeats(const gemm_choice_best *best) {
     return (double)best->second <= gemm_choice_agreed * (double)best->first;
 }
 
-/* Both times came again, or one's second time is still better than the other's best. */
+/* Returns true if both times were reproduced, or if the second time of one is still better than the best of the
+ * other. */
 static bool gemm_choice_is_agreed(const gemm_choice_best *own, const gemm_choice_best *library) {
     return (gemm_choice_repeats(own) && gemm_choice_repeats(library)) || own->second < library->first ||
            (double)library->second < gemm_choice_margin * (double)own->first;
 }
 
-/* Both in turn, the best of each; the first run of each warms up. */
+/* Runs both in alternation and keeps the best time of each. The first run of each is a warm-up. */
 static void gemm_choice_alternate(const cpu_blas *blas, const cpu_gemm *g, void *scratch, gemm_choice_row *row) {
     gemm_choice_best own = {INT64_MAX, INT64_MAX}, library = own;
     const int64_t start = clock_ns();

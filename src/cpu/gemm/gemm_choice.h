@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Which of the two does a large product: the own kernels or the library (cpu/blas.h). Measured once a machine, a shape
- * and a library, when a program is planned, and kept in a file, so that later processes choose the same and have the
- * same bits.
+ * Chooses who computes a large product: Propane's kernels or the library (cpu/blas.h). Measured once per machine, shape
+ * and library, when a program is planned, and kept in a file, so that later processes make the same choice and produce
+ * the same bits.
  *
- * The file is propane/products.txt in XDG_CACHE_HOME, or else in ~/Library/Caches on Apple's systems, ~/.cache
- * elsewhere: a line a shape, with both times. It may be removed at any time. Where it cannot be written each process
- * measures for itself.
+ * The file is propane/products.txt in XDG_CACHE_HOME, or else in ~/Library/Caches on Apple's systems and ~/.cache
+ * elsewhere. It has one line per shape, with both times, and may be removed at any time. If it cannot be written, each
+ * process measures for itself.
  */
 #ifndef CPU_GEMM_GEMM_CHOICE_H
 #define CPU_GEMM_GEMM_CHOICE_H
@@ -13,7 +13,8 @@
 #include "cpu/blas.h"
 #include "cpu/gemm/gemm.h"
 
-/* True: the library does it (cpu_gemm_blas_run). Addresses of `g` are not used; `blas` NULL: false. Any thread. */
+/* Returns true if the library should compute it (cpu_gemm_blas_run). Addresses in `g` are not used. Returns false if
+ * `blas` is NULL. Any thread may call. */
 bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g);
 
 #endif

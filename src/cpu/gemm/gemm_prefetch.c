@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is done for a thread's next block of the streamed operand beside the tiles of the one before: its lines are
- * fetched, and a streamed A is packed, by tiles that copy (a part of all its panels each) or between tiles, as its lines have
- * come.
+ * Owns the preparation of a thread's next block of the streamed operand during the tiles of the current one. Its lines
+ * are prefetched, and a streamed A is packed: by tiles that copy (a part of all its panels each), or between tiles,
+ * once its lines have arrived.
  */
 #include "cpu/gemm/gemm_prefetch.h"
 
 enum {
-    PASS_PARTS = 16, /* tiles that copy four panels, */
-    PASS_LEAD = 4    /* and how many k ahead they fetch: more fall out of the cache again where rows lie 2^n apart */
+    PASS_PARTS = 16, /* number of tiles that copy four panels */
+    PASS_LEAD = 4    /* how many k ahead they prefetch; with more, lines are evicted again if rows are 2^n apart */
 };
 
-/* Groups of GEMM_PASS_PANELS panels that tiles copy one after the other; the last one may copy some of them again. */
+/* Counts groups of GEMM_PASS_PANELS panels that tiles copy one after the other. The last one may copy some panels
+ * again. */
 static int64_t gemm_prefetch_pass_groups(const gemm_prefetch *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
 static int64_t gemm_prefetch_group_panel(const gemm_prefetch *h, int64_t group) {
     return h->from + max_i64(0, min_i64(group * GEMM_PASS_PANELS, h->to - h->from - GEMM_PASS_PANELS));
 }
 
-/* The block of `tiles` tiles in front of the one ahead must have enough that can copy. */
+/* Returns the tile that copies, if the current block of `tiles` tiles has enough of them for the next block. */
 static gemm_tile gemm_prefetch_pass_tile_of(const gemm_plan *p, const gemm_prefetch *h, int64_t tiles) {
     const bool fits = h->words && !h->along && !p->round && (h->k1 - h->k0) % GEMM_BLOCK == 0;
     if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
@@ -51,7 +52,7 @@ static float *gemm_prefetch_panel_words(const gemm_plan *p, const gemm_prefetch 
     return h->words + (panel - h->from) * padded_words(p, h->k0, h->k1) * p->kernels->mr;
 }
 
-/* What tiles have not copied. */
+/* Copies what the tiles have not copied. */
 static void gemm_prefetch_pass_rest(const gemm_plan *p, const gemm_prefetch *h) {
     for (int64_t tile = h->tile; tile < PASS_PARTS * gemm_prefetch_pass_groups(h);
          tile = (tile / PASS_PARTS + 1) * PASS_PARTS) {
@@ -78,7 +79,7 @@ void gemm_prefetch_pack(const gemm_plan *p, gemm_prefetch *h, bool all) {
     h->packed = end;
 }
 
-/* What a tile copies. */
+/* Returns what a tile copies. */
 static gemm_next gemm_prefetch_pass_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
     if (!full || h->tile >= PASS_PARTS * gemm_prefetch_pass_groups(h)) return (gemm_next){.at = own};
     const int64_t panel = gemm_prefetch_group_panel(h, h->tile / PASS_PARTS),

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * Owns the run of a matrix product as it is planned (gemm_blocking.c): one operand is packed once for all (the stationary one), the
+ * Owns the run of a planned matrix product (gemm_blocking.c): one operand is packed once (the stationary one), the
  * other block by block in the tasks (the streamed one). The arithmetic is in gemm_body.h.
  *
- * A task owns a block of columns (or of rows, when there are more of them) of C and all of k, so no two threads add to the
- * same element, and the blocks of k depend on the product's sizes alone: the sums are the same for any number of threads.
+ * A task owns a block of columns (or of rows, when there are more of them) of C and all of k, so no two threads add to
+ * the same element. The blocks of k depend only on the product's sizes, so the sums are the same for any number of
+ * threads.
  *
  *   for each block of k            (about 768 or 1024: one pass for most layers, C is written once)
  *     pack the stationary operand, all threads together              -> shared scratch
  *     for each task: pack its block of the streamed operand (fits L2) -> the worker's scratch
  *       for each stationary panel, for each streamed panel: one tile    (registers)
  *
- * A streamed A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
- * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before. The
- * block before the first of a pass is the last of the pass before; what comes first in the product behind is only fetched. A
- * streamed B is packed by the first tile of each panel, where there are such tiles and its rows lie across.
+ * A streamed A is packed while tiles are computed: by the first tile of each panel if its rows run along k, and by the
+ * tiles of the previous block if they run across. Otherwise, or without such tiles, it is packed between the tiles of
+ * the previous block. The block before the first of a pass is the last of the previous pass. The first block of the
+ * next product is only prefetched. A streamed B is packed by the first tile of each panel, if there are such tiles and
+ * its rows run across.
  *
- * Items of a batch that share A stand side by side, as one B, where A is the larger: A is packed and read once for all. Items
- * that share no operand are whole tasks, each packing for itself. Products with a single row or column are bound by memory
- * and skip packing altogether.
+ * Items of a batch that share a larger A are put side by side, as one B: A is packed and read once for all. Items that
+ * share no operand are whole tasks, and each packs its own operands. Products with a single row or column are bound by
+ * memory and skip packing altogether.
  */
 #include "cpu/gemm/gemm.h"
 
@@ -28,18 +30,18 @@
 #include "cpu/gemm/gemm_prefetch.h"
 
 enum {
-    K_PART = 64,    /* elements of k that one packing task takes, */
-    PACK_CHUNK = 96 /* or rows or columns */
+    K_PART = 64,    /* elements of k per packing task */
+    PACK_CHUNK = 96 /* or rows or columns per packing task */
 };
 
 /* A packed operand for one pass. */
 typedef struct packed_view {
     float *words;
-    int64_t panel_words; /* from one full panel to the next */
+    int64_t panel_words; /* words from one full panel to the next */
     int64_t first_panel;
 } packed_view;
 
-/* Where the pass's words are in an operand that was packed whole. */
+/* Returns the words of this pass in an operand that was packed whole. */
 static packed_view gemm_run_packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
     int64_t width = is_a ? p->a_height : p->b_panels * p->kernels->nr;
     float *words = (float *)(uintptr_t)m->packed + k0 / p->kernels->pair * width;
@@ -53,25 +55,25 @@ static packed_view gemm_run_packed_scratch(const gemm_plan *p, bool is_a, void *
     return (packed_view){memory, step, first};
 }
 
-/* Of a tile that C holds now. A streamed panel belongs to one task, and its tiles follow each other in the order of the stationary
- * ones: the sums do not depend on which thread does what. */
+/* Adds the squares of a finished tile of C. A streamed panel belongs to one task, and its tiles follow each other in
+ * the order of the stationary ones, so the sums do not depend on the assignment of threads. */
 static void gemm_run_add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j,
                                  int64_t rows, int64_t cols) {
     const float *c = (const float *)element(&f->c, i * f->c.row_stride + j);
     p->kernels->squares(f->squares + panel * GEMM_LANES, c, f->c.row_stride, rows, cols);
 }
 
-/* What the tiles of a block have in common. */
+/* What the tiles of a block share. */
 typedef struct tile_run {
     const gemm_plan *p;
     packed_view a, b;
     int64_t k0, k1, kw;
-    gemm_prefetch *later; /* the block that is fetched or packed meanwhile */
-    gemm_finish f;        /* of the item at hand */
-    bool direct;          /* sums go to where they belong, */
-    bool add;             /* are added to what is there, */
-    float *to;            /* C or what holds partial sums, */
-    int64_t stride;       /* and nothing else happens to them */
+    gemm_prefetch *later; /* the block that is prefetched or packed meanwhile */
+    gemm_finish f;        /* of the current item */
+    bool direct;          /* sums are written directly to `to` */
+    bool add;             /* sums are added to the existing values */
+    float *to;            /* C, or memory for partial sums */
+    int64_t stride;       /* between rows of `to` */
 } tile_run;
 
 static void gemm_run_begin_item(tile_run *t, const gemm_run *r, int64_t item) {
@@ -86,13 +88,13 @@ static void gemm_run_begin_item(tile_run *t, const gemm_run *r, int64_t item) {
     t->stride = plain_c ? f->c.row_stride : f->partial_stride;
 }
 
-/* What one tile is computed from. */
+/* Inputs for the computation of one tile. */
 typedef struct tile_operands {
     float *a;
     float *b;
-    const void *source; /* where the streamed operand's words are to be packed from; NULL: they are there */
+    const void *source; /* the source for packing the streamed operand's words; NULL if they are packed already */
     int64_t kw;
-    gemm_tile tile; /* for its height */
+    gemm_tile tile; /* for the panel's height */
 } tile_operands;
 
 static inline void gemm_run_compute(const tile_run *t, const tile_operands *o, float *c, int64_t stride, bool add,
@@ -108,7 +110,7 @@ static inline void gemm_run_compute(const tile_run *t, const tile_operands *o, f
         (fetch->put ? t->later->pass : o->tile)(o->a, o->b, o->kw, c, stride, p->g.alpha, add, fetch);
 }
 
-/* A tile that is not whole, or that something else is to be done to. */
+/* Computes a partial tile, or one that needs further processing. */
 static void gemm_run_finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows,
                                   int64_t cols, gemm_next *fetch) {
     _Alignas(GEMM_ALIGN) float sums[GEMM_TILE_MAX];
@@ -122,14 +124,14 @@ static void gemm_run_finish_apart(const tile_run *t, const tile_operands *o, int
     k->finish(&t->f, sums, k->nr, i, j, rows, cols);
 }
 
-/* Where the words of a tile of the streamed operand begin. */
+/* Returns where the words of a tile of the streamed operand begin. */
 static const void *gemm_run_source_of(const tile_run *t, const cpu_matrix_view *streamed, int64_t i, int64_t j) {
     return t->p->a_stationary ? element(streamed, t->k0 * streamed->row_stride + j)
                               : element(streamed, i * streamed->row_stride + t->k0);
 }
 
-/* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: the streamed operand, if this is the first
- * tile of a panel of it that is not packed yet. */
+/* Multiplies panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source` is the streamed operand,
+ * if this is the first tile of a panel of it that is not packed yet. */
 static void gemm_run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const cpu_matrix_view *source) {
     const gemm_plan *p = t->p;
     const gemm_finish *f = &t->f;
@@ -156,15 +158,15 @@ static void gemm_run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t col
     if (f->squares) gemm_run_add_squares(p, f, p->a_stationary ? column : ia, i, j, rows, cols);
 }
 
-/* One streamed block of one item against the whole stationary operand. `memory`: for the packed block, or where it already is
- * (`ready`); `later`: the block that is packed meanwhile. */
+/* Multiplies one streamed block of one item by the whole stationary operand. `memory` is for the packed block, or
+ * already holds it (`ready`). `later` is the block that is packed meanwhile. */
 static void gemm_run_block(const gemm_run *r, const packed_view *stationary, int64_t item, int64_t block, char *memory,
                            bool ready, gemm_prefetch *later, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
     const cpu_matrix *streamed = p->a_stationary ? &p->g.b : &p->g.a;
     int64_t from, to;
     gemm_block_panels(p, block, &from, &to);
-    int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
+    int64_t whole = from; /* panels from `from` to `whole` are packed by the tiles that first read them */
     cpu_matrix_view view = view_of(streamed, item);
     packed_view own;
     if (streamed->packed)
@@ -199,7 +201,8 @@ static void gemm_run_block(const gemm_run *r, const packed_view *stationary, int
     }
 }
 
-/* The stationary operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
+/* Counts the tasks for packing the stationary operand. It is divided along k if its rows are columns of memory, else
+ * into groups of panels. */
 static int64_t gemm_run_pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
     const gemm_plan *p = r->p;
     const cpu_matrix *m = p->a_stationary ? &p->g.a : &p->g.b;
@@ -225,7 +228,7 @@ static void gemm_run_task_pack(void *context, int task, int worker) {
         to = min_i64(to, from + step);
     }
     int64_t item_panels = p->a_stationary ? p->a_panels : p->item_panels;
-    for (int64_t end; from < to; from = end) { /* an item after the other, where several stand side by side */
+    for (int64_t end; from < to; from = end) { /* one item after the other, if several are side by side */
         int64_t item = r->first_item + from / item_panels, first = from / item_panels * item_panels;
         cpu_matrix_view view = view_of(p->a_stationary ? &p->g.a : &p->g.b, item);
         end = min_i64(to, first + item_panels);
@@ -241,9 +244,9 @@ static packed_view gemm_run_stationary_of(const gemm_run *r) {
     return gemm_run_packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
 }
 
-/* A worker's memory: two packed blocks in turn, and after them which block the second is. */
+/* A worker's memory has two packed blocks used in turn, followed by this state. */
 typedef struct worker_state {
-    int64_t ready; /* of which pass and task the block lies packed in memory [turn]; -1: of none */
+    int64_t ready; /* which pass and task the block in memory [turn] is packed for; -1 if none */
     int turn;
 } worker_state;
 
@@ -254,7 +257,8 @@ static worker_state *gemm_run_state_of(const gemm_run *r, int worker) {
 
 static int64_t gemm_run_tasks_of(const gemm_plan *p) { return p->items * p->streamed_blocks; }
 
-/* What the worker of `task` will most likely take next: in this pass, in the next one, or of the product behind this one. */
+/* Returns what the worker of `task` will most likely take next: in this pass, in the next one, or in the next
+ * product. */
 static gemm_prefetch gemm_run_ahead_of(const gemm_run *r, int64_t task, float *words) {
     const gemm_plan *p = r->p;
     int64_t soon = task + p->threads, item = r->first_item, k0 = r->k0, k1 = r->k1;
@@ -291,7 +295,7 @@ static void gemm_run_task_block(void *context, int task, int worker) {
     state->turn = !state->turn;
 }
 
-/* An item by one thread: both operands are packed by it. */
+/* Computes an item in one thread, which packs both operands. */
 static void gemm_run_task_item(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
@@ -344,7 +348,7 @@ static double gemm_run_sum_lanes(const double *lanes, size_t count) {
     return sum;
 }
 
-/* Where C is not written tile by tile, or not in rows. */
+/* Sums the squares afterwards, if C is not written tile by tile or not in rows. */
 static double gemm_run_sum_all(const cpu_gemm *g) {
     const float *c = g->c.data;
     double sum = 0;

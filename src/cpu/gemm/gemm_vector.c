@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns products with a single row or column: a matrix times a vector, bound by memory, so nothing is packed. A task computes
- * some outputs, reading rows of the matrix or sums over its columns, as it lies.
+ * Owns products with a single row or column: a matrix times a vector. These are bound by memory, so nothing is packed.
+ * A task computes some outputs by reading rows of the matrix, or sums over its columns, in place.
  */
 #include "cpu/gemm/gemm_blocking.h"
 
 enum {
-    GEMV_CHUNK = 64, /* outputs finished at once */
-    GEMV_ROWS = 16,  /* outputs of a task are a multiple of this where rows of the matrix are read, else of a chunk */
+    GEMV_CHUNK = 64,    /* outputs finished at once */
+    GEMV_ROWS = 16,     /* a task's outputs are a multiple of this if rows of the matrix are read, else of a chunk */
     GEMV_WORK = 1 << 14 /* elements of the matrix that a task should read */
 };
 
@@ -24,7 +24,7 @@ void gemm_task_vector(void *context, int task, int worker) {
     int64_t k = p->g.k, outputs = max_i64(p->g.m, p->g.n), chunk = gemm_vector_chunk(p),
             chunks = div_up(outputs, chunk);
     int64_t item = task / chunks, from = task % chunks * chunk, to = min_i64(outputs, from + chunk);
-    bool column = p->g.n == 1; /* C is a column: A times a vector; else a row: a vector times B */
+    bool column = p->g.n == 1; /* C is a column (A times a vector); else it is a row (a vector times B) */
     cpu_matrix_view w = view_of(column ? &p->g.a : &p->g.b, item), v = view_of(column ? &p->g.b : &p->g.a, item);
     int64_t w_out = column ? w.row_stride : w.col_stride, w_k = column ? w.col_stride : w.row_stride;
     size_t size = (size_t)cpu_dtype_bytes(w.dtype);
