@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Attention in one step, forward and backward: the scores of a few rows are computed, turned into probabilities and
- * used up before the next rows begin, so memory grows with the context, not with its square, and what a causal mask
- * kills is left out. An item is one group of query heads with its own keys and values: `rows` query rows, one head
- * behind the other, each of `period` rows, by `keys` keys, all `width` wide.
+ * Attention in one step, forward and backward. The scores of a few rows are computed, turned into probabilities and
+ * consumed before the next rows begin. So memory grows with the context, not with its square, and what a causal mask
+ * removes is never computed. An item is one group of query heads with its own keys and values: `rows` query rows, one
+ * head after the other with `period` rows each, by `keys` keys, all `width` wide.
  *
  *   forward    O = P V,  P = softmax(scale Q K')
- *   backward   dV = P' dO,  dS = P * (dO V' - rowsum(P * dO V')),  dQ = scale dS K,  dK = scale dS' Q; P is computed again
+ *   backward   dV = P' dO,  dS = P * (dO V' - rowsum(P * dO V')),  dQ = scale dS K,  dK = scale dS' Q; P is recomputed
  *
- * An item's sums over query rows are one thread's: the bits do not depend on the number of threads.
+ * One thread computes all of an item's sums over query rows, so the bits do not depend on the number of threads.
  */
 #ifndef CPU_ATTENTION_ATTENTION_H
 #define CPU_ATTENTION_ATTENTION_H
@@ -22,7 +22,7 @@ typedef enum cpu_attention_role {
     CPU_ATTENTION_Q,
     CPU_ATTENTION_K,
     CPU_ATTENTION_V,
-    CPU_ATTENTION_O, /* written forward; backward: dO, read */
+    CPU_ATTENTION_O, /* forward: O, written; backward: dO, read */
     CPU_ATTENTION_DQ,
     CPU_ATTENTION_DK,
     CPU_ATTENTION_DV,
@@ -39,17 +39,17 @@ typedef struct cpu_attention_operand {
 
 typedef struct cpu_attention {
     const cpu_kernels *kernels;
-    int threads; /* at most that many at once; 0: all of the pool */
+    int threads; /* maximum used at once; 0 means all of the pool */
     bool backward, causal;
-    int64_t items, rows, period, keys, width; /* rows: a multiple of the period, which is `keys` if causal */
+    int64_t items, rows, period, keys, width; /* rows is a multiple of period, which equals keys if causal */
     float scale;
     cpu_attention_operand at[CPU_ATTENTION_ROLES];
-    const void *mask; /* [period, keys], dense, is added to the scores (attention_decode.h); NULL: none */
+    const void *mask; /* [period, keys], dense, added to the scores (attention_decode.h); NULL if there is none */
     cpu_dtype mask_dtype;
 } cpu_attention;
 
 size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads);
-/* scratch: 64-byte aligned, for pool_threads(). */
+/* scratch is 64-byte aligned and sized for pool_threads(). */
 void cpu_attention_run(const cpu_attention *a, void *scratch);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns attention's backward pass. Scores and their gradient lie in panels of nr keys, [panel][row][nr], as sums over query
- * rows want them; these are kept turned, [width][keys], and written where they end up if they can lie there like that.
+ * Owns attention's backward pass. Scores and their gradient are stored in panels of nr keys, [panel][row][nr], as the
+ * sums over query rows need them. The sums are kept transposed, [width][keys], and written directly to the result if
+ * its layout permits.
  *
- * A block of query rows goes over the keys twice, a block of keys at a time: first scores and dP, each lane of a row with a
- * largest of its own, because the row's is not known yet; then, with the rows' sums, probabilities, dS and the three
- * products with them, which find in L2 what the block of keys consists of.
+ * A block of query rows goes over the keys twice, one block of keys at a time. The first pass computes scores and dP,
+ * with a separate maximum per lane of a row, because the row's maximum is not known yet. The second pass, with the
+ * rows' sums, computes probabilities, dS and the three matrix products with them, which find the block of keys in L2.
  */
 #include <string.h>
 
@@ -38,7 +39,7 @@ void attention_plan_backward(attention_room *r, const cpu_attention *a, const cp
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------------ */
 
-/* Panels of nr columns: positions across and channels along, or the other way round. */
+/* Packs panels of nr columns: positions across and channels along, or vice versa. */
 static void backward_pack_columns(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                                   bool positions, int64_t columns, int64_t depth) {
     int64_t nr = r->g->nr, across = positions ? x->row : x->col, along = positions ? x->col : x->row;
@@ -47,7 +48,7 @@ static void backward_pack_columns(const attention_run *r, const cpu_attention_op
                    across, along, min_i64(nr, columns - j), 0, depth, false);
 }
 
-/* [rows][width] of scratch to where the operand's rows lie. */
+/* Stores [rows][width] from scratch to the operand's rows. */
 static void backward_store_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, const float *from,
                                 float *turned, int64_t first, int64_t rows) {
     unsigned char *to = attention_item(x, item) + first * x->row * cpu_dtype_bytes(x->dtype);
@@ -63,9 +64,9 @@ static void backward_store_rows(const attention_run *r, const cpu_attention_oper
     attention_store(to, x->dtype, x->row, x->col, from, r->room.width, rows, r->a->width);
 }
 
-/* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch; or in the operand's own
- * memory where a tile can write it. With many keys its lines are far apart, where a tile's rows would push each other out of
- * L1. */
+/* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch, or in the operand's
+ * memory if a tile can write it directly. With many keys, the operand's lines are far apart, and a tile's rows would
+ * evict each other from L1. */
 typedef struct row_sums {
     float *at;
     int64_t step, panel;
@@ -98,34 +99,34 @@ static void backward_store_sums(const attention_run *r, const cpu_attention_oper
 
 /* ---- a block of rows ---------------------------------------------------------------------------------------------------- */
 
-/* `first` is the rows' place in the item, `local` in their head. */
+/* `first` is the position of the rows in the item, `local` their position in the head. */
 typedef struct row_block {
     const attention_run *r;
     float *m;
     int64_t item, first, local, rows;
-    int64_t stride; /* from a row of scores' panel to the next panel's, rows */
+    int64_t stride; /* in rows, from a row in one panel of scores to the same row in the next */
     bool q_form, o_form;
     attention_ahead *ahead;
 } row_block;
 
-/* A block of keys: panels from `panel` on. */
+/* A block of keys, starting at panel `panel`. */
 typedef struct key_block {
     int64_t begin, panel;
-    float *top; /* of the block's rows, ATTENTION_LANES each */
+    float *top; /* maxima of the block's rows, ATTENTION_LANES each */
 } key_block;
 
-/* How many of its keys the rows up to the block's row `last` see. */
+/* Counts the block's keys that the rows up to the block's row `last` see. */
 static int64_t backward_seen_of(const row_block *b, const key_block *k, int64_t last) {
     return max_i64(0, min_i64(seen(b->r->a, b->local + last) - k->begin, b->r->room.span));
 }
 
-/* Where a row's part of panel `j` of keys is. */
+/* Returns a row's part of panel `j` of keys. */
 static attention_row backward_row_at(const row_block *b, int64_t base, int64_t j, int64_t row) {
     int64_t nr = b->r->g->nr, step = b->stride * nr;
     return (attention_row){b->m + base + j * step + row * nr, step};
 }
 
-/* Scores and dP of a panel of rows from row `i` of the block on. */
+/* Computes scores and dP of a panel of rows, starting at row `i` of the block. */
 static void backward_begin_panel(const row_block *b, const key_block *k, int64_t i) {
     const attention_run *r = b->r;
     const cpu_attention *a = r->a;
@@ -151,7 +152,7 @@ static void backward_begin_panel(const row_block *b, const key_block *k, int64_t
     }
 }
 
-/* Probabilities and dS of a panel of rows, and what they add to dQ. */
+/* Computes probabilities and dS of a panel of rows, and adds their part to dQ. */
 static void backward_finish_panel(const row_block *b, const key_block *k, int64_t i) {
     const attention_run *r = b->r;
     const cpu_attention *a = r->a;
@@ -163,7 +164,8 @@ static void backward_finish_panel(const row_block *b, const key_block *k, int64_
     for (int64_t n = 0; n < rows && count; n++, s.at += nr, d.at += nr)
         r->rows->finish(s, d, (attention_row){copy + n * GEMM_QUAD, height * GEMM_QUAD}, backward_seen_of(b, k, i + n),
                         panels * nr, k->top + (i + n) * ATTENTION_LANES, b->m + o->totals + i + n, o->rows);
-    /* sums over rows begin at a multiple of GEMM_QUAD: up to that many rows before those that see a panel */
+    /* Sums over rows begin at a multiple of GEMM_QUAD, so they may include that many rows before those that see a
+     * panel. */
     int64_t near = div_up(backward_seen_of(b, k, i + rows - 1 + GEMM_QUAD), nr);
     for (int64_t j = k->panel + panels; j < k->panel + near; j++) {
         memset(backward_row_at(b, o->s, j, i).at, 0, (size_t)(rows * nr) * sizeof(float));
@@ -177,14 +179,14 @@ static void backward_finish_panel(const row_block *b, const key_block *k, int64_
     }
 }
 
-/* What is summed over query rows: turned rows x block of scores. */
+/* A sum over query rows: transposed rows times a block of scores. */
 typedef struct over_rows {
     row_sums sum;
     int64_t turned, scores;
     float scale;
 } over_rows;
 
-/* For a block of keys. The first `begun` panels of keys hold sums already, the others nothing. */
+/* Adds the sums for a block of keys. The first `begun` panels of keys already hold sums; the others are empty. */
 static void backward_add_over_rows(const row_block *b, const key_block *k, const over_rows *x, bool form,
                                    int64_t begun) {
     const attention_run *r = b->r;
@@ -222,7 +224,7 @@ static key_block backward_key_block_at(const row_block *b, int64_t index) {
                        b->m + o->top + index * b->stride * ATTENTION_LANES};
 }
 
-/* What the next block of keys reads, instead of the next item. */
+/* Prefetches what the next block of keys reads, instead of the next item. */
 static void backward_want_next(const row_block *b, const float *x, const float *y, int64_t from, int64_t count) {
     attention_ahead *f = b->ahead;
     f->at[0] = (const char *)(x + from), f->at[1] = (const char *)(y + from);

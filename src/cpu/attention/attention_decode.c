@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the split of masked attention: the mask's rows are read once, then a task takes a group of heads and one of these
- * rows, so that a key is fetched once for all heads of its group.
+ * Owns the work split of masked attention. The mask's rows are read once. Then each task handles one of these rows for
+ * a group of heads, so that a key is fetched once for all heads of its group.
  */
 #include "cpu/attention/attention_decode.h"
 
@@ -15,14 +15,14 @@ enum { ALIGN = 64 };
 
 static int64_t decode_padded(int64_t n) { return (n + 15) / 16 * 16; }
 
-/* For each mask row: the keys that it sees, what it adds to them, how many there are. */
+/* For each mask row: the keys that it sees, what it adds to them, and their number. */
 typedef struct decode_room {
-    int64_t stride, counts, adds, keys, own, worker; /* in floats */
+    int64_t stride, counts, adds, keys, own, worker; /* offsets in floats */
 } decode_room;
 
 static decode_room decode_layout(const cpu_attention *a) {
     decode_room s = {.stride = decode_padded(a->keys)};
-    s.adds = decode_padded(2 * a->period); /* the counts, int64_t, come first */
+    s.adds = decode_padded(2 * a->period); /* the counts, which are int64_t, come first */
     s.keys = s.adds + a->period * s.stride;
     s.own = s.keys + a->period * s.stride;
     s.worker = 2 * decode_padded(a->width) + s.stride;
@@ -42,7 +42,7 @@ typedef struct decode_run {
     float *scratch;
 } decode_run;
 
-/* One row of the mask; with `all`, keys that are not seen, too. */
+/* Reads one row of the mask. With `all`, it also lists keys that are not seen. */
 static int64_t decode_read_row(const decode_run *r, int64_t row, bool all, float *add, int32_t *keys) {
     int64_t n = 0, length = r->a->keys;
     const uint16_t *half = (const uint16_t *)r->a->mask + row * length;

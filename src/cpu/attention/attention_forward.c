@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns attention's forward pass over the tiles of gemm_ukernel.h, and the run of both directions.
+ * Owns attention's forward pass over the tiles of gemm_ukernel.h, and runs both directions.
  *
- * Scores are turned, [key][nr query rows]: what a tile of K Q' writes, what a softmax reads a vector of query rows at a
- * time, without sums across a vector, and what V' P' takes are the same memory, and the result is [width][nr]. Keys come in
- * blocks whose scores stay in L1, each for a group of panels of query rows, so that a block is read once for
- * the group; a row's largest and its sums follow from block to block, and the result is multiplied when the largest grows.
+ * Scores are transposed, [key][nr query rows]. A tile of K Q' writes this layout, a softmax reads it one vector of
+ * query rows at a time without sums across a vector, and V' P' reads the same memory. The result is [width][nr]. Keys
+ * come in blocks whose scores stay in L1, each for a group of panels of query rows, so that a block is read once for
+ * the group. A row's maximum and sums carry over from block to block, and the result is rescaled when the maximum
+ * grows.
  */
 #include <assert.h>
 
@@ -21,8 +22,8 @@ static attention_room attention_forward_plan_room(const cpu_attention *a, const 
     }
     int64_t depth = round_up(a->width, GEMM_BLOCK), nr = g->nr, group = ATTENTION_GROUP;
     r.rows = group * nr;
-    r.span =
-        attention_span(a->keys, a->kernels->attention_sizes.span, g->mr * GEMM_QUAD); /* whole panels, whole fours */
+    /* Whole panels, in multiples of four. */
+    r.span = attention_span(a->keys, a->kernels->attention_sizes.span, g->mr * GEMM_QUAD);
     r.k = attention_take(&r, (r.keys + g->mr) * depth);
     r.v = attention_take(&r, round_up(r.keys, GEMM_BLOCK) * (r.tall + g->mr));
     r.q = attention_take(&r, group * depth * nr);
@@ -41,7 +42,7 @@ size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads) {
 
 /* ---- forward ------------------------------------------------------------------------------------------------------------ */
 
-/* The result of `cols` query rows, [width][nr], each times its factor, to where it belongs. */
+/* Stores the result of `cols` query rows, [width][nr], multiplied by their factors, to its destination. */
 static void attention_forward_store_columns(const attention_run *r, float *m, float *out, int64_t item, int64_t first,
                                             int64_t cols, const float *factor) {
     const cpu_attention *a = r->a;
@@ -61,13 +62,13 @@ static void attention_forward_store_columns(const attention_run *r, float *m, fl
     attention_store(to, x->dtype, x->row, x->col, m + o->turned, a->width, cols, a->width);
 }
 
-/* A panel of a group: its query rows, and where its part of the room is. */
+/* A panel of a group: its query rows, and its part of the scratch memory. */
 typedef struct panel {
     int64_t local, cols;
     float *q, *out, *top, *sums;
 } panel;
 
-/* The block of keys from `begin` on for a panel that sees `count` of it. */
+/* Processes the block of keys from `begin` for a panel that sees `count` of them. */
 static void attention_forward_block(const attention_run *r, float *m, const panel *p, bool v_form, int64_t begin,
                                     int64_t count, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
@@ -91,7 +92,7 @@ static void attention_forward_block(const attention_run *r, float *m, const pane
     }
 }
 
-/* Query rows from local row `local` on, which is row `first` of the item. */
+/* Processes query rows from local row `local`, which is row `first` of the item. */
 static void attention_forward_group(const attention_run *r, float *m, int64_t item, bool v_form, int64_t first,
                                     int64_t local, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
@@ -123,7 +124,7 @@ static void attention_forward_group(const attention_run *r, float *m, int64_t it
     }
 }
 
-/* The rows of a chunk: groups of the same number all over the item, so that causal chunks are alike. */
+/* Processes the rows of a chunk: every chunks-th group of the item, so that causal chunks have equal work. */
 static void attention_forward_item(const attention_run *r, float *m, int64_t item, int64_t chunk,
                                    attention_ahead *ahead) {
     const cpu_attention *a = r->a;
@@ -156,7 +157,7 @@ void cpu_attention_run(const cpu_attention *a, void *scratch) {
     r.room = attention_forward_plan_room(a, r.g);
     r.tallest = r.g->mr / r.g->row_step - 1;
     int64_t tasks = 4 * pool_threads(), groups = div_up(a->period, r.room.rows) * (a->rows / a->period);
-    /* what a row comes to does not depend on the chunk that it is in */
+    /* A row's result does not depend on its chunk. */
     while (!a->backward && r.chunks < groups && a->items * r.chunks < tasks) r.chunks++;
     r.together = max_i64(1, a->items / tasks);
     pool_run_most(attention_forward_run_task, &r, (int)(div_up(a->items, r.together) * r.chunks), a->threads);

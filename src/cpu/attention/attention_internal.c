@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what attention's two directions share: room, packing, what is prefetched, and stores of any layout.
+ * Owns what both directions of attention share: memory layout, packing, prefetching, and stores to any layout.
  */
 #include "cpu/attention/attention_internal.h"
 
@@ -33,7 +33,7 @@ static void attention_internal_store_half(uint16_t *to, int64_t col, const float
 
 void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const float *from, int64_t step, int64_t rows,
                      int64_t width) {
-    enum { AHEAD = 8 }; /* lines apart by kilobytes: nothing but this fetches them in time */
+    enum { AHEAD = 8 }; /* lines that are kilobytes apart: no hardware prefetcher fetches them in time */
     for (int64_t r = 0; r < rows; r++, from += step) {
         float *line = (float *)to + r * row;
         if (dtype == CPU_F16) {
@@ -86,7 +86,7 @@ gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form) {
     return form ? r->g->quad_tiles[index] : r->g->tiles[index];
 }
 
-/* Bytes of an item, if they lie without gaps. */
+/* Returns the bytes of an item if it has no gaps. */
 static int64_t attention_internal_dense_bytes(const cpu_attention *a, int role) {
     const cpu_attention_operand *x = &a->at[role];
     int64_t rows = role == CPU_ATTENTION_K || role == CPU_ATTENTION_V ? a->keys : a->rows;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What attention's two directions share (attention_forward.c, attention_backward.c): where a thread's memory lies, how
- * operands are packed for the tiles of gemm_ukernel.h, and which keys a row sees. Nothing outside of these files needs
- * it.
+ * Declarations shared by attention's two directions (attention_forward.c, attention_backward.c): the layout of a
+ * thread's memory, how operands are packed for the tiles of gemm_ukernel.h, and which keys a row sees. Private to these
+ * files.
  */
 #ifndef CPU_ATTENTION_ATTENTION_INTERNAL_H
 #define CPU_ATTENTION_ATTENTION_INTERNAL_H
@@ -14,12 +14,12 @@ enum { ATTENTION_ALIGN = 16, ATTENTION_COLUMNS = 64, ATTENTION_GROUP = 4 };
 /* Scores are powers of 2. */
 #define ATTENTION_LOG2_E 1.44269504f
 
-/* What one thread works in; floats. */
+/* The working memory of one thread, in floats. */
 typedef struct attention_room {
-    int64_t keys;        /* rounded up to whole panels, with room behind */
-    int64_t width, tall; /* rounded up to panels of columns; of rows */
+    int64_t keys;        /* rounded up to whole panels, with space after them */
+    int64_t width, tall; /* width: rounded up to panels of columns; tall: rounded up to panels of rows */
     int64_t rows, span;  /* query rows and keys at a time */
-    int64_t k, kt, v, q, o, qt, ot, s, d, copy, out, turned, dk, dv, top, sums, totals; /* where each begins */
+    int64_t k, kt, v, q, o, qt, ot, s, d, copy, out, turned, dk, dv, top, sums, totals; /* offset of each part */
     int64_t floats;
 } attention_room;
 
@@ -30,8 +30,8 @@ typedef struct attention_run {
     attention_room room;
     float *scratch;
     int tallest;      /* the index of the tiles of mr rows */
-    int64_t chunks;   /* forward: of an item's rows */
-    int64_t together; /* items of a task, if chunks is 1 */
+    int64_t chunks;   /* forward: number of chunks of an item's rows */
+    int64_t together; /* items per task, if chunks is 1 */
 } attention_run;
 
 /* Operands of the next item, fetched line by line while this one's tiles are computed. */
@@ -41,9 +41,9 @@ typedef struct attention_ahead {
     int count;
 } attention_ahead;
 
-/* Nothing to fetch where the item is none of the task's, or large. */
+/* Returns nothing to prefetch if the next item does not belong to the task, or is large. */
 attention_ahead attention_look_ahead(const attention_run *r, int64_t item, int64_t end);
-/* What a tile of `depth` steps fetches besides `next->row`, which stays as it is. */
+/* Sets what a tile of `depth` steps prefetches in addition to `next->row`, which is unchanged. */
 static inline void attention_fetch(attention_ahead *f, int64_t depth, gemm_next *next) {
     while (f->count && f->lines[f->count - 1] <= 0) f->count--;
     next->step = f->count ? 128 : 0;
@@ -55,27 +55,27 @@ static inline void attention_fetch(attention_ahead *f, int64_t depth, gemm_next 
 }
 
 int64_t attention_take(attention_room *r, int64_t floats);
-/* Blocks of at most about `span` keys, of the same size: a multiple of `step` */
+/* Returns the size of equal blocks of at most about `span` keys, a multiple of `step`. */
 int64_t attention_span(int64_t keys, int64_t span, int64_t step);
 void attention_plan_backward(attention_room *r, const cpu_attention *a, const cpu_gemm_kernels *g);
 void attention_backward_item(const attention_run *r, float *m, int64_t item, attention_ahead *ahead);
 
-/* `rows` lines of `width` floats, `step` apart, to elements whose lines are `row` and whose neighbours are `col`
+/* Stores `rows` lines of `width` floats, `step` apart, to elements whose lines are `row` and whose columns are `col`
  * apart. */
 void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const float *from, int64_t step, int64_t rows,
                      int64_t width);
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item);
 int attention_height(const attention_run *r, int64_t rows);
 gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form);
-/* Panels of mr rows, one after the other, [width][height]. */
+/* Packs panels of mr rows, one after the other, [width][height]. */
 void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to, int64_t first,
                          int64_t rows);
-/* Query rows of a block as columns of the first operand: panels of mr channels, one after the other, each with `rows`
- * k. True: in the second form of A. */
+/* Packs query rows of a block as columns of the first operand: panels of mr channels, one after the other, each with
+ * `rows` k. Returns true if it used the second form of A. */
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                            int64_t first, int64_t rows);
 
-/* How many keys the rows up to local row `last` see. */
+/* Returns how many keys the rows up to local row `last` see. */
 static inline int64_t seen(const cpu_attention *a, int64_t last) {
     return a->causal ? min_i64(a->keys, last + 1) : a->keys;
 }

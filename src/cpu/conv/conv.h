@@ -32,9 +32,9 @@ typedef struct cpu_conv_direct {
     const cpu_conv_kernels *k;
     int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
     int64_t x_image, x_line, x_col, x_channel; /* strides of the operand */
-    bool copied, apart;                        /* copied: x is copied first; apart: the tiles read each channel's lines separately */
-    int64_t plane_h, plane_w, pitch, reach_h;  /* reach_h: lines that one line of results reads */
-    int64_t a_image, a_line, a_col;            /* strides of what the tiles read, from one result to the next */
+    bool copied, apart; /* copied: x is copied first; apart: the tiles read each channel's lines separately */
+    int64_t plane_h, plane_w, pitch, reach_h; /* reach_h: lines that one line of results reads */
+    int64_t a_image, a_line, a_col;           /* strides of what the tiles read, from one result to the next */
     int taps;
     const int64_t *tap;
     int64_t depth, pass; /* elements per tap; how many of them at once */
