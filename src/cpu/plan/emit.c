@@ -136,7 +136,7 @@ propane_status cpu_emit_copy(planner *p, const mil_value *makes, const cpu_view 
 
 propane_status cpu_emit_dense(planner *p, const mil_value *makes, const cpu_view *v, cpu_view *out,
                               propane_error *err) {
-    cpu_view from = *v; /* `out` may be `v` */
+    cpu_view from = *v; /* because `out` may be `v` */
     *out = from;
     if (cpu_view_is_dense(&from)) return PROPANE_OK;
     mil_type type = mil_type_tensor(from.dtype, from.rank, from.dim);

@@ -50,7 +50,8 @@ static int64_t facts_last_dim(const mil_type *t, int from_end) {
     return t->rank >= from_end ? t->dim[t->rank - from_end] : 1;
 }
 
-/* Rows of a causal mask that is square in its last two dimensions and the same for all others; 0: it is none. */
+/* Returns the rows of a causal mask that is square in its last two dimensions and the same for all others; 0 if it is
+ * not one. */
 static int64_t facts_mask_rows(const mil_value *v) {
     if (!v->constant || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
     int64_t n = facts_last_dim(&v->type, 1);
@@ -59,7 +60,7 @@ static int64_t facts_mask_rows(const mil_value *v) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             double x = mil_const_f64(v->constant, i * n + j);
-            if (j > i ? !(x <= MASKED) : !(fabs(x) <= 0)) return 0; /* NaN, too */
+            if (j > i ? !(x <= MASKED) : !(fabs(x) <= 0)) return 0; /* also catches NaN */
         }
     return n;
 }
@@ -84,7 +85,7 @@ bool cpu_plan_is_row_softmax(const mil_op *op) {
 /* ---- layers with constant weights --------------------------------------------------------------------------------------- */
 
 enum {
-    LEAST_CHANNELS = 8, /* that a convolution makes */
+    LEAST_CHANNELS = 8, /* output channels of a convolution */
     MOST_TAPS = 1024,
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What an operation is, as fusions and emitters ask: predicates on the operation alone.
+ * Predicates on a single operation, for fusions and emitters.
  */
 #ifndef CPU_PLAN_FACTS_H
 #define CPU_PLAN_FACTS_H
@@ -7,24 +7,25 @@
 #include "core/mil/mil.h"
 #include "core/mil/ops/shape_util.h"
 
-/* matmul, linear, and convolutions that are one product. */
+/* True for matmul, linear, and convolutions that are a single matrix product. */
 bool cpu_plan_is_product(const mil_op *op);
-/* identity, reshape, expand_dims, squeeze: the same elements in the same order. */
+/* True for identity, reshape, expand_dims and squeeze: the same elements in the same order. */
 bool cpu_plan_keeps_order(const mil_op *op);
 
-/* Bit per axis of a reduction or softmax that fused loops take; 0: elementwise, or something else. */
+/* Returns one bit per axis of a reduction or softmax that fused loops support; 0 for elementwise and other
+ * operations. */
 unsigned cpu_plan_tile_axes(const mil_op *op);
 
-/* A softmax along the last dimension. */
+/* True for a softmax along the last dimension. */
 bool cpu_plan_is_row_softmax(const mil_op *op);
-/* Rows of the causal mask that the sum adds, a square constant of 0 and, after the diagonal, -9000 or less; 0: it adds
- * none. */
+/* Returns the rows of the causal mask that the sum adds, a square constant of 0 and, after the diagonal, -9000 or less;
+ * 0 if it adds none. */
 int64_t cpu_plan_adds_mask(const mil_op *op);
 
-/* A convolution of images with constant weights that the channels-last kernels take, a pool that they take. */
+/* True for a convolution of images with constant weights, or a pool, that the channels-last kernels support. */
 bool cpu_plan_is_image_conv(const mil_op *op, mil_conv *c);
 bool cpu_plan_is_image_pool(const mil_op *op, mil_conv *c);
-/* A constant of fp32 that is there. */
+/* True for an fp32 constant whose data is present. */
 bool cpu_plan_is_known(const mil_value *v);
 
 #endif

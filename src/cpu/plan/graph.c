@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the graph: which operations count, the readers of each value, and the order of the nodes.
+ * Owns the graph: which operations are needed, the readers of each value, and the order of the nodes.
  */
 #include "cpu/plan/graph.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- operations ------------------------------------------------------------------------------------------------------- */
 
-/* Only what results depend on. */
+/* Lists only the operations that results depend on. */
 static propane_status graph_list_ops(cpu_graph *g, propane_error *err) {
     int values = g->f->value_count;
     bool *needed = ARENA_ARRAY(g->work, values + 1, bool);
@@ -48,7 +48,7 @@ static propane_status graph_list_readers(cpu_graph *g, propane_error *err) {
     g->read_from = ARENA_ARRAY(g->work, values + 2, int);
     for (int i = 0; g->read_from && i < g->op_count; i++)
         MIL_FOR_OPERANDS (g->ops[i], v) {
-            g->read_from[v->id + 2]++; /* one further: filling the list moves it back */
+            g->read_from[v->id + 2]++; /* one further, because filling the list moves it back */
             g->uses[v->id]++;
             total++;
         }
@@ -129,8 +129,8 @@ bool cpu_graph_takes_rows(const cpu_node *n) {
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-/* Pushes the nodes that `node` reads and that are not wholly in front of `cut`; true: a node outside (`inside` is false) reads a
- * member. Members are marked g->mark, nodes that have been pushed g->mark + 1. */
+/* Pushes the nodes that `node` reads and that are not entirely before `cut`. Returns true if a node outside (`inside`
+ * is false) reads a member. Members are marked g->mark, pushed nodes g->mark + 1. */
 static bool graph_push_makers(cpu_graph *g, int node, bool inside, int cut, int *depth) {
     for (int i = 0; i < g->nodes[node].op_count; i++)
         MIL_FOR_OPERANDS (g->nodes[node].ops[i], v) {
@@ -145,9 +145,9 @@ static bool graph_push_makers(cpu_graph *g, int node, bool inside, int cut, int 
     return false;
 }
 
-/* An operation reads what is in front of it. Where no node lies across a place, the nodes in front of that place read nothing
- * after it: a search for ways to the members ends at the last such place in front of all of them. So it looks at what lies
- * between them, not at the whole function. */
+/* Returns where a search for paths to the members can stop. An operation only reads what comes before it. At a position
+ * that no node spans, the nodes before it read nothing after it, so the search ends at the last such position before
+ * all members. So its cost depends on the distance between them, not on the whole function. */
 static int graph_cut_before(const cpu_graph *g, const mil_op *const *ops, int count) {
     int cut = g->op_count;
     for (int i = 0; i < count; i++) {
@@ -170,7 +170,8 @@ bool cpu_graph_is_between(cpu_graph *g, const mil_op *const *ops, int count) {
     return false;
 }
 
-/* Places that two nodes lie across count one for the node that they become, and those between them, too. */
+/* Updates the counts of spanned positions. Positions that both nodes span count once for the merged node, and those
+ * between the nodes are added. */
 static void graph_join_spans(cpu_graph *g, cpu_node *a, const cpu_node *b) {
     const cpu_node *front = a->first <= b->first ? a : b, *rear = front == a ? b : a;
     const int least = front->last < rear->last ? front->last : rear->last;
@@ -180,7 +181,7 @@ static void graph_join_spans(cpu_graph *g, cpu_node *a, const cpu_node *b) {
     a->first = front->first;
 }
 
-/* The operations of both, in order; `from` has none then. */
+/* Merges the operations of both, in order; `from` has none afterwards. */
 static bool graph_merge_nodes(cpu_graph *g, int into, int from) {
     cpu_node *a = &g->nodes[into], *b = &g->nodes[from];
     mil_op **ops = ARENA_ARRAY(g->work, a->op_count + b->op_count, mil_op *);
@@ -210,7 +211,7 @@ cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count) {
 
 /* ---- order ------------------------------------------------------------------------------------------------------------- */
 
-/* A node that this one reads and that is not in the order yet; -1: none. */
+/* Returns a node that this one reads and that is not in the order yet; -1 if there is none. */
 static int graph_unfinished(const cpu_graph *g, const cpu_node *n, const int *state) {
     for (int i = 0; i < n->op_count; i++)
         MIL_FOR_OPERANDS (n->ops[i], v) {
@@ -220,7 +221,8 @@ static int graph_unfinished(const cpu_graph *g, const cpu_node *n, const int *st
     return -1;
 }
 
-/* Depth first from each node in the order of the text, operands before users; the graph of nodes has no cycles. */
+/* Sorts depth first from each node in the order of the text, operands before users. The graph of nodes has no
+ * cycles. */
 propane_status cpu_graph_sort(cpu_graph *g, propane_error *err) {
     int *stack = ARENA_ARRAY(g->work, g->node_count + 1, int);
     int *state = ARENA_ARRAY(g->work, g->node_count + 1, int); /* 0 new, 1 open, 2 done */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the pipeline: the stages of planning, in order. Only this file knows the order.
+ * Owns the pipeline: the stages of planning. Only this file knows their order.
  *
- *   copy       into a module of the planner's own, passes (plan_copy.c)
- *   lower      composite operations to simple ones, permutations in front of products, constants (lower/)
+ *   copy       into a separate module, passes (plan_copy.c)
+ *   lower      composite operations to simple ones, permutations before matrix products, constants (lower/)
  *   graph      the operations that results depend on, and readers (graph.c)
  *   fuse       operations to nodes (fuse/)
- *   place      where a value must end up it is computed in place: outputs, parts of a concat (plan_place.c), and which images
+ *   place      values are computed directly where they must end up: outputs, parts of a concat (plan_place.c), and which images
  *              have their channels innermost (plan_channels.c)
  *   emit       each node's emitter adds steps (ops/)
  *   memory     lifetimes, in place, one block for all (plan_memory.c)
@@ -52,7 +52,7 @@ static propane_status plan_describe_io(planner *p, mil_value *const *values, int
         cpu_view dense = cpu_view_dense(&values[i]->type, 0);
         PROPANE_TRY(plan_io_dtype(p->g.f->name, values[i], &io->dtype, err));
         int64_t element = cpu_view_dtype_bytes(values[i]->type.dtype);
-        io->name = arena_string(p->arena, values[i]->name ? values[i]->name : ""); /* a block's literal has none */
+        io->name = arena_string(p->arena, values[i]->name ? values[i]->name : ""); /* a block's literal has no name */
         if (!io->name) return cpu_program_no_memory(err);
         io->rank = dense.rank;
         for (int d = 0; d < dense.rank; d++) {
@@ -64,7 +64,8 @@ static propane_status plan_describe_io(planner *p, mil_value *const *values, int
     return PROPANE_OK;
 }
 
-/* Names are those of the function that was given: lowering may have put other values in the place of its results. */
+/* Lists inputs and outputs. The names come from the original function, because lowering may have replaced its
+ * results. */
 static propane_status plan_list_io(planner *p, const mil_function *given, propane_error *err) {
     cpu_program *out = p->program;
     out->input_count = p->g.f->param_count;
@@ -184,7 +185,7 @@ static propane_status plan_finish(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Values have no place yet. */
+/* Initializes all values as having no place. */
 static propane_status plan_values(planner *p, propane_error *err) {
     const int values = p->g.f->value_count;
     p->views = ARENA_ARRAY(p->work, values + 1, cpu_view);

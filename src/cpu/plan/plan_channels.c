@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of images that have their channels next to one another in memory: the results of layers with constant
- * weights (fuse_conv.c), and of what is elementwise, a pool or a mean after them. Whatever else reads such an image finds
- * strides and copies, as from any other view.
+ * Owns the choice of images with adjacent channels in memory: the results of layers with constant weights
+ * (fuse_conv.c), and of elementwise operations, pools and means after them. Any other reader of such an image sees
+ * strides and copies, as with any other view.
  */
 #include "cpu/plan/facts.h"
 #include "cpu/plan/plan_stages.h"
@@ -20,7 +20,7 @@ static propane_status plan_channels_place(planner *p, const mil_value *v, propan
     return PROPANE_OK;
 }
 
-/* Results of a fused step that reads such an image in its whole extent. */
+/* Places the results of a fused step that reads such an image with its full shape. */
 static propane_status plan_channels_place_tile(planner *p, const cpu_node *n, propane_error *err) {
     bool reads = false;
     for (int i = 0; i < n->op_count; i++)

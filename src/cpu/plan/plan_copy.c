@@ -9,7 +9,7 @@
 #include "cpu/cpu_family.h"
 #include "cpu/plan/plan_stages.h"
 
-/* Lowerings that compute in fp32 whatever they are given. */
+/* True for lowerings that compute in fp32 for every input type. */
 static bool plan_copy_widens(const mil_op *op) {
     const cpu_family f = cpu_family_named(op);
     return f == CPU_FAMILY_lower_layer_norm || f == CPU_FAMILY_lower_batch_norm ||
@@ -88,7 +88,7 @@ static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     }
 }
 
-/* Result i. A block may give a literal, what it was given, or one value twice; a function may not. */
+/* Returns result i. A block may return a literal, one of its parameters, or one value twice; a function may not. */
 static mil_value *plan_copy_own_result(mil_builder *b, const mil_function *f, int i, mil_value *const *map) {
     const mil_value *v = f->results[i];
     mil_value *own = map[v->id];

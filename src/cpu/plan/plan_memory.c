@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Memory of a plan: which buffers may take over another's (in place), and where in one block each lies (core/base/offset_planner.h).
+ * The memory of a plan: which buffers may reuse another's (in place), and where each is in the single block
+ * (core/base/offset_planner.h).
  */
 #include <stdlib.h>
 
@@ -13,8 +14,8 @@ static int plan_memory_root_of(const cpu_buffer *buffers, int b) {
     return b;
 }
 
-/* The same for an output: what is computed first is computed there. Its memory is in use from then on, so that nothing
- * else that the program reads may be bound to it. */
+/* Shares an output's memory in the same way: what is computed first is computed there. The output's memory is in use
+ * from then on, so nothing else that the program reads may be bound to it. */
 static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
     int from = plan_memory_root_of(p->buffers, pair->from);
     cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
@@ -23,7 +24,7 @@ static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
     t->first = f->first;
 }
 
-/* `to` is first written in the step that reads `from` for the last time: then it may have its memory. */
+/* If `to` is first written in the step that reads `from` for the last time, it may reuse its memory. */
 static void plan_memory_share(planner *p) {
     for (int i = 0; i < p->pair_count; i++) {
         const cpu_emit_pair *pair = &p->pairs[i];
@@ -40,7 +41,7 @@ static void plan_memory_share(planner *p) {
     }
 }
 
-/* Which outputs may be bound to which inputs. */
+/* Lists which outputs may be bound to which inputs. */
 static propane_status plan_memory_in_place(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     out->shares = ARENA_ARRAY(p->arena, p->pair_count + 1, driver_share);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * Where values must end up: results in their output buffers, parts of a concat in their slice of it. Walked from the last
- * operation to the first, so that a place is known before the operation that computes the value is looked at; a place is
- * carried backwards through reshapes and transposes to the operation that does the work. Where it cannot be carried
- * (constants, inputs, a value wanted in two places), the later stages copy.
+ * Decides where values must end up: results in their output buffers, parts of a concat in their slice of it. Works from
+ * the last operation to the first, so that a place is known before the operation that computes the value is visited. A
+ * place is carried backwards through reshapes and transposes to the operation that does the work. If it cannot be
+ * carried (constants, inputs, a value wanted in two places), later stages copy.
  */
 #include "cpu/plan/plan_stages.h"
 #include "cpu/plan/table.h"
 
-/* Whether `op` computes its result into memory of the planner's choice. */
+/* Returns true if `op` computes its result into memory of the planner's choice. */
 static bool plan_place_computes(const mil_op *op) {
     const cpu_emitter *b = cpu_emitter_of(op);
     return b->tile || b->emit;
 }
 
-/* The value that each one is a view of, at last: where it has a place already, or can have none, nothing is to be carried. */
+/* Finds the value that each value is ultimately a view of. Nothing is carried to a value that already has a place, or
+ * can have none. */
 static const mil_value **plan_place_roots(planner *p) {
     const mil_value **roots = ARENA_ARRAY(p->work, p->g.f->value_count + 1, const mil_value *);
     for (int i = 0; i < p->g.op_count && roots; i++) {
@@ -64,7 +65,7 @@ static propane_status plan_place_parts(planner *p, const mil_op *op, propane_err
     mil_value *const *parts;
     int count = mil_in_list(op, "values", &parts);
     int64_t axis, at = 0;
-    bool stacked = op->info->code == MIL_OP_stack || !parts[0]->type.rank; /* scalars too */
+    bool stacked = op->info->code == MIL_OP_stack || !parts[0]->type.rank; /* including scalars */
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
     if (!p->is_placed[whole->id]) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What emits the steps of an operation: one row a family (families.def), in the file of the family.
+ * Emitters of steps: one row per family (families.def), in the family's file.
  */
 #ifndef CPU_PLAN_TABLE_H
 #define CPU_PLAN_TABLE_H
@@ -9,19 +9,20 @@
 
 typedef struct planner planner;
 
-/* Exactly one way runs an operation: `tile`, `view` or `emit`. */
+/* Exactly one of `tile`, `view` or `emit` runs an operation. */
 typedef struct cpu_emitter {
-    /* Elementwise, reductions, softmax: may become part of a fused loop. */
+    /* For elementwise operations, reductions and softmax: may become part of a fused loop. */
     bool (*tile)(const mil_op *op);
-    /* No work, only another view of its operand; false: needs a dense copy of the operand first. */
+    /* Does no work, only returns another view of its operand. Returns false if it first needs a dense copy of the
+     * operand. */
     bool (*view)(const mil_op *op, int result, const cpu_view *source, cpu_view *out);
-    /* Where the operand must lie so that result 0 lies in `target`; NULL: cannot be turned round. */
+    /* Returns where the operand must be so that result 0 is in `target`. NULL if the view cannot be inverted. */
     bool (*unview)(const mil_op *op, const cpu_view *target, cpu_view *out);
     /* Adds the steps. */
     propane_status (*emit)(planner *p, const mil_op *op, propane_error *err);
-    /* Whether emit takes this very operation; NULL: always. */
+    /* Returns true if emit supports this particular operation. NULL means always. */
     bool (*takes)(const mil_op *op);
-    /* The family that is asked next where this one says no; the slow meaning, unless it is another one. */
+    /* The family to try next if this one declines; the slow reference implementation, unless it is another one. */
     cpu_family otherwise;
 } cpu_emitter;
 
@@ -29,7 +30,7 @@ typedef struct cpu_emitter {
 #define LOWERING(name)
 #include "cpu/families.def"
 
-/* The family that runs this very operation: the one that ops.def names, or what replaces it. */
+/* Returns the family that runs this particular operation: the one that ops.def names, or its replacement. */
 cpu_family cpu_family_of(const mil_op *op);
 const cpu_emitter *cpu_emitter_of(const mil_op *op);
 
