@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of fusions, in the order in which they are tried: what is large and particular first, what is general last.
+ * Owns the list of fusions, in the order in which they are tried: from large and specific to general.
  *
  *   attention          softmax(Q K' + mask) V and its gradient: one step, no matrix of scores
- *   conv               a layer with constant weights, what is added to it and the function after it
+ *   conv               a layer with constant weights, a tensor added to it and the function after it
  *   bottleneck         1x1 convolution, depthwise convolution, 1x1 convolution or mean
- *   quantized_weights  a product reads weights as they are stored, in few bits
- *   cast               a product reads fp16 where fp32 is asked for
- *   batch_sum          a product adds its results over the batch
- *   residual           a product adds another tensor to its results
- *   squares            a product adds up the squares of its results
- *   elementwise        a fused loop takes what makes its operands
- *   siblings           a fused loop takes another one that reads the same
+ *   quantized_weights  a matrix product reads weights in their stored form, with few bits
+ *   cast               a matrix product reads fp16 in place of fp32
+ *   batch_sum          a matrix product sums its results over the batch
+ *   residual           a matrix product adds another tensor to its results
+ *   squares            a matrix product sums the squares of its results
+ *   elementwise        a fused loop absorbs the makers of its operands
+ *   siblings           a fused loop absorbs another one that reads the same operand
  *
- * A new rule: a file with a cpu_fuse_rule, its name in fuse.h, its place here, and in tests/cpu/test_fuse.c the smallest program
- * that it fires on and the nearest one that it leaves alone.
+ * A new rule needs a file with a cpu_fuse_rule, its name in fuse.h and its place here. It also needs two tests in
+ * tests/cpu/test_fuse.c: the smallest program to which it applies, and the most similar one to which it does not.
  */
 #include "cpu/fuse/fuse.h"
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Fusions: rules over the graph (plan/graph.h). A rule is asked about each operation in turn; where its pattern begins
- * or ends there, it merges nodes and says what the node is. fuse.c has the rules in order; each lies in a file of its
- * own.
+ * Fusions: rules over the graph (plan/graph.h). A rule is tried at each operation in turn. If its pattern begins or
+ * ends there, it merges nodes and sets the node's kind. fuse.c lists the rules in order; each is in a separate file.
  */
 #ifndef CPU_FUSE_FUSE_H
 #define CPU_FUSE_FUSE_H
 
 #include "cpu/plan/graph.h"
 
-/* Options of the plan under which a rule is left out. */
+/* Options of the plan that disable a rule. */
 enum {
     CPU_FUSE_NOT_ROUNDED = 1, /* round_each: its step would not round between the operations */
     CPU_FUSE_NOT_BF16 = 2     /* its kernels have no bf16 */
@@ -24,13 +23,13 @@ typedef struct cpu_fuse_rule {
 extern const cpu_fuse_rule cpu_fuse_attention, cpu_fuse_conv, cpu_fuse_bottleneck, cpu_fuse_quantized_weights,
     cpu_fuse_cast, cpu_fuse_batch_sum, cpu_fuse_residual, cpu_fuse_squares, cpu_fuse_elementwise, cpu_fuse_siblings;
 
-/* Applies the rules, in their order; g->fired counts. */
+/* Applies the rules in order and counts them in g->fired. */
 PROPANE_CHECK propane_status cpu_fuse(cpu_graph *g, propane_error *err);
 int cpu_fuse_rule_count(void);
 const char *cpu_fuse_rule_name(int rule);
 
-/* What a product's node makes so far: fuse_batch_sum, fuse_residual and fuse_squares take what follows it, in this
- * order. NULL: the operation is no product with a node of its own. */
+/* Returns what a matrix product's node computes so far: fuse_batch_sum, fuse_residual and fuse_squares absorb what
+ * comes next, in this order. NULL if the operation is not a matrix product with a separate node. */
 const mil_value *cpu_fuse_product_result(const cpu_graph *g, const mil_op *product);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Finds attention in a function: a softmax over rows behind "+ causal mask" behind a product, and either the product that
- * mixes values (forward), or everything that softmax's gradient and the four products around it are (backward). Nothing
- * here knows a model; what other operations want of the scores or the probabilities keeps them from becoming one step.
+ * Finds attention in a function: a softmax over rows after "+ causal mask" after a matrix product, and either the
+ * product that mixes values (forward), or the softmax's gradient and the four products around it (backward). Nothing
+ * here depends on a model. If other operations read the scores or the probabilities, nothing is fused.
  */
 #include <string.h>
 
@@ -26,8 +26,8 @@ static bool fuse_attention_add_op(match *m, const mil_op *op) {
     return true;
 }
 
-/* The operations that read `v` or the same elements under another shape; -1: too many, or a result of the function. The
- * reshapes between belong to the match. */
+/* Lists the operations that read `v`, or the same elements in another shape; -1 if there are too many, or if it is a
+ * result of the function. The reshapes in between become part of the match. */
 static int fuse_attention_users_of(match *m, const mil_value *v, const mil_op **users, const mil_value **as,
                                    int count) {
     const int *readers;
@@ -48,7 +48,8 @@ static int fuse_attention_users_of(match *m, const mil_value *v, const mil_op **
     return count;
 }
 
-/* The product that `v`, which `uses` operations read, is the result of, through reshapes and factors of one number. */
+/* Returns the matrix product that makes `v`, possibly through reshapes and scalar factors. `uses` operations must read
+ * `v`. */
 static const mil_op *fuse_attention_product_before(match *m, const mil_value *v, int uses, double *scale) {
     for (;; uses = 1) {
         const mil_op *op = v->constant ? NULL : v->def;
@@ -66,7 +67,7 @@ static const mil_op *fuse_attention_product_before(match *m, const mil_value *v,
     }
 }
 
-/* How a product reads `v`: rows of scores are summed over keys, or over rows; its other operand. */
+/* How a matrix product reads `v`: whether rows of scores are summed over keys or over rows, and its other operand. */
 typedef struct reading {
     bool valid, over_keys;
     const mil_value *other;
@@ -81,7 +82,7 @@ static reading fuse_attention_read_scores(const mil_op *op, const mil_value *v) 
     return (reading){true, x == v ? !tx : ty, x == v ? y : x};
 }
 
-/* The same leading dimensions as the scores, one width. */
+/* Returns true if the shape has the leading dimensions of the scores and the common width. */
 static bool fuse_attention_fits(const match *m, const mil_op *op, bool over_keys, const mil_value *scores_operand) {
     const mil_type *s = &m->found.scores->results[0]->type, *t = &op->results[0]->type;
     const mil_type *same = &scores_operand->type;
@@ -104,7 +105,7 @@ static int64_t fuse_attention_width_of(const mil_op *op, bool scores_are_x) {
     return t->dim[t->rank - (scores_are_x ? 1 : 2)];
 }
 
-/* A mask that is known when the program runs: an input of few rows, the same for all heads. */
+/* Returns a mask that is known when the program runs: an input of few rows, the same for all heads. */
 static const mil_value *fuse_attention_mask_of(const mil_op *add) {
     const mil_type *s = &add->results[0]->type;
     for (int i = 0; add->info->code == MIL_OP_add && i < 2; i++) {
@@ -133,7 +134,7 @@ static bool fuse_attention_match_masked(match *m, const mil_op *softmax, const m
            depth > 0 && depth <= MOST_WIDTH;
 }
 
-/* Every row sees all keys, as in an image. */
+/* Matches attention without a mask: every row sees all keys, as in an image. */
 static bool fuse_attention_match_open(match *m, const mil_op *softmax) {
     m->found.scale = 1;
     if (!fuse_attention_add_op(m, softmax)) return false;
@@ -177,7 +178,7 @@ static bool fuse_attention_match_forward(match *m, const mil_op *mix, const mil_
     return fuse_attention_add_op(m, mix);
 }
 
-/* dS = P * (dP - sum(P * dP)): the only reader of `v`, if it is of that kind. */
+/* Matches dS = P * (dP - sum(P * dP)): returns the only reader of `v`, if it is a `code`. */
 static const mil_op *fuse_attention_only_reader(match *m, const mil_value *v, mil_opcode code) {
     const mil_op *users[MOST_USERS] = {NULL};
     const mil_value *as[MOST_USERS];
@@ -228,7 +229,7 @@ static bool fuse_attention_match_backward(match *m, const mil_value *probs, cons
         !fuse_attention_add_op(m, values))
         return false;
     const mil_value *inner = fuse_attention_other_of(muls[0], probs);
-    bool turned = inner->def && inner->def->info->code == MIL_OP_sub; /* the first one makes dS */
+    bool turned = inner->def && inner->def->info->code == MIL_OP_sub; /* then the first one makes dS */
     const mil_value *d_scores = fuse_attention_match_gradient(m, muls[turned], muls[!turned], probs);
     if (!d_scores) return false;
     const mil_op *ends[MOST_USERS];

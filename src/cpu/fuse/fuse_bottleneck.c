@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Which layers become one step (conv_bottleneck.c): a convolution whose results only a depthwise one reads, that one, and a
- * 1x1 convolution that alone reads its results (the convolution's own may be added to that one's), or else the mean of each
- * channel of them. Works on the layers that fuse_conv.c has found.
+ * Decides which layers become one step (conv_bottleneck.c): a convolution whose results only a depthwise one reads, the
+ * depthwise one, and either a 1x1 convolution that is the only reader of its results (to which the first convolution's
+ * own results may be added), or the mean of each of their channels. Works on the layers that fuse_conv.c has found.
  */
 #include "cpu/conv/conv.h"
 #include "cpu/cpu_program.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_READERS = 4 };
 
-/* The convolution that makes the value, alone in its node; NULL: something else does. */
+/* Returns the convolution that makes the value and is alone in its node; NULL if something else makes it. */
 static const cpu_fused_conv *fuse_bottleneck_layer_of(const cpu_graph *g, const mil_value *v) {
     if (v->constant || g->op_of[v->id] < 0) return NULL;
     const cpu_node *n = &g->nodes[g->node_of[g->op_of[v->id]]];
@@ -23,7 +23,7 @@ static bool fuse_bottleneck_is_mean(const cpu_graph *g, const mil_op *op) {
     return cpu_plan_tile_axes(op) == (1u << 2 | 1u << 3) && op->results[0]->type.dtype == MIL_fp32;
 }
 
-/* A 1x1 convolution of each point that reads `v`. */
+/* Returns a 1x1 convolution of each point that reads `v`. */
 static const cpu_fused_conv *fuse_bottleneck_projection(const cpu_graph *g, const mil_op *op, const mil_value *v) {
     mil_conv c;
     const cpu_node *n = &g->nodes[g->node_of[g->op_of[op->results[0]->id]]];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Layers with constant weights, as inference has them: which operations become one (a convolution or a linear layer, the
- * sum after it, the activation after that), and which images have their channels next to one another in memory: the
- * results of such layers, and of what is elementwise, a pool or a mean after them. A layer's kernels are in conv_ukernel.h.
+ * Finds layers with constant weights, as inference has them: the operations that become one (a convolution or a linear
+ * layer, the sum after it, the activation after that), and the images with adjacent channels in memory: the results of
+ * such layers, and of elementwise operations, pools and means after them. A layer's kernels are in conv_ukernel.h.
  *
- * Whatever else reads such an image finds strides and copies, as from any other view. Weights that are inputs (training),
- * fp16 and bf16, one-dimensional and three-dimensional convolutions stay with emit_conv_nchw.c and emit_matmul.c.
+ * Any other reader of such an image sees strides and copies, as with any other view. Weights that are inputs
+ * (training), fp16 and bf16, and one-dimensional and three-dimensional convolutions stay with emit_conv_nchw.c and
+ * emit_matmul.c.
  */
 #include <math.h>
 #include <string.h>
@@ -16,9 +17,9 @@
 #include "cpu/plan/table.h"
 #include "cpu/simd/elementwise.h"
 
-enum { LEAST_ROWS = 4 }; /* of a linear layer: fewer are bound by reading the weights */
+enum { LEAST_ROWS = 4 }; /* of a linear layer; with fewer, reading the weights dominates */
 
-#define CLOSED 1e-7 /* a gate that rounding alone keeps from being 0 */
+#define CLOSED 1e-7 /* a gate that only rounding keeps from being 0 */
 
 /* ---- finding layers ------------------------------------------------------------------------------------------------- */
 
@@ -54,7 +55,7 @@ static double fuse_conv_number(const mil_op *op, const char *name) {
     return mil_op_param(op->info, name) >= 0 && !mil_attr_float(op, name, &value, NULL) ? value : 0;
 }
 
-/* A function of one operand, as elementwise.h knows it; -1: none. */
+/* Returns the code of a function with one operand in elementwise.h; -1 if there is none. */
 static int fuse_conv_unary_code(const mil_op *op) {
     const cpu_family family = cpu_family_of(op);
     const char *mode = "EXACT";
@@ -79,7 +80,7 @@ static void fuse_conv_set_function(cpu_fused_conv *l, const mil_op *op, int code
     }
 }
 
-/* x * f(x) for a sigmoid or its straight form. */
+/* Absorbs x * f(x), where f is a sigmoid or sigmoid_hard. */
 static bool fuse_conv_take_product(growing *w, const mil_value *v, const mil_op **users) {
     const mil_op *gate = users[0], *mul = users[1], *only[1];
     int code = fuse_conv_unary_code(gate);
@@ -99,7 +100,7 @@ static bool fuse_conv_take_product(growing *w, const mil_value *v, const mil_op 
     return true;
 }
 
-/* The same of x < alpha ? 0 : x, as some write it, where the gate is closed below alpha anyway. */
+/* Absorbs x < alpha ? 0 : x in the same way, as some write it, if the gate is closed below alpha anyway. */
 static void fuse_conv_take_threshold(growing *w, const mil_value *v, const mil_op **users) {
     const growing before = *w;
     const mil_op *less = users[0], *select = users[1], *next[2];
@@ -145,7 +146,7 @@ static void fuse_conv_take_sum(growing *w) {
     w->layer.result = users[0]->results[0];
 }
 
-/* The factors of the channels that a 1x1 convolution reads (squeeze and excitation). */
+/* Absorbs the factors of the channels that a 1x1 convolution reads (squeeze and excitation). */
 static void fuse_conv_take_gate(growing *w) {
     const cpu_graph *g = w->g;
     const mil_op *op = w->layer.op, *only[1];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rules "elementwise" and "siblings": two nodes become one fused loop when both go over the same iteration space (or one works
- * on the other's reduced values) and nothing outside lies on a way from one to the other. First with the nodes that make an
- * operation's operands, then with those that read the same operands.
+ * Owns the rules "elementwise" and "siblings". Two nodes become one fused loop if both have the same iteration space
+ * (or one works on the other's reduced values) and no path between them leaves the two. First come the nodes that make
+ * an operation's operands, then those that read the same operands.
  *
- * Refused: reductions that a tile cannot hold whole where something needs them whole, operands that broadcast inside of the node,
+ * Refused: reductions that are needed whole but that a tile cannot hold whole, operands that broadcast inside the node,
  * and more values than a loop has registers for.
  */
 #include "core/mil/ops.h"
@@ -25,7 +25,7 @@ static mil_type fuse_elementwise_reduced_shape(const mil_type *shape, unsigned a
     return out;
 }
 
-/* Iteration space of both together; false: they have none in common. */
+/* Computes the common iteration space of both. Returns false if there is none. */
 static bool fuse_elementwise_joint_space(const cpu_node *a, const cpu_node *b, mil_type *shape, unsigned *axes) {
     if (mil_shape_equal(&a->shape, &b->shape)) {
         if (a->axes && b->axes && a->axes != b->axes) return false;
@@ -51,7 +51,7 @@ static bool fuse_elementwise_is_made_by(const cpu_graph *g, const mil_value *v, 
     return home && (home == a || home == b);
 }
 
-/* Whether an operation needs a whole reduction before the elements are gone over again. */
+/* Returns true if an operation needs a whole reduction before the elements are traversed again. */
 static bool fuse_elementwise_needs_whole(const cpu_graph *g, const mil_op *op, const cpu_node *a, const cpu_node *b,
                                          const mil_type *shape) {
     const unsigned axes = cpu_plan_tile_axes(op);
@@ -62,8 +62,9 @@ static bool fuse_elementwise_needs_whole(const cpu_graph *g, const mil_op *op, c
     return false;
 }
 
-/* Values that pass from one operation of the pair to another must have the shape of the space or of its reduced values,
- * rank included: a reduction that drops its axes broadcasts along other ones. Rows are taken from outside only. */
+/* Checks operands that pass from one operation of the pair to another. They must have the shape of the space or of its
+ * reduced values, including the rank, because a reduction that drops its axes broadcasts along other ones. Rows are
+ * picked only from outside. */
 static bool fuse_elementwise_operands_fit(const cpu_graph *g, const mil_op *op, const cpu_node *a, const cpu_node *b,
                                           const mil_type *shape, const mil_type *reduced) {
     MIL_FOR_OPERANDS (op, v) {
@@ -76,12 +77,14 @@ static bool fuse_elementwise_operands_fit(const cpu_graph *g, const mil_op *op, 
 
 /* ---- size -------------------------------------------------------------------------------------------------------------- */
 
-/* Whether the operand is another class of register than the operation works on: it is spread to one of its own. */
+/* Returns true if the operand's register class differs from the one that the operation works on, so that it is spread
+ * to a separate register. */
 static bool fuse_elementwise_is_spread(const mil_value *v, const mil_type *shape) {
     return !mil_shape_equal(&v->type, shape) || mil_type_count(shape) == 1;
 }
 
-/* The most registers that the operation's own instructions write (ops/emit_elementwise.c): its results, and what it spreads. */
+/* Returns the most registers that the operation's instructions write (ops/emit_elementwise.c): its results, and what it
+ * spreads. */
 static int fuse_elementwise_registers_of(const mil_op *op, bool rounds) {
     const cpu_family family = cpu_family_of(op);
     const bool reduces = family == CPU_FAMILY_reduce || family == CPU_FAMILY_softmax;
@@ -95,12 +98,13 @@ static int fuse_elementwise_registers_of(const mil_op *op, bool rounds) {
         spread += fuse_elementwise_is_spread(v, shape);
         operands++;
     }
-    if (family == CPU_FAMILY_map && operands == 2 && spread < 2) spread = 0; /* one of the class is enough */
+    /* One operand of the right class is enough. */
+    if (family == CPU_FAMILY_map && operands == 2 && spread < 2) spread = 0;
     return made + spread;
 }
 
-/* Whether a step of both has registers, instructions and views enough. A value from outside is loaded once; a result may be
- * stored. */
+/* Returns true if a step of both has enough registers, instructions and views. A value from outside is loaded once; a
+ * result may be stored. */
 static bool fuse_elementwise_has_room(cpu_graph *g, const cpu_node *a, const cpu_node *b) {
     int registers = 0, loads = 0;
     const int ops = a->op_count + b->op_count;
@@ -160,7 +164,7 @@ static propane_status fuse_elementwise_apply(cpu_graph *g, int i, bool *fired, p
     return PROPANE_OK;
 }
 
-/* With the first fused loop that reads an operand. */
+/* Merges with the first fused loop that reads an operand. */
 static propane_status fuse_elementwise_siblings_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     MIL_FOR_OPERANDS (g->ops[i], v) {
         const int *readers;

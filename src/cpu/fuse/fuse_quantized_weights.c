@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Products whose weights come in fewer bits. A program says how the weights are made of what is stored (lm/arch/quantize.h):
- * casts, a scale for each 32, nibbles taken apart. Where only a product reads the result, nothing of it is
- * computed: of a few columns, its kernel reads what is stored (gemv.h); of many, rows are made while they are packed.
+ * Matrix products whose weights are stored in fewer bits. A program contains the computation of the weights from their
+ * stored form (lm/arch/quantize.h): casts, one scale per 32 weights, unpacking of nibbles. If only a matrix product
+ * reads the result, that computation is skipped. For a few columns the kernel reads the stored form (gemv.h); for many,
+ * rows are converted while they are packed.
  *
- * What is recognised, each value with one reader only:
+ * These forms are recognised, with one reader per value:
  *   fp16   cast(w), to fp32
  *   bf16   cast(w)
  *   int8   mul(cast(w [O, K/32, 32]), s [O, K/32, 1])
@@ -31,7 +32,7 @@ typedef struct chain {
     cpu_stored_weights found;
 } chain;
 
-/* The operation that makes `v`, if it is this one and `readers` read it; it becomes part of the chain. */
+/* Returns the operation that makes `v`, if it is a `code` and has `readers` readers, and adds it to the chain. */
 static const mil_op *fuse_quantized_made_by(chain *c, const mil_value *v, mil_opcode code, int readers) {
     const mil_op *op = v && !v->constant ? v->def : NULL;
     if (!op || op->info->code != code || c->g->uses[v->id] != readers || c->count == MOST_OPS) {
@@ -51,7 +52,7 @@ static bool fuse_quantized_is_scalar(const mil_value *v, double wanted) {
     return fabs(x - wanted) <= 0;
 }
 
-/* The other operand of x * constant, in either order. */
+/* Returns the other operand of x * constant, in either order. */
 static const mil_value *fuse_quantized_times(chain *c, const mil_value *v, double factor, int readers) {
     const mil_op *op = fuse_quantized_made_by(c, v, MIL_OP_mul, readers);
     if (!op) return NULL;
@@ -62,7 +63,7 @@ static const mil_value *fuse_quantized_times(chain *c, const mil_value *v, doubl
     return NULL;
 }
 
-/* A parameter of the type, [out, blocks, width]; or whatever shape if width is 0. */
+/* Returns true for a parameter of this type and shape [out, blocks, width], or of any shape if width is 0. */
 static bool fuse_quantized_is_stored(const mil_value *v, mil_dtype dtype, int64_t out, int64_t blocks, int64_t width) {
     if (!v || v->def || v->constant || v->type.dtype != dtype) return false;
     if (!width) return true;
@@ -75,7 +76,7 @@ static const mil_value *fuse_quantized_without_cast(chain *c, const mil_value *v
     return op ? mil_in(op, "x") : NULL;
 }
 
-/* low, high -> the stored bytes */
+/* Returns the stored bytes from which low and high are computed. */
 static const mil_value *fuse_quantized_nibbles(chain *c, const mil_value *low, const mil_value *high) {
     const mil_op *difference = fuse_quantized_made_by(c, low, MIL_OP_sub, 1);
     const mil_op *floor_op = fuse_quantized_made_by(c, high, MIL_OP_floor, 2);
@@ -88,7 +89,7 @@ static const mil_value *fuse_quantized_nibbles(chain *c, const mil_value *low, c
     return cast ? mil_in(cast, "x") : NULL;
 }
 
-/* What precedes the scale. */
+/* Matches the expression before the scale. */
 static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t out, int64_t blocks) {
     const mil_op *last = v && v->def && !v->constant ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
@@ -140,7 +141,7 @@ static void fuse_quantized_match(chain *c, const mil_value *v, int64_t out, int6
     c->good = c->good && fuse_quantized_is_stored(c->found.scales, MIL_fp16, out, in / CPU_GEMV_BLOCK, 1);
 }
 
-/* A matmul of one matrix [O, K] with one [K, N], neither turned. */
+/* Returns true for a matmul of one matrix [O, K] with one [K, N], neither transposed. */
 static bool fuse_quantized_is_plain(const mil_op *op) {
     bool tx = false, ty = false;
     const mil_type *x = &mil_in(op, "x")->type, *z = &op->results[0]->type;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rule "residual": the sum of a product and another tensor of its type, reshapes between them or not. The product adds it to
- * its accumulators.
+ * Owns the rule "residual": the sum of a matrix product and another tensor of its type, possibly with reshapes between
+ * them. The product adds the tensor to its accumulators.
  *
- * Refused: a product with a bias, which has taken that place, and a sum that another product has taken.
+ * Refused: a product with a bias, which already uses that place, and a sum that another product has absorbed.
  */
 #include "core/mil/ops.h"
 #include "cpu/cpu_program.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rule "squares": the sum of the squares of all that a product makes (the norm of a gradient). The kernel that writes the
- * elements adds them up.
+ * Owns the rule "squares": the sum of the squares of a matrix product's whole result (the norm of a gradient). The
+ * kernel that writes the elements adds them up.
  */
 #include "core/mil/ops.h"
 #include "cpu/fuse/fuse.h"
 #include "cpu/plan/facts.h"
 
-/* The sum of all squares of the value, or of another shape of it. */
+/* Returns the sum of all squares of the value, or of a reshape of it. */
 static const mil_op *fuse_squares_of(const cpu_graph *g, const mil_value *v) {
     const int *readers;
     const int count = cpu_graph_reads(g, v, &readers);
