@@ -24,7 +24,7 @@ void cpu_dense_load(double *to, mil_dtype dtype, const void *from, int64_t at, i
     case MIL_fp16:
         for (int64_t i = 0; i < count; i++) to[i] = fp16_to_f32(((const uint16_t *)from)[at + i * step]);
         return;
-    default: /* types of few models: one element after the other */
+    default: /* types that few models use: one element after the other */
         for (int64_t i = 0; i < count; i++)
             mil_unpack_f64(&to[i], dtype,
                            (const unsigned char *)from + (size_t)(at + i * step) * (size_t)cpu_view_dtype_bytes(dtype),
@@ -32,7 +32,7 @@ void cpu_dense_load(double *to, mil_dtype dtype, const void *from, int64_t at, i
     }
 }
 
-/* Toward zero, into the range; NaN: 0. */
+/* Truncates toward zero and clamps to the range; NaN becomes 0. */
 static inline double dense_held(double v, double low, double high) {
     if (!(v > low)) return v <= low ? low : 0.0;
     return v < high ? v : high;

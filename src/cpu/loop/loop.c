@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Runs tile programs. A task is a run of tiles; a tile is: point the loads at memory (or convert into scratch), run the
- * instructions, store. Large tiles of columns are several tasks in each of their passes: parts of the fold, whose sums the
- * next pass joins. Which tiles make a task depends on the number of threads, what a tile or a part computes does not.
+ * Runs tile programs. A task is a run of tiles. For each tile, loads are pointed at memory (or converted into scratch),
+ * the instructions run, and results are stored. Large tiles of columns are divided into several tasks in each of their
+ * passes: parts of the fold, whose sums the next pass joins. Which tiles form a task depends on the number of threads,
+ * but what a tile or a part computes does not.
  */
 #include "cpu/loop/loop.h"
 
@@ -16,19 +17,19 @@ typedef struct loop_state {
     float *scratch;
     int64_t outer[LOOP_MAX_RANK]; /* first index of the tile */
     int64_t inner_at, fold_at;
-    int64_t rows, width, fold, chunk; /* this tile's extents: fold counts the elements of the chunk */
+    int64_t rows, width, fold, chunk; /* this tile's extents; fold is the number of elements in the chunk */
     int64_t lines, length;            /* of a FULL register */
-    int64_t reduced;                  /* floats of a REDUCED one */
+    int64_t reduced;                  /* floats in a REDUCED register */
     const float *in[LOOP_MAX_REGISTERS];
     float *out[LOOP_MAX_REGISTERS];
-    int64_t step[LOOP_MAX_REGISTERS]; /* FULL: from line to line */
+    int64_t step[LOOP_MAX_REGISTERS]; /* FULL: from one line to the next */
     struct {
-        unsigned char *at; /* this tile's first element, with the chunk's first folded index 0 */
+        unsigned char *at; /* this tile's first element, where the chunk's first folded index is 0 */
         int64_t step;
-        bool serves; /* as a register, where it lies */
+        bool serves; /* can be used as a register in place */
     } view[LOOP_MAX_REGISTERS];
     int64_t part_at;                 /* where the part of the fold begins */
-    int64_t known_rows, known_width; /* of the tile for which `serves` and `step` were found */
+    int64_t known_rows, known_width; /* of the tile for which `serves` and `step` were determined */
 } loop_state;
 
 static unsigned char *loop_view_at(const loop_state *s, int view) {
@@ -56,7 +57,7 @@ static void loop_view_box(const loop_state *s, const loop_view *v, loop_class ex
     loop_box_collapse(b, n, dim, stride);
 }
 
-/* Whether the tensor's own memory serves as a register; `step` is from line to line then. */
+/* Returns true if the tensor's own memory can be used as a register. `step` is then the distance between lines. */
 static bool loop_view_serves(const loop_state *s, const loop_view *v, int64_t *step) {
     loop_box b;
     if (v->dtype != MIL_fp32 || v->pick) return false;
@@ -67,7 +68,7 @@ static bool loop_view_serves(const loop_state *s, const loop_view *v, int64_t *s
     return v->extent == LOOP_FULL && b.rank == 2 && b.stride[1] == 1 && b.dim[1] == s->length && b.dim[0] == s->lines;
 }
 
-/* Lines from where they are picked, with their signs. */
+/* Loads picked lines with their signs. */
 static void loop_load_picked(loop_state *s, const loop_instr *i) {
     const loop_view *v = &s->t->views[i->view];
     const int last = s->t->outer_rank - 1;
@@ -121,9 +122,9 @@ static void loop_run_store(loop_state *s, const loop_instr *i) {
     int reg = i->src[0];
     const float *source = s->in[reg];
     unsigned char *target = loop_view_at(s, i->view);
-    if ((const unsigned char *)source == target) return; /* computed there */
+    if ((const unsigned char *)source == target) return; /* it was computed there */
     if (i->extent == LOOP_FULL && s->step[reg] != s->length &&
-        s->lines > 1) { /* close up, in the register's own slot */
+        s->lines > 1) { /* pack the lines in the register's slot */
         float *close = s->scratch + s->t->registers[reg].slot;
         for (int64_t l = 0; l < s->lines; l++)
             loop_copy_line(close + l * s->length, source + l * s->step[reg], s->length);
@@ -134,7 +135,7 @@ static void loop_run_store(loop_state *s, const loop_instr *i) {
     loop_box_store(target, v->dtype, v->element, &b, source);
 }
 
-/* Where a register is computed: in its slot, or straight in the memory that it would be stored to. */
+/* Decides where a register is computed: in its slot, or directly in the memory where it would be stored. */
 static void loop_aim(loop_state *s, int reg) {
     const loop_register *r = &s->t->registers[reg];
     bool direct = r->direct >= 0 && s->view[r->direct].serves;
@@ -146,7 +147,7 @@ static void loop_aim(loop_state *s, int reg) {
 
 /* ---- instructions --------------------------------------------------------------------------------------------------------- */
 
-/* An operand beside the lines of a FULL one: an array for each line, or one number. */
+/* An operand used with the lines of a FULL one: one array per line, or one number. */
 typedef struct operand {
     const float *at;
     int64_t step;
@@ -162,7 +163,7 @@ static operand loop_operand_of(const loop_state *s, int reg) {
     }
 }
 
-/* Whether lines follow one another in all of them, so that they are one. */
+/* Returns true if the lines of all operands are contiguous, so that they form a single line. */
 static bool loop_in_one(const loop_state *s, const operand *o, int count) {
     for (int k = 0; k < count; k++)
         if (o[k].step != (o[k].array ? s->length : 0)) return false;
@@ -237,7 +238,7 @@ static void loop_run_select(loop_state *s, const loop_instr *i) {
                           o[2].at + r * o[2].step, o[2].array, length);
 }
 
-/* y: what is reduced of it and of more. */
+/* Combines y with another reduced value. */
 static void loop_join(const loop_state *s, cpu_reduce_code code, float *y, const float *more) {
     static const cpu_elementwise_code joins[CPU_REDUCE_COUNT] = {CPU_ELEMENTWISE_add, CPU_ELEMENTWISE_add,
                                                                  CPU_ELEMENTWISE_add, CPU_ELEMENTWISE_max,
@@ -245,7 +246,7 @@ static void loop_join(const loop_state *s, cpu_reduce_code code, float *y, const
     s->t->map->binary[joins[code] - CPU_ELEMENTWISE_UNARY_END][CPU_ELEMENTWISE_VV](y, y, more, s->reduced);
 }
 
-/* a b + c, c - a b; c may be one number for all. */
+/* Computes a b + c or c - a b; c may be one number for all. */
 static void loop_run_fma(loop_state *s, const loop_instr *i) {
     const cpu_elementwise_fma f = s->t->map->fma[i->code];
     float *z = s->out[i->dst];
@@ -272,7 +273,7 @@ static void loop_reduce_products(const loop_state *s, float *y, int a, int b) {
 static void loop_run_reduce(loop_state *s, const loop_instr *i) {
     const loop_program *t = s->t;
     const float *x = s->in[i->src[0]];
-    bool more = s->fold_at > s->part_at; /* behind the first chunk: into a second place, then joined */
+    bool more = s->fold_at > s->part_at; /* after the first chunk: written to a second place, then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
     if (i->src[1] >= 0)
         loop_reduce_products(s, y, i->src[0], i->src[1]);
@@ -332,7 +333,7 @@ static void loop_first_tile(loop_state *s, int64_t tile) {
     loop_set_extents(s);
 }
 
-/* Without the divisions. */
+/* Steps to the next tile without divisions. */
 static void loop_next_tile(loop_state *s) {
     const loop_program *t = s->t;
     s->inner_at += t->width;
@@ -356,7 +357,7 @@ static void loop_set_chunk(loop_state *s, int64_t at, int64_t chunk) {
     s->length = t->columns ? s->width : s->fold * s->width;
 }
 
-/* Where the tile lies in each tensor. Smaller last chunks serve as the others do. */
+/* Finds the tile in each tensor. Smaller last chunks use the same view settings. */
 static void loop_find_views(loop_state *s) {
     const loop_program *t = s->t;
     const bool known = s->rows == s->known_rows && s->width == s->known_width;
@@ -399,7 +400,7 @@ static void loop_one(loop_state *s) {
 typedef struct loop_context {
     const cpu_run *run;
     const loop_program *t;
-    int64_t tile; /* cut in parts: this one, in this pass */
+    int64_t tile; /* tile that is divided into parts, in this pass */
     int pass;
 } loop_context;
 
@@ -434,7 +435,7 @@ static float *loop_partial_of(const loop_state *s, const loop_instr *i, int64_t 
     return (float *)cpu_ref_at(s->run, t->partial) + (part * t->reductions + i->place) * t->width;
 }
 
-/* What the parts have reduced in a pass before this one. */
+/* Joins what the parts have reduced in an earlier pass. */
 static void loop_join_parts(loop_state *s, const loop_pass *pass) {
     const loop_program *t = s->t;
     for (const loop_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++) {
@@ -445,7 +446,8 @@ static void loop_join_parts(loop_state *s, const loop_pass *pass) {
     }
 }
 
-/* A pass over one part. Every other pass begins where the one before has ended, whose data are still near. */
+/* Runs a pass over one part. Every other pass runs backwards, starting where the previous one ended, whose data are
+ * still cached. */
 static void loop_part_task(void *context, int task, int worker) {
     const loop_context *c = context;
     const loop_program *t = c->t;
@@ -472,7 +474,7 @@ static void loop_run_parts(loop_context *c) {
             const loop_pass *pass = &t->passes[c->pass];
             if (pass->chunk < pass->end)
                 cpu_run_parallel(c->run, loop_part_task, c, (int)t->parts);
-            else if (pass->once < pass->chunk) /* stores of what was reduced */
+            else if (pass->once < pass->chunk) /* stores of reduced values */
                 cpu_run_parallel(c->run, loop_part_task, c, 1);
         }
 }

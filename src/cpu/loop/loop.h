@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Tile programs: elementwise operations, reductions and softmax of one iteration space, run tile by tile so that all
- * that lies between loads and stores stays in L1, in fp32.
+ * Tile programs: elementwise operations, reductions and softmax of one iteration space, run tile by tile so that
+ * everything between loads and stores stays in L1, in fp32.
  *
  * The iteration space has three parts: outer dimensions, folded ones (the reduced axes) and one inner one after them. A
- * tile is a box of `rows` of the last outer dimension, all of the folded part (or a chunk of it, when nothing needs it
+ * tile is a box of `rows` of the last outer dimension, all of the folded part (or a chunk of it, if nothing needs it
  * whole) and `width` of the inner dimension, dense in the worker's scratch memory:
  *   no axes           [rows, 1, width]   strips of a plain map
  *   last axis folded  [rows, fold, 1]    rows of a softmax
  *   another axis      [1, fold, width]   columns of an RMSNorm over channels
- * A register is FULL (a float for each element of the tile), REDUCED (one for each of rows x width), LINE (one for each
- * line) or SCALAR. FULL ones are lines: [fold][width] where there are columns, else [rows][fold * width]; they lie one
- * behind another in scratch memory, or apart by what the tensor's strides say where its own memory serves.
+ * A register is FULL (one float per element of the tile), REDUCED (one per element of rows x width), LINE (one per
+ * line) or SCALAR. FULL registers consist of lines: [fold][width] for columns, else [rows][fold * width]. The lines are
+ * contiguous in scratch memory, or as far apart as the tensor's strides if its own memory is used.
  */
 #ifndef CPU_LOOP_LOOP_H
 #define CPU_LOOP_LOOP_H
@@ -23,7 +23,7 @@
 #define LOOP_MAX_RANK      MIL_MAX_RANK
 
 #define LOOP_MAX_PASSES   8
-#define LOOP_CHUNK_FLOATS 8192 /* folded elements of a row at a time */
+#define LOOP_CHUNK_FLOATS 8192 /* folded elements of a row that are processed at a time */
 
 typedef enum loop_class { LOOP_FULL, LOOP_REDUCED, LOOP_SCALAR, LOOP_LINE } loop_class;
 
@@ -32,9 +32,9 @@ typedef enum loop_kind {
     LOOP_UNARY,
     LOOP_BINARY,
     LOOP_SELECT,
-    LOOP_FMA,    /* src[0] src[1] + src[2]; code 1: src[2] - src[0] src[1]; src[0] is FULL */
+    LOOP_FMA,    /* src[0] src[1] + src[2], or for code 1 src[2] - src[0] src[1]; src[0] is FULL */
     LOOP_SPREAD, /* to FULL, or SCALAR to REDUCED */
-    LOOP_REDUCE, /* of src[0]; of src[0] src[1] if that is there */
+    LOOP_REDUCE, /* of src[0], or of src[0] src[1] if src[1] is set */
     LOOP_LOG_SUM_EXP,
     LOOP_SOFTMAX,
     LOOP_STORE
@@ -44,28 +44,29 @@ typedef struct loop_instr {
     unsigned char kind, code;
     unsigned char extent; /* of the result */
     short dst, src[3];    /* registers */
-    short view;           /* loads and stores */
-    short place;          /* reductions: which one it is */
+    short view;           /* of a load or store */
+    short place;          /* for reductions: the number of the reduction */
     float p, q;
 } loop_instr;
 
 typedef struct loop_view {
     cpu_ref at;
     mil_dtype dtype;
-    unsigned char extent;       /* of what is loaded or stored */
-    int element;                /* bytes */
-    const cpu_signed_row *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
+    unsigned char extent; /* of what is loaded or stored */
+    int element;          /* bytes per element */
+    /* If not NULL, index i of the last outer dimension is line pick[i].line, with that sign. */
+    const cpu_signed_row *pick;
     int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner; /* strides in elements */
 } loop_view;
 
 typedef struct loop_register {
     loop_class extent;
-    int64_t slot; /* floats from the worker's scratch; -1: none (constant scalar) */
-    float value;  /* constant scalars */
-    short direct; /* >= 0: computed straight into that store's memory where its tile is dense fp32 */
+    int64_t slot; /* offset in floats in the worker's scratch; -1 for a constant scalar, which has none */
+    float value;  /* of constant scalars */
+    short direct; /* if >= 0, computed directly into that store's memory when its tile is dense fp32 */
 } loop_register;
 
-/* Over the fold once: instructions [once, chunk) before it, [chunk, end) for each chunk. */
+/* One traversal of the fold: instructions [once, chunk) run before it, [chunk, end) for each chunk. */
 typedef struct loop_pass {
     int once, chunk, end;
 } loop_pass;
@@ -77,17 +78,17 @@ typedef struct loop_program {
     int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner;
     int64_t rows, width; /* of a tile */
     int64_t chunk;       /* of fold[0] */
-    bool columns;        /* REDUCED lies along the inner dimension */
+    bool columns;        /* REDUCED registers run along the inner dimension */
     int view_count, instr_count, register_count, pass_count;
     loop_pass passes[LOOP_MAX_PASSES];
     loop_view *views;
     loop_instr *instrs;
     loop_register *registers;
     cpu_ref scratch;
-    int64_t scratch_bytes; /* of one worker */
+    int64_t scratch_bytes; /* per worker */
     int64_t row_chunks, width_chunks, tiles, tiles_a_task;
-    /* More than one: a pass goes over a tile's fold in parts of that many of fold[0], which are tasks. What each has
-     * reduced lies in `partial` until the next pass joins it, in the parts' order. */
+    /* If more than one, a pass divides a tile's fold into parts of `part_length` of fold[0], which are tasks. Their
+     * reduced values are stored in `partial` until the next pass joins them, in the order of the parts. */
     int64_t parts, part_length;
     int reductions;
     cpu_ref partial;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way of boxes between memory and dense fp32, every element type that a tile takes. A number that an integer type
- * cannot hold becomes the nearest one that it can, NaN 0.
+ * Owns copying boxes between memory and dense fp32, for every element type that a tile supports. A number outside the
+ * range of an integer type becomes the nearest one inside; NaN becomes 0.
  */
 #include "cpu/loop/loop_box.h"
 
@@ -29,13 +29,13 @@ bool cpu_loop_dtype(mil_dtype dtype) {
         for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
     } while (0)
 
-/* A box of fp32 rows, one side of it dense; false: it is not one. */
+/* Copies a box of fp32 rows of which one side is dense. Returns false if the box does not have that form. */
 static bool loop_box_copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step,
                                int64_t rows, int64_t width) {
     enum { AHEAD = 8 };
     if (width < 8 || width > 1024) return false;
     for (int64_t r = 0; r < rows; r++, target += target_step, source += source_step) {
-        if (r + AHEAD < rows) /* rows apart by kilobytes: nothing but this fetches them in time */
+        if (r + AHEAD < rows) /* rows that are kilobytes apart: no hardware prefetcher fetches them in time */
             for (int64_t i = 0; i < width; i += 16) {
                 __builtin_prefetch(source + AHEAD * source_step + i);
                 __builtin_prefetch(target + AHEAD * target_step + i, 1);
@@ -45,7 +45,7 @@ static bool loop_box_copy_rows(float *target, int64_t target_step, const float *
     return true;
 }
 
-/* Rows that repeat one number each: a weight beside its channel's positions. */
+/* Fills rows that repeat one number each, such as a weight for all positions of its channel. */
 static void loop_box_fill_rows(float *target, const float *source, int64_t step, int64_t rows, int64_t width) {
     for (int64_t r = 0; r < rows; r++, target += width, source += step) {
         float line[16];
@@ -96,7 +96,7 @@ void loop_load_line(float *target, const void *source, mil_dtype dtype, int64_t 
     }
 }
 
-/* NaN becomes 0; what does not fit becomes the nearest number that does. */
+/* Truncates; NaN becomes 0, and a value out of range becomes the nearest one inside. */
 static double loop_box_clamp_cut(float x, double low, double high) {
     if (!(x == x)) return 0;
     double t = trunc((double)x);
@@ -165,7 +165,7 @@ void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t 
     }
 }
 
-/* Moves to the next line of the box; false after the last one. */
+/* Moves to the next line of the box. Returns false after the last one. */
 static bool loop_box_next(const loop_box *b, int64_t *index, int64_t *offset) {
     for (int d = b->rank - 2; d >= 0; d--) {
         *offset += b->stride[d];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Boxes of elements in memory, to and from dense fp32: what tiles load that does not serve as a register where it lies.
+ * Boxes of elements, copied from memory to dense fp32 and back: for tile loads whose memory cannot be used as a
+ * register in place.
  */
 #ifndef CPU_LOOP_LOOP_BOX_H
 #define CPU_LOOP_LOOP_BOX_H
@@ -14,18 +15,18 @@ typedef struct loop_box {
     int64_t count;
 } loop_box;
 
-/* Whether boxes hold it. Integers are cut towards zero and clamped to the type. */
+/* Returns true if boxes support the type. Integers are truncated towards zero and clamped to the type. */
 bool cpu_loop_dtype(mil_dtype dtype);
 
-/* Extents of 1 fall out, neighbours that follow one another in memory become one. Always at least one dimension. */
+/* Drops extents of 1 and merges dimensions that are contiguous in memory. At least one dimension remains. */
 void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t *stride);
-/* `element`: bytes of one in memory. */
+/* `element` is the bytes per element in memory. */
 void loop_box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const loop_box *b);
 void loop_box_store(unsigned char *target, mil_dtype dtype, int element, const loop_box *b, const float *source);
-/* `count` elements, `stride` apart. */
+/* Loads `count` elements, `stride` apart. */
 void loop_load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride);
 
-/* Lines of a box are short, and a call for each would cost more than the copy. */
+/* Copies a line inline: lines of a box are short, and a call would cost more than the copy. */
 static inline void loop_copy_line(float *restrict target, const float *restrict source, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) memcpy(target + i, source + i, 16 * sizeof *target);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * The order in which a tile program's instructions run, and where its registers lie.
+ * The order in which a tile program's instructions run, and where its registers are.
  *
- * A value that needs a reduction of the whole fold has a level: one more than what was reduced. Pass n goes over the fold
- * once, in chunks that stay in L1, computes what the reductions of that level need, and the last pass
- * computes what is stored. What several passes need is loaded and computed again in each: that is cheaper than to keep it,
- * unless it takes an elementary function. Then, and for softmax, the fold is held whole in one pass.
+ * A value that needs a reduction of the whole fold has a level: one more than the level of the reduced value. Pass n
+ * traverses the fold once, in chunks that stay in L1, and computes what the reductions of that level need. The last
+ * pass computes what is stored. A value that several passes need is loaded and computed again in each. That is cheaper
+ * than keeping it, unless it needs an elementary function. In that case, and for softmax, the fold is held whole in one
+ * pass.
  */
 #include <string.h>
 
 #include "cpu/loop/loop_draft.h"
 
-/* Cheaper to compute again than to keep. */
+/* Returns true if it is cheaper to compute the value again than to keep it. */
 static bool loop_schedule_is_cheap(const loop_instr *i) {
     static const bool dear[CPU_ELEMENTWISE_COUNT] = {
         [CPU_ELEMENTWISE_exp] = true,          [CPU_ELEMENTWISE_exp2] = true,      [CPU_ELEMENTWISE_log] = true,
@@ -26,7 +27,7 @@ static bool loop_schedule_is_wide(const loop_instr *i) { return i->extent == LOO
 
 /* ---- one pass ---------------------------------------------------------------------------------------------------------- */
 
-/* Stores behind all that reads, so that a value may be stored over an operand. */
+/* Puts stores after everything that reads, so that a value may be stored over an operand. */
 static void loop_schedule_order_whole(loop_draft *t, loop_program *out) {
     loop_instr sorted[LOOP_MAX_INSTRS];
     int n = 0;
@@ -43,9 +44,9 @@ static void loop_schedule_order_whole(loop_draft *t, loop_program *out) {
 typedef struct sorter {
     loop_draft *t;
     int level[LOOP_MAX_REGISTERS];
-    int last; /* the last pass that goes over the fold: all stores of FULL values are there */
+    int last; /* the last pass over the fold, which contains all stores of FULL values */
     bool needed[LOOP_MAX_REGISTERS];
-    bool made[LOOP_MAX_REGISTERS];  /* in a pass before */
+    bool made[LOOP_MAX_REGISTERS];  /* in an earlier pass */
     short name[LOOP_MAX_REGISTERS]; /* in this pass */
     loop_instr sorted[LOOP_MAX_INSTRS];
     int count;
@@ -58,7 +59,7 @@ static int loop_schedule_source_level(const sorter *s, const loop_instr *i) {
     return level;
 }
 
-/* The pass whose chunks the instruction must see; -1: whichever needs it. */
+/* Returns the pass whose chunks the instruction must see; -1 for any pass that needs it. */
 static int loop_schedule_pass_of(const sorter *s, const loop_instr *i) {
     if (i->kind == LOOP_REDUCE) return loop_schedule_source_level(s, i);
     return i->kind == LOOP_STORE && i->extent == LOOP_FULL ? s->last : -1;
@@ -77,7 +78,7 @@ static bool loop_schedule_find_levels(sorter *s) {
     return s->last + 2 <= LOOP_MAX_PASSES;
 }
 
-/* What `pass` computes for each chunk. */
+/* Marks what `pass` computes for each chunk. */
 static void loop_schedule_find_needed(sorter *s, int pass) {
     const loop_draft *t = s->t;
     memset(s->needed, 0, sizeof s->needed);
@@ -106,7 +107,7 @@ static bool loop_schedule_append(sorter *s, const loop_instr *in, bool again) {
     return true;
 }
 
-/* For each chunk of this pass: first what is computed, then the stores. */
+/* Sorts the instructions for each chunk of this pass: first the computations, then the stores. */
 static bool loop_schedule_sort_chunk(sorter *s, int pass) {
     const loop_draft *t = s->t;
     loop_schedule_find_needed(s, pass);
@@ -124,7 +125,8 @@ static bool loop_schedule_sort_chunk(sorter *s, int pass) {
     return true;
 }
 
-/* Once before the chunks of a pass: what the reductions before it allow; after the last one the stores of it, too. */
+/* Sorts the instructions that run once before the chunks of a pass: what the earlier reductions allow. After the last
+ * pass, this includes their stores. */
 static bool loop_schedule_sort_once(sorter *s, int pass) {
     const loop_draft *t = s->t;
     for (int stores = 0; stores < 2; stores++)
@@ -162,7 +164,8 @@ static bool loop_schedule_order_passes(loop_draft *t, loop_program *out) {
     return true;
 }
 
-/* Rows of a last axis lie in a tile one after another, and the tile is in L1 anyway. */
+/* Returns true if the rows can be held whole: rows of a last axis are contiguous in a tile, and the tile is in L1
+ * anyway. */
 static bool loop_schedule_holds_rows(const loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
@@ -177,8 +180,8 @@ bool cpu_loop_order(loop_draft *t, loop_program *out) {
 
 /* ---- registers ----------------------------------------------------------------------------------------------------------- */
 
-/* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
- * memory could be the same. What every part of a fold computes for itself is stored once. */
+/* Finds registers that may be computed directly in the memory where they are stored. No later instruction may read a
+ * load, whose memory could be the same. Values that every part of a fold computes are stored only once. */
 static void loop_schedule_find_direct(loop_draft *t, bool parts) {
     bool is_load[LOOP_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
@@ -199,8 +202,8 @@ static void loop_schedule_find_direct(loop_draft *t, bool parts) {
     }
 }
 
-/* Slots are handed on from a register that is read for the last time to the next one of its class. What a chunked
- * reduction has gathered keeps its slot through all chunks. */
+/* Assigns slots. A slot passes from a register after its last read to the next one of its class. The result of a
+ * chunked reduction keeps its slot through all chunks. */
 int64_t cpu_loop_registers(loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= d ? out->fold[d] : out->chunk;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns what makes a tile program shorter: each instruction is a sweep over a chunk, and sweeps are what tiles take. Its one
- * idea: a product that nothing else reads goes into what reads it, a sum (fused multiply-add) or a reduction (sum of
- * products), and a number by which everything is multiplied goes to the reduced factor beside it. Refuses what would round
- * where MIL's own types round: programs that round each result are left as they are.
+ * Owns shortening a tile program: each instruction is a sweep over a chunk, and a tile's time is the sum of its sweeps.
+ * A multiplication whose result has only one reader is merged into that reader, an addition (fused multiply-add) or a
+ * reduction (sum of products). A constant factor of all elements moves to a reduced factor next to it. Programs that
+ * round each result are left unchanged, because this would change their rounding.
  */
 #include <string.h>
 
@@ -25,7 +25,8 @@ static bool loop_simplify_is_constant(const loop_draft *t, int reg) {
 
 static bool loop_simplify_is_binary(const loop_instr *i, int code) { return i->kind == LOOP_BINARY && i->code == code; }
 
-/* The instruction that makes `reg`, if it is a product of that form that only one operand reads; -1: it is not. */
+/* Returns the instruction that makes `reg`, if it is such a multiplication and only one operand reads it; otherwise
+ * -1. */
 static int loop_simplify_only_product(const loop_draft *t, int reg) {
     if (reg < 0 || !loop_simplify_is_class(t, reg, LOOP_FULL) || loop_simplify_uses(t, reg) != 1) return -1;
     for (int i = 0; i < t->instr_count; i++)
@@ -38,7 +39,7 @@ static void loop_simplify_drop(loop_draft *t, int index) {
     memmove(&t->instrs[index], &t->instrs[index + 1], (size_t)(t->instr_count - index) * sizeof t->instrs[0]);
 }
 
-/* Which operand of a product is of the class; -1: none. */
+/* Returns which operand of a multiplication is of the class; -1 if neither is. */
 static int loop_simplify_operand_in(const loop_draft *t, const loop_instr *i, loop_class extent) {
     for (int k = 0; k < 2; k++)
         if (loop_simplify_is_class(t, i->src[k], extent) &&
@@ -47,7 +48,7 @@ static int loop_simplify_operand_in(const loop_draft *t, const loop_instr *i, lo
     return -1;
 }
 
-/* Multiplies the reduced operand `slot` of the product at `index` by a constant, once a position. */
+/* Multiplies the reduced operand `slot` of the multiplication at `index` by a constant, once per position. */
 static bool loop_simplify_scale_reduced(loop_draft *t, int index, int slot, int constant) {
     if (t->instr_count == LOOP_MAX_INSTRS || t->register_count == LOOP_MAX_REGISTERS) return false;
     const int reg = t->register_count++;
@@ -100,7 +101,7 @@ static bool loop_simplify_move_constant(loop_draft *t, int index) {
     return false;
 }
 
-/* a b + c and c - a b. */
+/* Forms a b + c and c - a b. */
 static bool loop_simplify_take_product(loop_draft *t, int index) {
     loop_instr *sum = &t->instrs[index];
     const bool adds = loop_simplify_is_binary(sum, CPU_ELEMENTWISE_add),
@@ -121,7 +122,7 @@ static bool loop_simplify_take_product(loop_draft *t, int index) {
     return false;
 }
 
-/* The sum of squares or of products. */
+/* Forms the sum of squares or of products. */
 static bool loop_simplify_reduce_product(loop_draft *t, int index) {
     loop_instr *reduce = &t->instrs[index];
     if (reduce->kind != LOOP_REDUCE || reduce->code != CPU_REDUCE_SUM || reduce->src[1] >= 0) return false;

@@ -6,19 +6,19 @@
 #include "core/base/int_math.h"
 #include "cpu/loop/loop_draft.h"
 
-#define COLUMN_FLOATS  24576 /* of one register of a column tile: it lives in the second-level cache */
-#define COLUMN_CHUNK   4096  /* of one register of a column tile that goes over the fold in passes: first-level cache */
-#define COLUMN_TILES   4     /* wide tiles read memory in long lines, but every core wants one */
-#define PART           16384 /* elements of a column tile that are a task of their own in each pass */
-#define PART_WIDTH     1024  /* columns of such a tile: whole rows, as memory is read fastest */
-#define PART_CHUNK     2048  /* as COLUMN_CHUNK, for tiles in parts */
-#define ROW_FLOATS     4096  /* of rows that a tile holds whole, side by side */
-#define STRIP          2048  /* floats of an elementwise tile */
-#define TASK_WORK      16384.0 /* element operations that are worth a task */
+#define COLUMN_FLOATS  24576   /* per register of a column tile, which stays in the L2 cache */
+#define COLUMN_CHUNK   4096    /* per register of a column tile that traverses the fold in passes, for the L1 cache */
+#define COLUMN_TILES   4       /* wide tiles read memory in long lines, but every core needs one */
+#define PART           16384   /* elements of a column tile that form a separate task in each pass */
+#define PART_WIDTH     1024    /* columns of such a tile: whole rows, which is the fastest way to read memory */
+#define PART_CHUNK     2048    /* like COLUMN_CHUNK, for tiles in parts */
+#define ROW_FLOATS     4096    /* for rows that a tile holds whole, side by side */
+#define STRIP          2048    /* floats per elementwise tile */
+#define TASK_WORK      16384.0 /* element operations that justify a task */
 #define TASKS_A_THREAD 8
 
-#define ROWS_LIMIT    32768 /* reduced elements that one tile holds whole: of rows, */
-#define COLUMNS_LIMIT 4096  /* of columns side by side */
+#define ROWS_LIMIT    32768 /* reduced elements that one tile holds whole, for rows */
+#define COLUMNS_LIMIT 4096  /* the same limit for columns side by side */
 
 static bool loop_space_reduces_last(const mil_type *shape, unsigned axes) {
     for (int d = shape->rank - 1; d >= 0; d--)
@@ -41,7 +41,7 @@ bool cpu_loop_fits(const mil_type *shape, unsigned axes) {
 
 typedef struct space {
     int rank[3];                /* outer, fold, inner */
-    int axis[3][LOOP_MAX_RANK]; /* axes of the node's shape; merged ones: the innermost */
+    int axis[3][LOOP_MAX_RANK]; /* axes of the node's shape; for merged ones, the innermost */
     int64_t dim[3][LOOP_MAX_RANK];
 } space;
 
@@ -66,8 +66,8 @@ static void loop_space_add_axis(const loop_draft *t, space *s, int part, int axi
     s->dim[part][s->rank[part]++] = dim;
 }
 
-/* The inner dimension is the last of the kept ones, if nothing folded comes after it, with those before it that follow on
- * in memory and have nothing folded between. */
+/* Finds the loops. The inner dimension is the last kept one, if no folded one comes after it. It is merged with those
+ * before it that are contiguous in memory and have no folded one in between. */
 static void loop_space_make(const loop_draft *t, space *s) {
     const mil_type *shape = &t->shape;
     unsigned axes = t->has_axes ? t->axes : 0;
@@ -87,7 +87,7 @@ static void loop_space_make(const loop_draft *t, space *s) {
                loop_space_mergeable(t, kept[outer_count - 1], kept[outer_count], shape->dim[kept[outer_count]]))
             outer_count--;
         for (int k = outer_count; k < kept_count; k++) loop_space_add_axis(t, s, 2, kept[k]);
-        /* merging is pairwise: it can leave more than one; all but the last are outer then */
+        /* Merging is pairwise and can leave more than one; all but the last then become outer. */
         while (s->rank[2] > 1) {
             s->rank[2] = 0;
             outer_count++;
@@ -97,7 +97,7 @@ static void loop_space_make(const loop_draft *t, space *s) {
     for (int k = 0; k < outer_count; k++) loop_space_add_axis(t, s, 0, kept[k]);
 }
 
-/* Columns side by side in a tile that goes over the fold in passes. */
+/* Chooses the number of columns side by side in a tile that traverses the fold in passes. */
 static int64_t loop_space_column_width(const loop_program *t) {
     int64_t width = 256, others = 1;
     for (int d = 0; d < t->outer_rank; d++) others *= t->outer[d];
@@ -105,7 +105,7 @@ static int64_t loop_space_column_width(const loop_program *t) {
     return width;
 }
 
-/* Tiles so large that their fold is cut in parts: those are as wide as can be. */
+/* Chooses parts for tiles so large that their fold is divided. Such tiles are as wide as possible. */
 static void loop_space_choose_parts(loop_program *out, int64_t fold, int64_t below) {
     int64_t width = min_i64(out->inner, PART_WIDTH);
     if (fold * width < 2 * PART) return;
@@ -141,7 +141,8 @@ void cpu_loop_tile(loop_program *out, bool has_axes, bool passes) {
     }
 }
 
-/* What repeats along lines of the node's shape does so in the tile, too, unless its axes were changed over. */
+/* Checks that a value that repeats along lines of the node's shape also does so in the tile, unless the axes were
+ * exchanged. */
 static void loop_space_check_lines(loop_draft *t, loop_program *out) {
     for (int i = 0; i < t->instr_count; i++) {
         loop_instr *in = &t->instrs[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Copies between layouts. Dimensions that follow one another on both sides become one; the last two are a plane of rows,
- * copied whole rows at a time where both sides are contiguous and in 8x8 squares where they are transposed.
+ * Copies between layouts. Dimensions that are contiguous on both sides are merged. The last two form a plane of rows,
+ * which is copied in whole rows if both sides are contiguous, and in 8x8 squares if they are transposed.
  */
 #include "cpu/loop/strided_copy.h"
 

@@ -8,11 +8,11 @@
 
 typedef struct cpu_copy {
     cpu_ref from, to;
-    int element;                                                                   /* bytes: 1, 2, 4 or 8 */
+    int element;                                                                   /* bytes per element: 1, 2, 4 or 8 */
     int rank;                                                                      /* at least 1 */
     int64_t dim[MIL_MAX_RANK], from_stride[MIL_MAX_RANK], to_stride[MIL_MAX_RANK]; /* in elements */
     int64_t lines;                     /* product of all dimensions but the last two */
-    int64_t rows_a_task, tasks_a_line; /* the last but one is cut in tasks */
+    int64_t rows_a_task, tasks_a_line; /* the second-to-last dimension is divided into tasks */
     int tasks;
 } cpu_copy;
 
