@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Composite operations written out in elementwise operations, reductions and products, so that the planner fuses them like
- * anything else: the normalisations and attention. What is in fp16 is computed in fp32 between the casts; inside a fused
- * step the casts cost nothing.
+ * Expands composite operations (the normalisations and attention) into elementwise operations, reductions and matrix
+ * products, so that the planner fuses them like anything else. fp16 values are computed in fp32 between the casts,
+ * which cost nothing inside a fused step.
  */
 #include <math.h>
 
@@ -20,7 +20,7 @@ static mil_value *lower_reciprocal_root(mil_builder *b, mil_value *x, double eps
     return op ? op->results[0] : NULL;
 }
 
-/* A vector of C values as [1, C, 1, ...] beside `x`. */
+/* Reshapes a vector of C values to [1, C, 1, ...] for use with `x`. */
 static mil_value *lower_along_channels(mil_builder *b, mil_value *v, const mil_value *x) {
     int64_t dim[MIL_MAX_RANK];
     if (!v) return NULL;
@@ -34,7 +34,7 @@ static mil_value *lower_scaled(mil_builder *b, mil_value *x, mil_value *gamma, m
     return x;
 }
 
-/* Mean 0 and variance 1 over the axes. */
+/* Normalizes to mean 0 and variance 1 over the axes. */
 static mil_value *lower_normalised(mil_builder *b, mil_value *x, const int64_t *axes, int count, double epsilon) {
     mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_mean, x, axes, count, true);
     mil_value *centred = mil_build_binary(b, MIL_OP_sub, x, mean);
@@ -71,7 +71,8 @@ propane_status cpu_lower_layer_norm(mil_builder *b, mil_op *op, propane_error *e
                          lower_scaled(b, lower_normalised(b, lower_widened(b, x), axes, count, epsilon), gamma, beta));
 }
 
-/* One statement each: in which order a call's arguments add operations is the compiler's choice, and the plan would follow. */
+/* Uses one statement per operand, because the compiler chooses the order in which a call's arguments add operations,
+ * and the plan would follow it. */
 static mil_value *lower_scaled_along_channels(mil_builder *b, const mil_op *op, mil_value *x, mil_value *y) {
     mil_value *beta = lower_along_channels(b, mil_in(op, "beta"), x);
     mil_value *gamma = lower_along_channels(b, mil_in(op, "gamma"), x);
@@ -109,7 +110,7 @@ propane_status cpu_lower_l2_norm(mil_builder *b, mil_op *op, propane_error *err)
     return lower_replace(b, op, mil_build_binary(b, MIL_OP_mul, x, lower_reciprocal_root(b, sum, epsilon)));
 }
 
-/* The scores are fp32 between the products, which read fp16 as it is. */
+/* The scores are fp32 between the matrix products, which read fp16 directly. */
 propane_status cpu_lower_sdpa(mil_builder *b, mil_op *op, propane_error *err) {
     mil_sdpa shape;
     PROPANE_TRY(mil_sdpa_read(op, &shape, err));

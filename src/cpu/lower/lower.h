@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * MIL to simpler MIL: operations written out in others that the planner fuses. One function a family of families.def;
- * each writes the operation out in front of itself and replaces its uses, or leaves it alone (then it runs through its
- * slow meaning). Sees MIL only: no graph, no memory, no kernels.
+ * Turns MIL into simpler MIL: operations are expanded into others that the planner fuses. There is one function per
+ * family of families.def. Each expands the operation before itself and replaces its uses, or leaves it unchanged (it
+ * then runs through its slow reference). These functions see only MIL: no graph, no memory, no kernels.
  */
 #ifndef CPU_LOWER_LOWER_H
 #define CPU_LOWER_LOWER_H
@@ -18,7 +18,7 @@
 /* The stages, in this order. */
 PROPANE_CHECK propane_status cpu_lower_function(mil_function *f, propane_error *err);
 PROPANE_CHECK propane_status cpu_lower_permutations(mil_function *f, propane_error *err);
-/* Small results of constants alone become known; `work` has what is needed meanwhile. */
+/* Computes small results of constant operands; `work` is for temporary memory. */
 PROPANE_CHECK propane_status cpu_lower_constants(mil_function *f, arena *work, propane_error *err);
 
 #endif

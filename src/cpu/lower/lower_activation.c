@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise rows with parameters written out in simpler elementwise rows, which fuse with their neighbours.
+ * Expands elementwise rows with parameters into simpler elementwise rows, which fuse with their neighbours.
  */
 #include "core/mil/ops/shape_util.h"
 #include "cpu/lower/lower.h"
@@ -14,7 +14,7 @@ static mil_value *lower_activation_chosen(mil_builder *b, mil_value *cond, mil_v
     return op ? op->results[0] : NULL;
 }
 
-/* A vector of channels beside x, in x's element type. */
+/* Reshapes a vector of channels for use with x, in x's element type. */
 static mil_value *lower_activation_beside(mil_builder *b, mil_value *v, const mil_value *x) {
     int64_t dim[MIL_MAX_RANK];
     for (int d = 0; d < x->type.rank; d++) dim[d] = d == 1 ? x->type.dim[1] : 1;
@@ -22,7 +22,7 @@ static mil_value *lower_activation_beside(mil_builder *b, mil_value *v, const mi
     return mil_build_reshape(b, v, dim, x->type.rank);
 }
 
-/* In fp32 when one of them is: the parameters may be wider than x, and x wider than they are. */
+/* Computes in fp32 if either is fp32: the parameters may be wider than x, or x wider than they are. */
 static mil_value *lower_activation_per_channel(mil_builder *b, const mil_op *op) {
     const bool prelu = op->info->code == MIL_OP_prelu;
     mil_value *alpha = mil_in(op, "alpha"), *beta = prelu ? alpha : mil_in(op, "beta"), *x = mil_in(op, "x"), *y;
@@ -58,7 +58,7 @@ static mil_value *lower_activation_written_out(mil_builder *b, const mil_op *op,
     }
 }
 
-/* A number where the row has one that is a number. */
+/* Reads the parameter if the row has it as a number, else returns 0. */
 static propane_status lower_activation_number(const mil_op *op, const char *param, double *out, propane_error *err) {
     const int at = mil_op_param(op->info, param);
     *out = 0.0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Owns operations of constants alone (compressed weights, fills, ranges, seeded random numbers): they are computed once, when the
- * program is planned, so that products can prepare their results like any weight.
+ * Owns operations with only constant operands (compressed weights, fills, ranges, seeded random numbers). They are
+ * computed once, when the program is planned, so that matrix products can prepare their results like any weight.
  *
- * The family's own rows become constants in the text (lowering); small results of any other operation become known as they
- * stand (cpu_lower_constants). A result of the program that the lowering leaves alone runs through the slow meaning.
+ * The family's own rows become constants in the text (lowering). Small results of any other operation become known
+ * without a rewrite (cpu_lower_constants). A result of the program that the lowering leaves unchanged runs through the
+ * slow reference.
  */
 #include "core/base/memory.h"
 #include "cpu/cpu_family.h"
 #include "cpu/lower/lower.h"
 
-#define FOLD_LIMIT ((int64_t)1 << 20) /* elements of a small result */
+#define FOLD_LIMIT ((int64_t)1 << 20) /* elements in a small result */
 
 enum { MOST_RESULTS = 4 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Transposed convolutions written out. Where the kernel is as large as the stride nothing overlaps: each element of x makes
- * its own block of the result, which is a 1x1 convolution and a transpose. With a constant weight, and without dilation, the
- * results of one phase (those that leave the same remainder by the stride) are a convolution of x with every stride-th tap:
- * all phases are one convolution with that many more channels, and a transpose. All others are convolutions, with the kernel
- * turned round, over x with zeros between its elements, where most products are with those.
+ * Expands transposed convolutions. If the kernel is as large as the stride, nothing overlaps: each element of x makes a
+ * separate block of the result, which is a 1x1 convolution and a transpose. With a constant weight and without
+ * dilation, the results of one phase (those with the same remainder by the stride) are a convolution of x with every
+ * stride-th tap. All phases are then one convolution with that many more channels, and a transpose. All others are
+ * convolutions, with a flipped kernel, over x with zeros between its elements, where most multiplications are by these
+ * zeros.
  */
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "core/mil/ops/shape_util.h"
 #include "cpu/lower/lower.h"
 
-/* The weight [c_in, c_out/g, *kernel] as [c_out, c_in/g, *kernel turned]. */
+/* Returns the weight [c_in, c_out/g, *kernel] as [c_out, c_in/g, *flipped kernel]. */
 static mil_value *lower_transpose_turned_constant(mil_builder *b, const mil_value *w, const mil_conv *c,
                                                   const mil_type *type) {
     const int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
@@ -51,7 +52,7 @@ static mil_value *lower_transpose_turned_weight(mil_builder *b, mil_value *w, co
     return op ? op->results[0] : NULL;
 }
 
-/* stride - 1 zeros between neighbours along one dimension. */
+/* Inserts stride - 1 zeros between neighbours along one dimension. */
 static mil_value *lower_transpose_spread(mil_builder *b, mil_value *x, int d, int64_t step) {
     const mil_type type = x->type;
     int64_t four[4] = {1, type.dim[d], 1, 1}, begin[4] = {0}, dim[MIL_MAX_RANK];
@@ -87,7 +88,7 @@ static mil_value *lower_transpose_conv(mil_builder *b, const mil_op *op, mil_arg
     return made ? made->results[0] : NULL;
 }
 
-/* Every element of x makes a block of its own. */
+/* Returns true if every element of x makes a separate block. */
 static bool lower_transpose_is_blocks(const mil_conv *c) {
     bool blocks = c->groups == 1 && c->spatial == 2;
     for (int d = 0; d < c->spatial; d++)
@@ -134,7 +135,7 @@ static mil_value *lower_transpose_as_conv(mil_builder *b, const mil_op *op, cons
 
 /* ---- phases ----------------------------------------------------------------------------------------------------------------- */
 
-/* With f = i * stride + tap: f leaves `phase`, and tap = j * stride + phase, so i = f / stride - j. */
+/* With f = i * stride + tap, `phase` is the remainder of f and tap = j * stride + phase, so i = f / stride - j. */
 static bool lower_transpose_has_phases(const mil_op *op, const mil_conv *c) {
     const mil_value *w = mil_in(op, "weight");
     int strided = 0;
@@ -145,12 +146,13 @@ static bool lower_transpose_has_phases(const mil_op *op, const mil_conv *c) {
     return strided && 2 + c->spatial + strided <= MIL_MAX_RANK && w->constant && w->constant->data;
 }
 
-/* Taps of a phase along a dimension. */
+/* Returns the taps per phase along a dimension. */
 static int64_t lower_transpose_taps(const mil_conv *c, int d) {
     return (c->kernel[d] + c->stride[d] - 1) / c->stride[d];
 }
 
-/* Where tap `at` of phase `phase`, each counted over all dimensions, is in the kernel; -1: beyond it. Taps are turned round. */
+/* Returns the position in the kernel of tap `at` of phase `phase`, both counted over all dimensions; -1 if it is
+ * outside. Taps are flipped. */
 static int64_t lower_transpose_tap_of(const mil_conv *c, int64_t phase, int64_t at) {
     int64_t from = 0, step = 1;
     for (int d = c->spatial - 1; d >= 0; d--) {
@@ -165,7 +167,7 @@ static int64_t lower_transpose_tap_of(const mil_conv *c, int64_t phase, int64_t 
     return from;
 }
 
-/* The weight [c_in, c_out/g, *kernel] as [c_out * phases, c_in/g, *taps]. */
+/* Returns the weight [c_in, c_out/g, *kernel] as [c_out * phases, c_in/g, *taps]. */
 static mil_value *lower_transpose_phase_weight(mil_builder *b, const mil_value *w, const mil_conv *c, int64_t phases) {
     const int64_t in = c->c_in / c->groups, out = c->c_out / c->groups;
     const size_t size = w->type.dtype == MIL_fp16 ? 2 : 4;
@@ -177,7 +179,7 @@ static mil_value *lower_transpose_phase_weight(mil_builder *b, const mil_value *
         taps *= type.dim[d + 2];
         kernel *= c->kernel[d];
     }
-    char *data = mem_array((size_t)(c->c_out * phases * in * taps), size); /* zeros */
+    char *data = mem_array((size_t)(c->c_out * phases * in * taps), size); /* zeroed */
     if (!data) {
         if (!b->err.status) propane_fail_memory(&b->err, (size_t)(c->c_out * phases * in * taps) * size);
         return NULL;
@@ -196,7 +198,7 @@ static mil_value *lower_transpose_phase_weight(mil_builder *b, const mil_value *
     return v;
 }
 
-/* [n, c_out * phases, *q] as [n, c_out, *(q * stride)], cut to the result. */
+/* Turns [n, c_out * phases, *q] into [n, c_out, *(q * stride)], cut to the result. */
 static mil_value *lower_transpose_interleave(mil_builder *b, mil_value *y, const mil_conv *c, const int64_t *q) {
     int64_t apart[MIL_MAX_RANK] = {c->n, c->c_out}, perm[MIL_MAX_RANK] = {0, 1}, begin[5] = {0},
             joined[5] = {c->n, c->c_out}, size[5] = {c->n, c->c_out};
@@ -222,7 +224,7 @@ static mil_value *lower_transpose_as_phases(mil_builder *b, const mil_op *op, co
     for (int d = 0; d < c->spatial; d++) {
         phases *= c->stride[d];
         q[d] = (c->before[d] + c->in[d] + c->stride[d] - 1) / c->stride[d];
-        if (q[d] < c->out[d]) q[d] = c->out[d]; /* a convolution cannot cut its input: the slice does */
+        if (q[d] < c->out[d]) q[d] = c->out[d]; /* a convolution cannot crop its input, but the slice can */
         pad[2 * d] = lower_transpose_taps(c, d) - 1;
         pad[2 * d + 1] = q[d] - c->out[d];
     }
@@ -238,7 +240,7 @@ static mil_value *lower_transpose_as_phases(mil_builder *b, const mil_op *op, co
     return y ? lower_transpose_interleave(b, y, c, q) : NULL;
 }
 
-/* A convolution cannot cut its input: paddings must not come out negative. */
+/* Checks that no padding would be negative, because a convolution cannot crop its input. */
 static bool lower_transpose_is_plain(const mil_conv *c) {
     for (int d = 0; d < c->spatial; d++) {
         const int64_t reach = (c->kernel[d] - 1) * c->dilation[d];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * einsum written out in reductions, transposes and one product for each operand behind the first: a letter that both operands
- * have is of the batch if it is asked for later, else it is summed over by the product. Sums of fp16 operands that would round
- * more than once are worked out in fp32.
+ * Expands einsum into reductions, transposes and one matrix product per operand after the first. A letter that both
+ * operands have becomes a batch dimension if it is needed later; otherwise the product sums over it. Sums of fp16
+ * operands that would be rounded more than once are computed in fp32.
  *
- * Left to the slow meaning: a letter that occurs twice in one operand, integers, more than eight dimensions on the way.
+ * Left to the slow reference: a letter that occurs twice in one operand, integers, and more than eight dimensions in an
+ * intermediate value.
  */
 #include <string.h>
 
@@ -22,7 +23,7 @@ static bool lower_einsum_has(const char *letters, int count, char c) {
 static bool lower_einsum_has_letter(const term *t, char c) { return lower_einsum_has(t->letters, t->count, c); }
 static void lower_einsum_add_letter(term *t, char c) { t->letters[t->count++] = c; }
 
-/* The letters of the equation's terms and of its result; false: not one of ours. */
+/* Reads the letters of the equation's terms and of its result. Returns false if the equation is not supported. */
 static bool lower_einsum_read_terms(const char *equation, int count, term *terms, term *result) {
     const char *c = equation;
     for (int k = 0; k <= count; k++) {
@@ -37,7 +38,7 @@ static bool lower_einsum_read_terms(const char *equation, int count, term *terms
     return true;
 }
 
-/* A dimension of 1 that others repeat is none. */
+/* Drops dimensions of 1 that the other operands broadcast. */
 static void lower_einsum_drop_repeated(mil_builder *b, const mil_einsum *e, term *t) {
     int64_t dim[MIL_MAX_RANK];
     const mil_type type = t->value->type;
@@ -52,11 +53,11 @@ static void lower_einsum_drop_repeated(mil_builder *b, const mil_einsum *e, term
     }
     if (kept == t->count) return;
     t->count = kept;
-    if (!kept) dim[kept++] = 1; /* a number: kept as one dimension without a letter */
+    if (!kept) dim[kept++] = 1; /* a scalar is kept as one dimension without a letter */
     t->value = mil_build_reshape(b, t->value, dim, kept);
 }
 
-/* Sums over what neither the result nor another operand has. */
+/* Sums over the letters that neither the result nor another operand has. */
 static void lower_einsum_sum_alone(mil_builder *b, term *t, const term *wanted) {
     int64_t axes[MIL_MAX_RANK];
     int count = 0, kept = 0;
@@ -78,7 +79,8 @@ static int64_t lower_einsum_size_of(const mil_einsum *e, char c) {
     return 1;
 }
 
-/* `t` in the order batch, first, second, the latter two each one dimension; false: too many dimensions. */
+/* Arranges `t` in the order batch, first, second, the latter two as one dimension each. Returns false if there are too
+ * many dimensions. */
 static bool lower_einsum_arrange(mil_builder *b, const mil_einsum *e, const term *t, const term *batch,
                                  const term *first, const term *second, mil_value **out) {
     const term *const groups[] = {batch, first, second};
@@ -103,7 +105,7 @@ static bool lower_einsum_arrange(mil_builder *b, const mil_einsum *e, const term
     return true;
 }
 
-/* x times y, kept to what `wanted` asks for. */
+/* Multiplies x by y and keeps what `wanted` contains. */
 static bool lower_einsum_multiply(mil_builder *b, const mil_einsum *e, term *x, const term *y, const term *wanted) {
     term batch = {0}, summed = {0}, left = {0}, right = {0};
     mil_value *a = NULL, *c = NULL;
@@ -117,7 +119,7 @@ static bool lower_einsum_multiply(mil_builder *b, const mil_einsum *e, term *x, 
     for (int i = 0; i < y->count; i++)
         if (!lower_einsum_has_letter(x, y->letters[i])) lower_einsum_add_letter(&right, y->letters[i]);
     if (batch.count + left.count + right.count > MIL_MAX_RANK) return false;
-    /* the side whose letters stand last keeps its place: a transpose less */
+    /* The side whose letters come last keeps its place, which saves a transpose. */
     const bool x_last = x->count && lower_einsum_has_letter(&left, x->letters[x->count - 1]);
     const bool y_last = y->count && lower_einsum_has_letter(&summed, y->letters[y->count - 1]);
     if (!lower_einsum_arrange(b, e, x, &batch, x_last ? &summed : &left, x_last ? &left : &summed, &a) ||
@@ -140,7 +142,7 @@ static bool lower_einsum_multiply(mil_builder *b, const mil_einsum *e, term *x, 
     return v != NULL;
 }
 
-/* In the order of the result, with its type. */
+/* Returns the value in the order and type of the result. */
 static mil_value *lower_einsum_finish(mil_builder *b, const term *t, const term *result, const mil_type *type) {
     int64_t perm[MIL_MAX_RANK];
     bool moved = false;
@@ -157,7 +159,7 @@ static mil_value *lower_einsum_finish(mil_builder *b, const term *t, const term 
     return op ? op->results[0] : NULL;
 }
 
-/* Letters that the result or the operands from..count-1 other than `but` have. */
+/* Collects the letters of the result and of operands from..count-1 except `but`. */
 static void lower_einsum_letters_of(const term *terms, int from, int count, int but, const term *result, term *out) {
     *out = *result;
     for (int j = from; j < count; j++)
@@ -165,7 +167,7 @@ static void lower_einsum_letters_of(const term *terms, int from, int count, int 
             if (!lower_einsum_has_letter(out, terms[j].letters[i])) lower_einsum_add_letter(out, terms[j].letters[i]);
 }
 
-/* Whether one sum does: two operands, and every letter is asked for by the other or the result. */
+/* Returns true if a single sum suffices: there are two operands, and the other one or the result has every letter. */
 static bool lower_einsum_rounds_once(const term *terms, int count, const term *result) {
     for (int k = 0; k < count; k++) {
         term wanted;

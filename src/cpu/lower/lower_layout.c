@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Rows that move elements, written out in reshapes, transposes, slices and pads: most of those are views and cost nothing.
+ * Expands rows that move elements into reshapes, transposes, slices and pads, most of which are views and cost nothing.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@ static mil_value *lower_layout_reshaped(mil_builder *b, mil_value *x, int rank, 
     return x ? mil_build_reshape(b, x, dim, rank) : NULL;
 }
 
-/* [n, c, h, w] with `from` seen as six dimensions, permuted, and put together again as the result. */
+/* Reshapes [n, c, h, w] to the six dimensions `from`, permutes them, and reshapes to the result. */
 static mil_value *lower_layout_shuffled(mil_builder *b, mil_value *x, const int64_t from[6], const int64_t perm[6],
                                         const mil_type *to) {
     x = lower_layout_reshaped(b, x, 6, from);
@@ -79,7 +79,8 @@ static propane_status lower_layout_write_out(mil_builder *b, const mil_op *op, m
 
 propane_status cpu_lower_layout(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *y = NULL;
-    if (op->results[0]->type.rank == 0) return PROPANE_OK; /* no list of no dimensions: the reference copies it */
+    /* There is no empty list of dimensions; the reference copies it. */
+    if (op->results[0]->type.rank == 0) return PROPANE_OK;
     PROPANE_TRY(lower_layout_write_out(b, op, &y, err));
     if (b->err.status) return b->err.status;
     mil_replace_uses(op->function, op->results[0], y);

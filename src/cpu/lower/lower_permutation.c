@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Signed permutations (signed_rows.h) go in front of products with constants: P (a * c) = (P a) * (|P| c), and the second factor
- * is known now. The rows are then there to be taken: a fused loop loads row i from where row line[i] lies.
+ * Moves signed permutations (signed_rows.h) before multiplications by constants: P (a * c) = (P a) * (|P| c), where the
+ * second factor is then known. The rows can then be picked directly: a fused loop loads row i from the position of row
+ * line[i].
  *
  * Refused: operands that the same step would have to make.
  */
@@ -9,7 +10,7 @@
 #include "cpu/lower/lower.h"
 #include "cpu/signed_rows.h"
 
-/* The constant as it is beside the picked lines; NULL: it is not known. */
+/* Returns the constant rearranged to match the picked lines; NULL if it is unknown. */
 static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c, const cpu_signed_row *picks,
                                                     int64_t rows, int64_t inputs) {
     if (c->type.rank < 2 || c->type.dim[c->type.rank - 2] == 1) return c;
@@ -30,7 +31,7 @@ static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c
     return mil_build_const(b, "picked", &type, data);
 }
 
-/* What `v` is times a constant; NULL: it is no such product. */
+/* Returns what `v` multiplies by a constant; NULL if it is not such a multiplication. */
 static mil_value *lower_permutation_times_constant(const mil_value *v, mil_value **c) {
     if (!v->def || v->def->info->code != MIL_OP_mul) return NULL;
     for (int k = 0; k < 2; k++) {

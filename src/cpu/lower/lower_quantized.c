@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * conv_quantized written out: the weights come to quant_scale * weight + quant_bias, in fp32, and a convolution of those. What
- * is constant is worked out when the program is planned.
+ * Expands conv_quantized: the weights become quant_scale * weight + quant_bias, in fp32, and a convolution uses them.
+ * Constant parts are computed when the program is planned.
  */
 #include "core/mil/ops/shape_util.h"
 #include "cpu/lower/lower.h"
 
-/* A number, or one for each output channel, beside the weights. */
+/* Reshapes a number, or one per output channel, for use with the weights. */
 static mil_value *lower_quantized_beside(mil_builder *b, mil_value *v, const mil_type *weight) {
     int64_t dim[MIL_MAX_RANK] = {weight->dim[0], 1, 1, 1, 1, 1, 1, 1};
     if (v->type.dtype != MIL_fp32) v = mil_build_cast(b, v, MIL_fp32);
