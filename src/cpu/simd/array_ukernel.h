@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Products as an engine's multiply-add array makes them (ane/h13/accumulate.h says what that is), CPU_ARRAY_ROWS rows
- * by CPU_ARRAY_COLUMNS columns at a time. Sums are integers in units of 2^-16: the caller knows that none leaves
- * int32.
+ * Matrix products as an engine's multiply-add array computes them (see ane/h13/accumulate.h), CPU_ARRAY_ROWS rows by
+ * CPU_ARRAY_COLUMNS columns at a time. Sums are integers in units of 2^-16; the caller ensures that none leaves int32.
  */
 #ifndef CPU_SIMD_ARRAY_UKERNEL_H
 #define CPU_SIMD_ARRAY_UKERNEL_H
@@ -10,15 +9,15 @@
 
 enum { CPU_ARRAY_ROWS = 4, CPU_ARRAY_COLUMNS = 64 };
 
-/* The left factors, row by row, as the kernels read them (cpu_array_left makes them). */
+/* The left factors, row by row, in the form that the kernels read (made by cpu_array_left). */
 typedef struct cpu_array_left {
-    const float *up;    /* times 2^16, and the next float away from 0: so that halves are rounded away from 0 */
-    const float *least; /* the smallest size of a right factor whose product is kept */
+    const float *up; /* multiplied by 2^16, then the next float away from 0, so that halves are rounded away from 0 */
+    const float *least; /* the smallest absolute value of a right factor whose product is kept */
     int64_t step;       /* from one row to the next */
 } cpu_array_left;
 
-/* sum[r][j] += the rounded products of row r with column j of the panel [depth][CPU_ARRAY_COLUMNS]. All numbers are
- * fp16's. `near`: products are below 64 in size; `far`: below 32768. One row, or CPU_ARRAY_ROWS. */
+/* Adds the rounded products of row r and column j of the panel [depth][CPU_ARRAY_COLUMNS] to sum[r][j]. All numbers are
+ * fp16 values. `near`: products are below 64 in absolute value; `far`: below 32768. For one row, or CPU_ARRAY_ROWS. */
 typedef void (*cpu_array_add)(int32_t (*sum)[CPU_ARRAY_COLUMNS], cpu_array_left left, const float *panel,
                               int64_t depth);
 typedef struct cpu_array_kernels {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Layers whose activations have their channels next to one another (a point of an image, or a row of a matrix, is a run
- * of channels): convolutions and products with constant weights, depthwise convolutions, pooling. Nothing is unfolded:
- * a tile multiplies points with a panel of weights straight out of the image, tap after tap, and finishes its results
- * (bias, sum, activation) in registers.
+ * Layers whose activations have adjacent channels (a point of an image, or a row of a matrix, is a run of channels):
+ * convolutions and matrix products with constant weights, depthwise convolutions, pooling. Nothing is unfolded: a tile
+ * multiplies points by a panel of weights directly from the image, tap by tap, and finishes its results (bias, sum,
+ * activation) in registers.
  *
  * A tile is two runs of at most `half` points; the points of a run are a_row floats apart. Each result is one chain of
- * multiply-adds in the order of taps and channels, whatever the tile it falls into.
+ * multiply-adds in the order of taps and channels, whichever tile it is in.
  */
 #ifndef CPU_SIMD_CONV_UKERNEL_H
 #define CPU_SIMD_CONV_UKERNEL_H
@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CPU_CONV_HALF = 7 }; /* the largest of all instruction sets */
+enum { CPU_CONV_HALF = 7 }; /* the largest value of all instruction sets */
 
-/* What happens to a sum: + bias, + other, then x * clip(p x + q, 0, 1) of what is at least `least` if
- * `swish`, then clip to low .. high; NaN stays. */
+/* How a sum is finished: + bias, + other; if `swish`, values of at least `least` become x * clip(p x + q, 0, 1); then
+ * clip to low .. high. NaN stays NaN. */
 typedef struct cpu_conv_finish {
     bool swish;
     float least, p, q, low, high;
@@ -25,53 +25,53 @@ typedef struct cpu_conv_finish {
 typedef struct cpu_conv_tile {
     const float *a[2]; /* the first points of both runs */
     int64_t a_row;
-    const int64_t *tap; /* [taps]: floats from a point to where its k elements of a tap begin */
+    const int64_t *tap; /* [taps]: floats from a point to the k elements of a tap */
     int taps;
     int64_t k;
     const float *b; /* [taps][k][width] */
     float *c[2];
-    int64_t c_row, cols; /* cols: of `width` that are there */
-    const float *bias;   /* [width]; NULL: none */
-    const float *gate;   /* gated: [k], factors of the elements of the only tap */
+    int64_t c_row, cols; /* cols: how many of `width` exist */
+    const float *bias;   /* [width]; NULL if there is none */
+    const float *gate;   /* if gated: [k], factors of the elements of the only tap */
     const float *other[2];
     int64_t other_row;
-    bool add;          /* sums go on from what c holds */
-    const char *later; /* memory that is needed soon: 128 bytes of it are fetched for each four elements of k */
-    const cpu_conv_finish *finish; /* NULL: sums are stored as they are, bias and other are not looked at */
+    bool add;          /* sums continue from the content of c */
+    const char *later; /* memory that is needed soon: 128 bytes of it are prefetched per four elements of k */
+    const cpu_conv_finish *finish; /* if NULL, sums are stored unchanged, and bias and other are ignored */
 } cpu_conv_tile;
 
 typedef enum cpu_conv_kind { CPU_CONV_WEIGHTS, CPU_CONV_MAX, CPU_CONV_SUM } cpu_conv_kind;
 
-/* A line of results of a window that slides over each channel by itself. */
+/* A line of results of a window that slides over each channel separately. */
 typedef struct cpu_conv_line {
-    /* the image's first point of the line that tap row 0 of the window reads; it may lie above the image */
+    /* The image's first point of the line that tap row 0 of the window reads; it may be above the image. */
     const float *x;
     int64_t row, col;       /* floats to the next row and column of taps */
-    int64_t step;           /* to the next result's first tap: columns of the image, */
-    int64_t dilation, in;   /* between two taps, and how many there are */
-    int64_t before, kernel; /* columns of padding, of taps */
+    int64_t step;           /* columns of the image to the next result's first tap */
+    int64_t dilation, in;   /* columns between two taps; columns in the image */
+    int64_t before, kernel; /* columns of padding; columns of taps */
     int64_t from, to;       /* rows of taps inside the image */
-    const float *w;         /* [rows][kernel][channels rounded up to whole vectors], */
-    const float *bias;      /* [the same] */
+    const float *w;         /* [rows][kernel][channels rounded up to whole vectors] */
+    const float *bias;      /* [channels rounded up to whole vectors] */
     int64_t w_row;          /* channels rounded up */
-    const float *parts;     /* sum: [count], what each result is divided by; NULL: nothing */
+    const float *parts;     /* sum: [count], what each result is divided by; NULL if there is no division */
     float *y;
     int64_t y_col, count, channels;
     const cpu_conv_finish *finish;
 } cpu_conv_line;
 
-/* Transforms of minimal filtering F(4 x 4, 3 x 3), a tile at a time: 6 x 6 points of the image to 36 products'
- * operands, 36 products' results to 4 x 4 points, finished. */
+/* Transforms of minimal filtering F(4 x 4, 3 x 3), one tile at a time: 6 x 6 points of the image to the operands of 36
+ * matrix products, and their results to 4 x 4 finished points. */
 typedef struct cpu_conv_winograd {
-    const float *x; /* the image's point of the tile's first corner; it may lie outside: */
+    const float *x; /* the image's point at the tile's first corner; it may be outside */
     int64_t x_row, x_col, top, bottom, left,
-        right; /* [top, bottom) x [left, right) of 6 x 6 are inside; of 4 x 4 wanted */
+        right; /* [top, bottom) x [left, right) of the 6 x 6 are inside; of the 4 x 4, wanted */
     float *v;
     int64_t v_next; /* from one of the 36 to the next */
     const float *m;
     float *y;
     int64_t y_row, y_col, channels;
-    const float *bias, *other; /* other: like y; NULL: none */
+    const float *bias, *other; /* other: same layout as y; NULL if there is none */
     int64_t other_row, other_col;
     const cpu_conv_finish *finish;
 } cpu_conv_winograd;
@@ -80,7 +80,7 @@ typedef struct cpu_conv_kernels {
     int half, width, lanes;
     void (*square_in)(const cpu_conv_winograd *s);
     void (*square_out)(const cpu_conv_winograd *s);
-    /* [whether gated][whether no more than `lanes` columns are there] */
+    /* [gated][at most `lanes` columns exist] */
     void (*pair[2][2])(const cpu_conv_tile *t);                  /* both runs have `half` points */
     void (*single[2][2][CPU_CONV_HALF])(const cpu_conv_tile *t); /* [points - 1], the second run is empty */
     void (*line[3])(const cpu_conv_line *l);                     /* by kind */

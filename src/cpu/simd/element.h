@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The two element types that kernels read and write, where an element of an array of them is, and a matrix of them.
+ * The two element types that kernels read and write, the address of an element in an array of them, and a matrix of
+ * them.
  */
 #ifndef CPU_SIMD_ELEMENT_H
 #define CPU_SIMD_ELEMENT_H
@@ -14,7 +15,7 @@ static inline const void *cpu_element(const void *data, cpu_dtype dtype, int64_t
 
 /* Element (i, j) is at data + i * row_stride + j * col_stride, counted in elements. */
 typedef struct cpu_matrix_view {
-    const void *data; /* of a result: written, so it must not be const memory */
+    const void *data; /* for a result it is written, so it must not be const memory */
     cpu_dtype dtype;
     int64_t row_stride, col_stride;
 } cpu_matrix_view;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise kernels over short runs of floats (strips), so that a chain of operations goes strip by strip through the
- * nearest cache. Booleans are 1.0 and 0.0. The errors that were seen stand in tests/cpu/test_elementwise.c.
+ * Elementwise kernels over short runs of floats (strips), so that a chain of operations passes strip by strip through
+ * L1. Booleans are 1.0 and 0.0. The observed errors are in tests/cpu/test_elementwise.c.
  *
- * Target and sources may be the same memory, but not overlap otherwise; no alignment is asked for; any count, also 0.
+ * Target and sources may be the same memory, but must not overlap otherwise. No alignment is required, and any count
+ * works, including 0.
  */
 #ifndef CPU_SIMD_ELEMENTWISE_H
 #define CPU_SIMD_ELEMENTWISE_H
 
 #include <stdint.h>
 
-/* One operand, with at most two numbers: y = f(x; p, q). */
+/* One operand and at most two parameters: y = f(x; p, q). */
 #define CPU_ELEMENTWISE_UNARY(X)                                                                                       \
     X(copy) /* x */                                                                                                    \
     X(fill) /* p */                                                                                                    \
@@ -79,7 +80,7 @@ typedef enum cpu_elementwise_code {
         CPU_ELEMENTWISE_COUNT
 } cpu_elementwise_code;
 
-/* Which operands are arrays: V is an array of `count`, S one float that stands for all. */
+/* Which operands are arrays: V is an array of `count`, S one float used for all. */
 typedef enum cpu_elementwise_pattern {
     CPU_ELEMENTWISE_VV,
     CPU_ELEMENTWISE_VS,
@@ -89,7 +90,7 @@ typedef enum cpu_elementwise_pattern {
 typedef void (*cpu_elementwise_unary)(float *y, const float *x, int64_t count, float p, float q);
 typedef void (*cpu_elementwise_binary)(float *z, const float *x, const float *y, int64_t count);
 
-/* Rounded once, where the instruction set has it. x is an array; steps are 1 (array) or 0 (one float for all). */
+/* Rounded once, if the instruction set supports it. x is an array; steps are 1 (array) or 0 (one float for all). */
 typedef void (*cpu_elementwise_fma)(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,
                                     int64_t count);
 

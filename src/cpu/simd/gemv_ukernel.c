@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sizes of weights as they are stored. Not inline: where compilers know that the bytes of a row follow from k they
- * spill in the integer kernels' loops, which were 5 to 8 % slower so (GCC 12, bench_decode with int8 and int4).
+ * Owns the sizes of stored weights. These are not inline: if compilers know how the bytes of a row follow from k, they
+ * spill registers in the integer kernels' loops, which made them 5 to 8 % slower (GCC 12, bench_decode with int8 and
+ * int4).
  */
 #include "cpu/simd/gemv_ukernel.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * What gemv needs of an instruction set: rows of weights, as they are stored, times one to eight vectors, in fp32
- * (body/gemv_body.h) or, where the machine adds up products of bytes, in integers (int_dot).
+ * The gemv kernels of an instruction set: rows of stored weights times one to eight vectors, in fp32 (body/gemv_body.h)
+ * or, if the machine adds products of bytes, in integers (int_dot).
  *
  *   F32, F16, BF16   rows of k numbers
- *   INT8             rows of k signed bytes; each 32 share a scale (fp16): w = q * scale
- *   INT4             rows of k / 2 bytes, 16 for each 32 weights: low nibbles are the first 16, high ones the others;
+ *   INT8             rows of k signed bytes; every 32 share a scale (fp16): w = q * scale
+ *   INT4             rows of k / 2 bytes, 16 per 32 weights: low nibbles are the first 16, high ones the others;
  *                    w = (q - 8) * scale
  *   Q2_K, ...        blocks of 256 (core/base/kquant.h); their fp16 numbers are the scales
  */
@@ -48,7 +48,7 @@ typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, c
 typedef void (*cpu_gemv_unpack)(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
                                 int64_t row_scales, int64_t rows, int64_t first, int64_t count);
 typedef struct cpu_gemv_kernels {
-    cpu_gemv_unpack unpack[CPU_WEIGHTS_COUNT]; /* NULL: F32, F16, which products read as they are */
+    cpu_gemv_unpack unpack[CPU_WEIGHTS_COUNT]; /* NULL for F32 and F16, which matrix products read directly */
     cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4]; /* [format][log2 of the columns] */
 } cpu_gemv_kernels;
 
@@ -86,7 +86,7 @@ static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, of blocks
     return (size_t)(k / 64) * sizeof(cpu_int_dot_step) + (size_t)(k / 256) * sizeof(cpu_int_dot_block);
 }
 
-/* y[r * columns + j] as in cpu_gemv_tile; columns are cpu_int_dot_column_bytes(k) apart. */
+/* y[r * columns + j] as in cpu_gemv_tile. Columns are cpu_int_dot_column_bytes(k) apart. */
 typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k, int rows);
 typedef struct cpu_int_dot_kernels {
     /* One column of k numbers, a multiple of the form's block, 64-byte aligned. NULL: this machine has no such

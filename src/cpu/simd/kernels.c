@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the contexts of all instruction sets, made at the first call: the plain one first, each set's own laid over it.
+ * Owns the contexts of all instruction sets, made at the first call: each is the plain one, overlaid with the set's own
+ * kernels.
  */
 #include "cpu/simd/kernels.h"
 

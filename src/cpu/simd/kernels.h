@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Everything that depends on the instruction set, in one context for each: kernels, and the sizes of blocks that suit
- * them. Whoever computes gets a `const cpu_kernels *` and asks for nothing else.
+ * Everything that depends on the instruction set, in one context per set: kernels, and suitable block sizes. Callers
+ * that compute get a `const cpu_kernels *` and need nothing else.
  *
- * A context begins as the plain one; kernels_<name>.c lays over it what that instruction set has of its own. So a new
- * set is a row of isa.def and one file, and may begin with a single kernel.
+ * A context starts as the plain one, and kernels_<name>.c overlays what that instruction set provides. So a new set is
+ * a row of isa.def and one file, and may begin with a single kernel.
  *
  * Kernels are named by operation, type of the weights or sums, instruction set and tile: cpu_gemm_f32_avx2_6x16.
  */
@@ -21,41 +21,42 @@
 #include "cpu/simd/reduce.h"
 #include "cpu/simd/window_ukernel.h"
 
-/* Bytes are of an L2 of 1 MB and scaled to the machine's (mem_l2_bytes). How k is cut decides the order of sums, so
- * the results' last bits; all other sizes decide speed alone. */
+/* Bytes are for an L2 of 1 MB and are scaled to the machine's (mem_l2_bytes). The division of k determines the order of
+ * sums, and so the last bits of the results; all other sizes affect only speed. */
 typedef struct cpu_gemm_sizes {
-    int64_t kc_whole; /* elements of k that are one pass; */
-    /* more are cut into passes of about this where C has more rows than columns, so that B is small, */
+    int64_t kc_whole; /* elements of k in a single pass */
+    /* Longer k is divided into passes of about this, if C has more rows than columns, so that B is small, */
     int64_t kc_tall;
-    int64_t kc;       /* or else of this */
-    int64_t nc;       /* columns of a streamed block of B, which stays in L2 while all of A passes, */
-    int64_t nc_bytes; /* and what it takes there at most */
-    /* Rows of a streamed block of A. Few where B fits in L2; many where B comes from L3. What is prefetched across the
-     * rows wants whole lines. */
+    int64_t kc;       /* or of this otherwise */
+    int64_t nc;       /* columns in a streamed block of B, which stays in L2 while all of A is multiplied */
+    int64_t nc_bytes; /* the most that the block may occupy there */
+    /* Rows in a streamed block of A: few if B fits in L2, many if B comes from L3. Data that is prefetched across the
+     * rows needs whole lines. */
     int64_t mc_along, mc_across, mc_many;
-    int64_t b_bytes;                          /* a stationary B is read from L2 up to this */
-    double inline_flops, inline_vector_flops; /* below this, waking the pool costs more than it gives; with a vector */
-    double whole_item_flops;                  /* above this, an item of a batch is worth all threads */
+    int64_t b_bytes; /* a stationary B is read from L2 up to this size */
+    /* Below this, waking the pool costs more than it saves; the same for products with a vector. */
+    double inline_flops, inline_vector_flops;
+    double whole_item_flops; /* above this, one item of a batch is worth all threads */
 } cpu_gemm_sizes;
 
 typedef struct cpu_attention_sizes {
-    int64_t span;          /* keys at a time, whose scores stay in L1 */
+    int64_t span;          /* keys at a time, with scores that stay in L1 */
     int64_t backward_rows; /* query rows at a time in the backward pass */
-    int64_t ahead_bytes;   /* the most of the next item that is fetched */
+    int64_t ahead_bytes;   /* the limit for prefetching the next item */
 } cpu_attention_sizes;
 
 typedef struct cpu_gemv_sizes {
-    int64_t task_most, task_least; /* bytes of weights that a task reads, */
-    int64_t tasks;        /* so many tasks for each thread where there are enough: one that ends early takes more */
-    int64_t inline_bytes; /* no more than this: not worth waking the pool */
+    int64_t task_most, task_least; /* bytes of weights that a task reads */
+    int64_t tasks;        /* tasks per thread if there is enough work: a thread that finishes early takes more */
+    int64_t inline_bytes; /* up to this, waking the pool is not worthwhile */
 } cpu_gemv_sizes;
 
 typedef struct cpu_kernels {
-    cpu_isa isa; /* a set that this machine or build lacks is PLAIN */
+    cpu_isa isa; /* PLAIN for a set that this machine or build lacks */
     cpu_gemm_kernels gemm;
     cpu_gemm_kernels gemm_bf16; /* for operands that are rounded to bfloat16 */
     cpu_gemm_sizes gemm_sizes;
-    cpu_array_kernels array; /* of the simulator */
+    cpu_array_kernels array; /* for the simulator */
     cpu_attention_kernels attention;
     cpu_attention_decode_kernels attention_decode;
     cpu_attention_sizes attention_sizes;
@@ -68,13 +69,14 @@ typedef struct cpu_kernels {
     cpu_reduce_kernels reduce;
 } cpu_kernels;
 
-/* Constant from the first call on; any thread. */
+/* Returns a context that never changes. Any thread may call. */
 const cpu_kernels *cpu_kernels_of(cpu_isa isa);
 
-/* Lays the kernels of an instruction set over `k`; false, and `k` as it was: this machine or this build lacks it. */
+/* Overlays the kernels of an instruction set on `k`. Returns false and leaves `k` unchanged if this machine or build
+ * lacks the set. */
 #define CPU_ISA(id, name) bool cpu_kernels_##name(cpu_kernels *k);
 #include "core/base/isa.def"
 #undef CPU_ISA
-void cpu_kernels_avx512_vnni(cpu_kernels *k); /* laid over AVX-512's where the machine has it */
+void cpu_kernels_avx512_vnni(cpu_kernels *k); /* overlaid on AVX-512's if the machine has VNNI */
 
 #endif

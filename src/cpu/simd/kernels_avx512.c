@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of AVX-512 F, BW, DQ and VL, with FMA and F16C; where the machine has VNNI, integer products, too.
+ * The kernels of AVX-512 F, BW, DQ and VL, with FMA and F16C, and integer products if the machine has VNNI.
  */
 #include "cpu/simd/kernels.h"
 

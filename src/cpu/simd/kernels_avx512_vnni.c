@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights in few bits times integers with vpdpbusd, which multiplies unsigned bytes (the weights) with signed ones and
- * adds four neighbours up, without losing anything.
+ * Weights in few bits times integers with vpdpbusd, which multiplies unsigned bytes (the weights) by signed ones and
+ * adds four neighbours, exactly.
  */
 #include "cpu/simd/kernels.h"
 
@@ -23,7 +23,7 @@ VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     vi q = vi_from(v_mul(x, inverse)), high = vi_sar(vi_add(q, vi_set(128)), 8), low = vi_sub(q, vi_shl(high, 8));
     _mm_store_si128((__m128i *)(void *)(s->high + at), _mm512_cvtepi32_epi8(high));
     _mm_store_si128((__m128i *)(void *)(s->low + at), _mm512_cvtepi32_epi8(low));
-    vi two = vi_add(q, _mm512_shuffle_epi32(q, _MM_PERM_CDAB)); /* within each lane of four */
+    vi two = vi_add(q, _mm512_shuffle_epi32(q, _MM_PERM_CDAB)); /* within each group of four lanes */
     vi four = vi_add(two, _mm512_shuffle_epi32(two, _MM_PERM_BADC));
     vi starts = _mm512_maskz_compress_epi32(0x1111, _mm512_mullo_epi32(four, vi_set(-bias)));
     _mm_store_si128((__m128i *)(void *)(s->start + at / 4), _mm512_castsi512_si128(starts));
@@ -64,7 +64,7 @@ static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* 64 weights as unsigned bytes; `half`: only the first 32 are there. */
+/* Loads 64 weights as unsigned bytes; `half` means that only the first 32 exist. */
 VFN vi weights_of(cpu_weights format, const void *row, int64_t step, bool half) {
     if (format == CPU_WEIGHTS_INT8) {
         const int8_t *p = (const int8_t *)row + step * 64;
@@ -79,7 +79,7 @@ VFN vi weights_of(cpu_weights format, const void *row, int64_t step, bool half) 
     return vi_and(all, _mm512_set1_epi8(15));
 }
 
-/* Two blocks' factors, where their sums are. */
+/* Spreads two blocks' factors to the lanes of their sums. */
 VFN vf factors_of(cpu_weights format, const float *f) {
     __mmask16 second = format == CPU_WEIGHTS_INT8 ? 0xff00 : 0xf0f0;
     return _mm512_mask_broadcastss_ps(v_set(f[0]), second, _mm_load_ss(f + 1));
@@ -97,7 +97,7 @@ VFN void dot_step(const cpu_weights format, vf *sums, const char *row, const cha
     }
 }
 
-/* Both scales of up to BLOCKS blocks in one. */
+/* Combines both scales of up to BLOCKS blocks. */
 VFN void factors(float (*f)[BLOCKS], const uint16_t *scales, const char *x, int64_t column_bytes, int64_t scales_at,
                  int64_t count, const int C) {
     for (int64_t i = 0; i < count; i += VL) {
@@ -121,7 +121,7 @@ VFN void dot_row(const cpu_weights format, float *y, const char *row, const uint
         int64_t count = blocks - first < BLOCKS ? blocks - first : BLOCKS, step = first / 2, pair = 0;
         factors(f, scales + first, x, column_bytes, scales_at + first * (int64_t)sizeof(float), count, C);
         for (; 2 * pair + 2 <= count; pair++, step++) {
-            /* with eight bits the processor is ahead by itself, and this would slow it down by a tenth */
+            /* with eight bits the hardware prefetcher suffices, and this would be a tenth slower */
             if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + step * 32 + INT4_AHEAD, 0, 3);
             dot_step(format, sums, row, x, column_bytes, step, f, pair, false, C);
         }
@@ -133,7 +133,7 @@ VFN void dot_row(const cpu_weights format, float *y, const char *row, const uint
     EACH(j, C) y[j] = v_sum(sums[j]);
 }
 
-/* Row after row, as in body/gemv_body.h. */
+/* Processes row after row, as in body/gemv_body.h. */
 VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
               int rows, const int C) {
     const int64_t row_bytes = cpu_weights_row_bytes(format, k);

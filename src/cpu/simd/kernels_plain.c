@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The kernels in plain C, for machines of any kind and as what all others are compared with; and the sizes of blocks that
- * every instruction set begins with.
+ * The kernels in plain C, for any machine and as the reference for all others, and the block sizes that every
+ * instruction set starts with.
  */
 #include "cpu/simd/vec_plain.h"
 

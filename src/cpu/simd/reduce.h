@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Kernels that combine many elements to one: reductions, softmax, dot products. Sums are blocked: fp32 over at most
- * CPU_REDUCE_BLOCK neighbours (or 64 rows of a strided axis), the blocks' sums added after, in an order that the length
- * and the instruction set fix.
+ * CPU_REDUCE_BLOCK neighbours (or 64 rows of a strided axis). The sums of the blocks are added afterwards, in an order
+ * that depends only on the length and the instruction set.
  *
  * An axis is contiguous (rows of `length` neighbours) or strided (columns: element i of column j is x[i*stride + j]).
- * These are kernels for one thread: a planner splits rows, or ranges of columns, over the pool.
+ * These are single-threaded kernels: a planner divides rows, or ranges of columns, among the pool.
  */
 #ifndef CPU_SIMD_REDUCE_H
 #define CPU_SIMD_REDUCE_H
@@ -18,7 +18,7 @@ typedef enum cpu_reduce_code {
     CPU_REDUCE_SUM,
     CPU_REDUCE_SUMSQ, /* sum of squares */
     CPU_REDUCE_SUMABS,
-    CPU_REDUCE_MAX, /* NaN anywhere gives NaN; length 0 gives -inf (max), inf (min), 0 (sums), 1 (prod) */
+    CPU_REDUCE_MAX, /* NaN anywhere results in NaN; length 0 results in -inf (max), inf (min), 0 (sums), 1 (prod) */
     CPU_REDUCE_MIN,
     CPU_REDUCE_PROD,
     CPU_REDUCE_COUNT
@@ -30,7 +30,7 @@ typedef struct cpu_reduce_kernels {
     /* y[j] = reduce over i of x[i*stride + j], i < length, j < width: a strided axis */
     void (*reduce_strided[CPU_REDUCE_COUNT])(float *y, const float *x, int64_t length, int64_t width, int64_t stride);
 
-    /* y[r,:] = softmax(x[r,:]); in place is allowed. A row of only -inf gives NaN, as the definition does. */
+    /* y[r,:] = softmax(x[r,:]), possibly in place. A row of only -inf results in NaN, as defined. */
     void (*softmax)(float *y, const float *x, int64_t rows, int64_t length, int64_t y_stride, int64_t x_stride);
     /* y[:,j] = softmax(x[:,j]) over i < length, for j < width */
     void (*softmax_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t y_stride,

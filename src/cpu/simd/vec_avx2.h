@@ -14,19 +14,19 @@
 
 typedef __m256 vf;
 typedef __m256i vi;
-typedef __m256 vm; /* all bits of a lane, or none */
+typedef __m256 vm; /* a lane has all bits set, or none */
 
 VFN vi v_first(int64_t n) { /* the first n lanes, n <= 8 */
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 VFN vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 VFN void v_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
-VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart */
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* groups of four neighbours, `step` floats apart */
     _mm_storeu_ps(p, _mm256_castps256_ps128(v));
     _mm_storeu_ps(p + step, _mm256_extractf128_ps(v, 1));
 }
 VFN vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
-/* Not maskstore: AMD's up to Zen 4 take some 20 operations for one. */
+/* Does not use maskstore, which takes some 20 operations on AMD processors up to Zen 4. */
 VFN void v_store_n(float *p, vf v, int64_t n) {
     __m128 rest = _mm256_castps256_ps128(v);
     if (n >= 8) {
@@ -51,7 +51,7 @@ VFN vf v_load_f16_n(const uint16_t *p, int64_t n) {
     memcpy(lanes, p, (size_t)n * 2);
     return v_load_f16(lanes);
 }
-/* As fp32 to where fp32 is wanted: four neighbours, or six. */
+/* Copy four or six neighbours, converted to fp32. */
 VFN void v_copy_4(float *to, const void *from) { memcpy(to, from, 16); }
 VFN void v_copy_6(float *to, const void *from) { memcpy(to, from, 24); }
 VFN void v_copy_4_f16(float *to, const void *from) { _mm_storeu_ps(to, _mm_cvtph_ps(_mm_loadl_epi64(from))); }
@@ -111,7 +111,7 @@ VFN vm vm_xor(vm a, vm b) { return _mm256_xor_ps(a, b); }
 VFN int vm_any(vm a) { return _mm256_movemask_ps(a) != 0; }
 VFN vf v_fma_where(vm m, vf a, vf b, vf c) { return v_fma(a, _mm256_and_ps(m, b), c); }
 VFN vf v_select(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
-VFN vf v_scale(vf a, vf n) { /* in two steps, so that subnormal results come out right; |n| <= 252 */
+VFN vf v_scale(vf a, vf n) { /* in two steps, so that subnormal results are correct; |n| <= 252 */
     vi whole = vi_from(n), half = vi_sar(whole, 1), rest = vi_sub(whole, half), bias = vi_set(127);
     vf scaled = v_mul(a, v_of_bits(vi_shl(vi_add(half, bias), 23)));
     return v_mul(scaled, v_of_bits(vi_shl(vi_add(rest, bias), 23)));

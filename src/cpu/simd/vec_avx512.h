@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Vectors of 16 floats for AVX-512. One of the vec_*.h files is included once by each kernels_*.c; the bodies after it
- * (vec_math.h, elementwise_body.h, reduce_body.h, gemm_body.h) are written in these names alone.
+ * Vectors of 16 floats for AVX-512. Each kernels_*.c includes one of the vec_*.h files once. The bodies after it
+ * (vec_math.h, elementwise_body.h, reduce_body.h, gemm_body.h) use only these names.
  *
- * v_max(a, b) and v_min give b when either is NaN (or NaN on NEON), so a bound comes first: v_max(bound, x) keeps x's
+ * v_max(a, b) and v_min return b if either is NaN (or NaN on NEON), so a bound comes first: v_max(bound, x) keeps x's
  * NaN.
  */
 #ifndef CPU_SIMD_VEC_AVX512_H
@@ -25,7 +25,7 @@ typedef __mmask16 vm;
 VFN vm v_first(int64_t n) { return (vm)((1u << n) - 1); } /* the first n lanes, n <= 16 */
 VFN vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 VFN void v_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
-VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart */
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* groups of four neighbours, `step` floats apart */
     _mm_storeu_ps(p, _mm512_castps512_ps128(v));
     _mm_storeu_ps(p + step, _mm512_extractf32x4_ps(v, 1));
     _mm_storeu_ps(p + 2 * step, _mm512_extractf32x4_ps(v, 2));
@@ -67,7 +67,7 @@ VFN vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 VFN vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 VFN vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 #define vi_shl(a, n) _mm512_slli_epi32(a, n)
-#define vi_shr(a, n) _mm512_srli_epi32(a, n) /* zeros come in */
+#define vi_shr(a, n) _mm512_srli_epi32(a, n) /* shifts in zeros */
 #define vi_sar(a, n) _mm512_srai_epi32(a, n)
 VFN vi vi_from(vf a) { return _mm512_cvtps_epi32(a); } /* to nearest */
 VFN vf v_from(vi a) { return _mm512_cvtepi32_ps(a); }
@@ -81,11 +81,11 @@ VFN vm vm_and(vm a, vm b) { return (vm)(a & b); }
 VFN vm vm_or(vm a, vm b) { return (vm)(a | b); }
 VFN vm vm_xor(vm a, vm b) { return (vm)(a ^ b); }
 VFN int vm_any(vm a) { return a != 0; }
-VFN vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_mask3_fmadd_ps(a, b, c, m); } /* c where m is not */
+VFN vf v_fma_where(vm m, vf a, vf b, vf c) { return _mm512_mask3_fmadd_ps(a, b, c, m); } /* c where m is false */
 VFN vf v_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }              /* m ? a : b */
-VFN vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }                            /* a 2^n, n whole */
+VFN vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); }                            /* a 2^n, for an integer n */
 
-VFN float v_sum(vf v) { /* halves first: one fixed order */
+VFN float v_sum(vf v) { /* sums halves first, in a fixed order */
     __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
     __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     q = _mm_add_ps(q, _mm_movehl_ps(q, q));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Elementary functions on vectors, in terms of vec_*.h. Coefficients: tools/fit_polynomials.py. The plain version calls
- * the C library instead, so that it is an independent opinion. Errors as observed: tests/cpu/test_elementwise.c.
+ * Elementary functions on vectors, in terms of vec_*.h. The coefficients come from tools/fit_polynomials.py. The plain
+ * version calls the C library instead, as an independent reference. tests/cpu/test_elementwise.c has the observed
+ * errors.
  */
 #ifndef CPU_SIMD_VEC_MATH_H
 #define CPU_SIMD_VEC_MATH_H
@@ -9,7 +10,7 @@
 
 #include "core/base/unroll.h"
 
-/* x per lane through a C function: for what is rare. */
+/* Applies a C function to each lane of x. For rare cases. */
 VFN vf v_each(float (*f)(float), vf x) {
     float lanes[VL];
     v_store(lanes, x);
@@ -40,7 +41,7 @@ VFN vf v_cos(vf x) { return cosf(x); }
 
 #else
 
-/* exp(x) is 0 below EXP_LEAST; ln 2 in two parts; q from its highest power on. */
+/* exp(x) is 0 below EXP_LEAST. ln 2 is split in two parts; q starts with its highest power. */
 #define EXP_LEAST    (-104.0f)
 #define EXP_ONE_LN2  0x1.715476p+0f
 #define EXP_LN2_HIGH 0x1.62e400p-1f
@@ -60,8 +61,8 @@ VFN vf exp_core(vf r) {
 }
 
 VFN vf v_exp(vf x) {
-    /* Beyond these: infinity and 0. What gives 0 (masked scores) must not reach v_scale: a result that underflows costs
-     * the processor a hundred cycles. */
+    /* Beyond these bounds the results are infinity and 0. Inputs that result in 0 (masked scores) must not reach
+     * v_scale, because an underflow costs the processor a hundred cycles. */
     vm none = v_lt(x, v_set(EXP_LEAST));
     x = v_select(none, v_set(0), v_min(v_set(89.0f), x));
     vf n = v_round(v_mul(x, v_set(EXP_ONE_LN2)));
@@ -76,7 +77,7 @@ VFN vf v_exp2(vf x) {
     return v_scale(exp_core(v_mul(v_sub(x, n), v_set(0x1.62e430p-1f))), n);
 }
 
-/* x^n log's core: log(1 + f) for sqrt(1/2) <= 1 + f <= sqrt(2) */
+/* The core of log: log(1 + f) for sqrt(1/2) <= 1 + f <= sqrt(2). */
 VFN vf log_core(vf f) {
     vf q = v_fma(v_set(0x1.1457a0p-4f), f, v_set(-0x1.de3c12p-4f));
     q = v_fma(q, f, v_set(0x1.e6f06cp-4f));
@@ -92,7 +93,7 @@ VFN vf log_core(vf f) {
 VFN vf v_log(vf x) {
     vm tiny = v_lt(x, v_set(0x1p-126f));
     vf scaled = v_select(tiny, v_mul(x, v_set(0x1p+24f)), x);
-    /* exponent so that the mantissa is in [sqrt(1/2), sqrt(2)) */
+    /* Chooses the exponent so that the mantissa is in [sqrt(1/2), sqrt(2)). */
     vi bits = vi_sub(vi_of_bits(scaled), vi_set(0x3f3504f3));
     vf e = v_sub(v_from(vi_sar(bits, 23)), v_select(tiny, v_set(24), v_set(0)));
     vf f = v_sub(v_of_bits(vi_add(vi_and(bits, vi_set(0x7fffff)), vi_set(0x3f3504f3))), v_set(1));
@@ -105,7 +106,7 @@ VFN vf v_log(vf x) {
     return v_select(v_lt(x, v_set(0)), v_set(NAN), v_select(v_nan(x, x), x, result));
 }
 
-/* log(1 + x) for x >= 0: what 1 + x rounded away is added back. */
+/* log(1 + x) for x >= 0. What the rounding of 1 + x lost is added back. */
 VFN vf v_log1p(vf x) {
     vf u = v_add(v_set(1), x);
     return v_add(v_log(u), v_div(v_sub(x, v_sub(u, v_set(1))), u));
@@ -154,7 +155,7 @@ VFN vf v_half_erfc(vf t) {
     q = v_fma(q, u, v_set(-0x1.43fc98p+0f));
     vf square = v_mul(t, t), rest = v_fma(t, t, v_neg(square));
     vf low = v_sub(q, rest);
-    /* the square is large where the result is small: its own exponential keeps the bits of `low` */
+    /* The square is large if the result is small, so a separate exponential preserves the bits of `low`. */
     vf power = v_exp(v_neg(square));
     return v_mul(v_mul(v_mul(v_set(0.5f), u), v_exp(low)), power);
 }
@@ -172,8 +173,8 @@ VFN vf v_erf(vf x) {
     return v_select(v_lt(a, v_set(0.93f)), small, v_copysign(large, x));
 }
 
-/* Both of x = n pi/2 + r; `turn` 0: sine, 1: cosine. Arguments too large for the three-part reduction go to the
- * library. */
+/* Computes the sine (`turn` 0) or cosine (1) of x = n pi/2 + r. Arguments too large for the three-part reduction go to
+ * the library. */
 VFN vf sin_cos(vf x, int turn) {
     if (vm_any(v_le(v_set(30000.0f), v_abs(x)))) return v_each(turn ? cosf : sinf, x);
     vf n = v_round(v_mul(x, v_set(0x1.45f306p-1f)));
@@ -203,8 +204,9 @@ VFN vf v_cos(vf x) { return sin_cos(x, 1); }
 #ifdef VEC_PLAIN
 VFN vf one_over_one_and(vf e) { return v_div(v_set(1), v_add(v_set(1), e)); }
 #else
-/* 1 / (1 + e) for 0 <= e <= 1: the parabola of least error, 1/99, and twice Newton's step. A division takes longer than
- * all of it, and the instruction that approximates one gives other bits on other makes of processors. */
+/* 1 / (1 + e) for 0 <= e <= 1: the minimax parabola, with error 1/99, and two Newton steps. A division takes longer
+ * than all of it, and the instruction for an approximate reciprocal returns different bits on processors of other
+ * makers. */
 VFN vf one_over_one_and(vf e) {
     vf d = v_add(v_set(1), e), r = v_fma(v_fma(v_set(32.0f / 99), e, v_set(-80.0f / 99)), e, v_set(98.0f / 99));
     r = v_fma(r, v_fnma(d, r, v_set(1)), r);
@@ -219,8 +221,8 @@ VFN vf v_sigmoid(vf x) {
 
 #ifndef VEC_PLAIN
 
-/* The same of four, step by step side by side: one chain of steps is so long that a processor that looks some hundred
- * instructions ahead would wait for most of them. */
+/* Computes four at once, interleaved step by step. A single chain of steps is so long that a processor that looks some
+ * hundred instructions ahead would wait for most of them. */
 VFN void v_sigmoid_four(vf y[4], const vf x[4]) {
     vf a[4], n[4], r[4], q[4], e[4];
     vm none[4];
@@ -248,7 +250,7 @@ VFN void v_sigmoid_four(vf y[4], const vf x[4]) {
 
 #endif
 
-/* -infinity gives -0, the limit */
+/* -infinity results in -0, the limit */
 VFN vf v_silu(vf x) { return v_mul(v_max(v_set(-200.0f), x), v_sigmoid(x)); }
 
 VFN vf v_gelu(vf x) {

@@ -18,7 +18,7 @@ typedef uint32x4_t vm;
 
 VFN vf v_load(const float *p) { return vld1q_f32(p); }
 VFN void v_store(float *p, vf v) { vst1q_f32(p, v); }
-VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart */
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* groups of four neighbours, `step` floats apart */
     (void)step;
     vst1q_f32(p, v);
 }
@@ -88,7 +88,7 @@ VFN vf v_fma_where(vm m, vf a, vf b, vf c) {
     return v_fma(a, vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(b))), c);
 }
 VFN vf v_select(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }
-VFN vf v_scale(vf a, vf n) { /* in two steps, so that subnormal results come out right; |n| <= 252 */
+VFN vf v_scale(vf a, vf n) { /* in two steps, so that subnormal results are correct; |n| <= 252 */
     vi whole = vi_from(n), half = vi_sar(whole, 1), rest = vi_sub(whole, half), bias = vi_set(127);
     vf scaled = v_mul(a, v_of_bits(vi_shl(vi_add(half, bias), 23)));
     return v_mul(scaled, v_of_bits(vi_shl(vi_add(rest, bias), 23)));

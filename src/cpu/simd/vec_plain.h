@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * "Vectors" of one float in plain C, with the C library's functions: the version that all others are tested against.
- * See vec_avx512.h for the names.
+ * "Vectors" of one float in plain C, with the C library's functions: the reference for all other versions. See
+ * vec_avx512.h for the names.
  */
 #ifndef CPU_SIMD_VEC_PLAIN_H
 #define CPU_SIMD_VEC_PLAIN_H
@@ -22,7 +22,8 @@ typedef int vm;
 
 VFN vf v_load(const float *p) { return *p; }
 VFN void v_store(float *p, vf v) { *p = v; }
-VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart: here, one of them */
+VFN void v_store_quads(float *p, int64_t step, vf v) {
+    /* groups of four neighbours, `step` floats apart; here, one of them */
     (void)step;
     *p = v;
 }
@@ -43,7 +44,8 @@ VFN vf v_add(vf a, vf b) { return a + b; }
 VFN vf v_sub(vf a, vf b) { return a - b; }
 VFN vf v_mul(vf a, vf b) { return a * b; }
 VFN vf v_div(vf a, vf b) { return a / b; }
-VFN vf v_fma(vf a, vf b, vf c) { return a * b + c; } /* rounds twice: fmaf is a slow call where the machine has none */
+/* Rounds twice, because fmaf is a slow call on machines without FMA. */
+VFN vf v_fma(vf a, vf b, vf c) { return a * b + c; }
 VFN vf v_fnma(vf a, vf b, vf c) { return c - a * b; }
 VFN vf v_max(vf a, vf b) { return a > b ? a : b; }
 VFN vf v_min(vf a, vf b) { return a < b ? a : b; }

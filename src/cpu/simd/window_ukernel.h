@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Windows that slide over planes (one channel's image with its padding), CPU_WINDOW_LANES results at a time; and the
+ * Windows that slide over planes (a one-channel image with its padding), CPU_WINDOW_LANES results at a time, and the
  * same points copied side by side as a panel of a matrix of patches.
  */
 #ifndef CPU_SIMD_WINDOW_UKERNEL_H
@@ -11,18 +11,18 @@ enum { CPU_WINDOW_LANES = 16 };
 
 typedef enum cpu_window_kind {
     CPU_WINDOW_WEIGHTS,
-    CPU_WINDOW_MAX, /* what is NaN stays */
+    CPU_WINDOW_MAX, /* NaN stays NaN */
     CPU_WINDOW_SUM,
     CPU_WINDOW_SQUARES,
     CPU_WINDOW_KINDS
 } cpu_window_kind;
 
-/* Points of a panel that lie in one line of the result: `to` in the panel, `from` in a plane. */
+/* Points of a panel that belong to one line of the result: `to` in the panel, `from` in a plane. */
 typedef struct cpu_window_segment {
     int64_t to, from, length;
 } cpu_window_segment;
 
-/* Rows k0 .. k1-1 of a panel of `width` columns of the matrix of patches: row k is tap k % taps of plane k / taps. */
+/* Rows k0 .. k1-1 of a panel of `width` columns in the matrix of patches. Row k is tap k % taps of plane k / taps. */
 typedef struct cpu_window_patches {
     const float *planes;
     int64_t plane_floats; /* from one plane to the next */
@@ -33,12 +33,12 @@ typedef struct cpu_window_patches {
 } cpu_window_patches;
 
 typedef struct cpu_window_kernels {
-    /* `blocks` times CPU_WINDOW_LANES results of one line; taps[t] is where tap t begins, `start` what a result begins
-     * with. */
+    /* Computes `blocks` times CPU_WINDOW_LANES results of one line. taps[t] is where tap t begins, and `start` is the
+     * initial value of a result. */
     void (*line[CPU_WINDOW_KINDS])(float *out, int64_t blocks, const float *const *taps, const float *weights,
                                    int64_t count, float start);
-    /* Whole runs of lanes are copied: what is too much lies where the next segment or the next row will be, or, of the
-     * last row, in CPU_WINDOW_LANES floats after it; columns without a point hold anything. */
+    /* Copies whole runs of lanes. The excess ends up where the next segment or row will be, or, for the last row, in
+     * CPU_WINDOW_LANES floats after it. Columns without a point have undefined content. */
     void (*pack)(float *to, const cpu_window_patches *p, int64_t k0, int64_t k1);
 } cpu_window_kernels;
 

@@ -2,10 +2,10 @@
  * The kernels of array_ukernel.h; included once by each kernels_*.c.
  *
  * A product of two fp16 has 22 bits. In units of 2^-16 and below 2^22 it is rounded by adding 1.5 * 2^23: a fused
- * product and sum rounds once, and the low bits of the result are the integer. Halves would go to even; the left factor
- * is one float larger than it is, which lifts a half above the half and, as products lie on a grid of 22 bits, nothing
- * else. The bits of 1.5 * 2^23 are in each term and are taken off at the end. From 2^21 on products are whole:
- * converted as they are.
+ * multiply-add rounds once, and the low bits of the result are the integer. Halves would be rounded to even, so the
+ * left factor is the next larger float. That lifts a half above the half and, because products are on a grid of 22
+ * bits, changes nothing else. The bits of 1.5 * 2^23 are in each term and are subtracted at the end. From 2^21,
+ * products are integers and are converted directly.
  */
 #ifndef CPU_SIMD_BODY_ARRAY_BODY_H
 #define CPU_SIMD_BODY_ARRAY_BODY_H
@@ -16,7 +16,7 @@
 
 #define ARRAY_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Both arrays from bits alone, so that the compiler makes vectors of it. */
+/* Computes both arrays with bit operations only, so that the compiler vectorizes it. */
 static VTARGET void KERNEL(array_left, f32)(float *up, float *least, const float *x, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         int32_t bits, larger, bound;
@@ -32,7 +32,7 @@ static VTARGET void KERNEL(array_left, f32)(float *up, float *least, const float
 }
 
 #ifdef VEC_PLAIN
-/* `a` as array_left made it. */
+/* `a` is as array_left made it. */
 VFN int32_t array_term(float a, float least, float b) {
     const float size = fabsf(b);
     int32_t bits;
@@ -55,7 +55,8 @@ VFN void array_add(int32_t (*sum)[CPU_ARRAY_COLUMNS], cpu_array_left left, const
 #else
 #define ARRAY_VECTORS (VL == 16 ? 4 : 2)
 
-/* The size from which a right factor's product with `a` is whole; `exact` is `a` as it was. */
+/* Returns the absolute value from which a right factor's product with `a` is an integer. `exact` receives the original
+ * `a`. */
 VFN float array_split(float a, float *exact) {
     int32_t bits, split;
     memcpy(&bits, &a, sizeof bits);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of attention's scores in terms of vec_*.h; included once by each kernels_*.c after
- * gemm_body.h, whose panels the scores lie in.
+ * The kernels for attention's scores in terms of vec_*.h; included once by each kernels_*.c after gemm_body.h, in whose
+ * panels the scores are stored.
  */
 #ifndef CPU_SIMD_BODY_ATTENTION_BODY_H
 #define CPU_SIMD_BODY_ATTENTION_BODY_H
@@ -8,19 +8,19 @@
 #include "cpu/simd/attention_ukernel.h"
 #include "cpu/simd/vec_math.h"
 
-/* Panels are multiples of VL wide, so a vector never lies in two of them. Their width is a constant: no division is
- * left. */
+/* Returns the address of a score. Panel widths are multiples of VL, so a vector is never split between two. The width
+ * is a constant, so no division remains. */
 VFN float *score_at(attention_row r, int64_t j) {
     return r.at + (int64_t)((uint64_t)j / GEMM_NR) * r.step + (int64_t)((uint64_t)j % GEMM_NR);
 }
 
 /* ---- 2^x --------------------------------------------------------------------------------------------------------- */
 
-/* Below this a probability counts as 0: with a million keys it is lost in the sum's rounding, and what is multiplied
- * with two such factors is still no subnormal number, which would cost the processor a hundred cycles. */
+/* Below this a probability counts as 0. Even with a million keys, it would be lost in the rounding of the sum. A
+ * product with two such factors is still not subnormal, which would cost the processor a hundred cycles. */
 #define ATTENTION_LEAST  (-50.0f)
 #define ATTENTION_UNSEEN (-1e30f)
-#define ATTENTION_NONE   (-1e29f) /* the largest of nothing */
+#define ATTENTION_NONE   (-1e29f) /* the maximum of an empty set */
 
 #ifdef VEC_PLAIN
 
@@ -29,8 +29,8 @@ VFN void attention_power_four(vf y[4], const vf x[4]) { EACH_OF_FOUR(y[k] = atte
 
 #else
 
-/* 2^x for x <= 0, off by at most 1.1e-7 of it: the whole part is rounded off by a large addend, in whose last bits it
- * then stands, and goes to the exponent from there. */
+/* Coefficients of 2^x for x <= 0, with a relative error of at most 1.1e-7. The integer part is rounded by adding a
+ * large number, which leaves it in the last bits, and is moved to the exponent from there. */
 #define POWER_ROUND 0x1.8p+23f
 #define POWER_Q5    0x1.5bba46p-10f
 #define POWER_Q4    0x1.3cea9ep-7f
@@ -49,7 +49,7 @@ VFN vf attention_power(vf x) {
     return v_select(v_lt(x, v_set(ATTENTION_LEAST)), v_set(0), q);
 }
 
-/* Step by step side by side, as v_sigmoid_four. */
+/* Computes four independent chains in parallel, like v_sigmoid_four. */
 VFN void attention_power_four(vf y[4], const vf x[4]) {
     vf n[4], r[4], q[4];
     EACH_OF_FOUR(n[k] = v_add(x[k], v_set(POWER_ROUND)));
@@ -66,14 +66,14 @@ VFN void attention_power_four(vf y[4], const vf x[4]) {
 
 #endif
 
-/* ---- a query row in each column ---------------------------------------------------------------------------------- */
+/* ---- one query row per column ------------------------------------------------------------------------------------ */
 
 static const float attention_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                           16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
                                           32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
                                           48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
 
-/* The largest of each column that it sees, into `top`; what it does not see becomes ATTENTION_UNSEEN. */
+/* Computes the maximum of the visible part of each column into `top`. The invisible part becomes ATTENTION_UNSEEN. */
 VFN void columns_top(float *s, int64_t rows, int64_t first, float *largest) {
     vf top[GEMM_NRV];
     int64_t whole = first + 1 < 0 ? 0 : first + 1 < rows ? first + 1 : rows;
@@ -134,7 +134,7 @@ static VTARGET void KERNEL(attention_scale, f32)(float *to, int64_t step, const 
 
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
 
-/* The largest of each lane. Behind `count`, up to the end of the panel, nothing is seen. */
+/* Returns the maximum of each lane. Columns from `count` to the end of the panel are not seen. */
 VFN vf row_top(attention_row s, int64_t count, vf top) {
     vf other = top;
     int64_t j = 0;
@@ -181,7 +181,7 @@ static VTARGET void KERNEL(attention_begin, f32)(attention_row s, attention_row 
     v_store(sums + VL, dot);
 }
 
-/* VL rows' lanes become vectors, so that nothing is summed across lanes. */
+/* Transposes the lanes of VL rows, so that nothing is summed across lanes. */
 static VTARGET void KERNEL(attention_join, f32)(const float *largest, const float *sums, float *totals, int64_t step,
                                                 int64_t rows) {
     for (int64_t i = 0; i < rows; i += VL) {
@@ -211,7 +211,7 @@ static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row
     vf f = v_mul(attention_power(v_sub(v_load(largest), v_set(totals[0]))), v_set(totals[step]));
     vf mean = v_set(totals[2 * step]);
     int64_t j = 0;
-    for (; j < count; j += VL) { /* behind `count` p is 0 */
+    for (; j < count; j += VL) { /* from `count` on, p is 0 */
         float *at_s = score_at(s, j), *at_d = score_at(dp, j);
         vf p = v_mul(v_load(at_s), f), g = v_mul(p, v_sub(v_load(at_d), mean));
         v_store(at_s, p);
@@ -227,8 +227,8 @@ static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row
 
 /* ---- streamed ---------------------------------------------------------------------------------------------------- */
 
-/* Whole vectors are stored, the last of a line over the next line's beginning, which is written after it; only behind a
- * panel's last line something else has been written already. */
+/* Stores whole vectors. The last one of a line overlaps the next line's beginning, which is written later. After a
+ * panel's last line, other data has already been written. */
 static VTARGET void KERNEL(attention_strips, f32)(float *to, const float *from, int64_t step, int64_t rows,
                                                   int64_t depth) {
     enum { REST = GEMM_MR % VL };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of attention behind a mask in terms of vec_*.h; included once by each kernels_*.c.
+ * The kernels of attention with a mask in terms of vec_*.h; included once by each kernels_*.c.
  */
 #ifndef CPU_SIMD_BODY_ATTENTION_DECODE_BODY_H
 #define CPU_SIMD_BODY_ATTENTION_DECODE_BODY_H
@@ -24,13 +24,13 @@ VFN vf decode_product(const float *q, const void *k, bool half, int64_t at, int6
     return sum;
 }
 
-/* Rows of a cache lie far apart: nothing but this foresees them. */
+/* Prefetches a row. Rows of a cache are far apart, so no hardware prefetcher predicts them. */
 VFN void decode_fetch(const void *p, bool half, int64_t at, int64_t width) {
     const char *line = (const char *)p + at * (half ? 2 : 4);
     for (int64_t c = 0; c < width * (half ? 2 : 4); c += 64) __builtin_prefetch(line + c, 0, 3);
 }
 
-/* The products of VL keys are turned, so that their sums are one vector. */
+/* Transposes the products of VL keys, so that their sums are one vector. */
 VFN void decode_scores_of(float *s, const float *q, const void *k, bool half, int64_t row, int64_t width,
                           const int32_t *keys, const float *add, int64_t count) {
     for (int64_t i = 0; i < count; i += VL) {

@@ -24,7 +24,7 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* op(run, point, group of three, place in it): what lies in a group is reached by one address and multiples of
+/* op(run, point, group of three, position in it): everything in a group is reached by one address and multiples of
  * a_row. */
 #define CH_ROWS_0(op, h)
 #define CH_ROWS_1(op, h) op(h, 0, 0, 0)
@@ -54,13 +54,13 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
 #define CH_STORE(h, r, j) v_store(t->c[h] + (r) * t->c_row + (j) * VL, conv_finish(&f, c##h##_##r##_##j));
 #define CH_GO_ON(h, r, j) c##h##_##r##_##j = v_load(t->c[h] + (r) * t->c_row + (j) * VL);
 #define CH_RAW(h, r, j)   v_store(t->c[h] + (r) * t->c_row + (j) * VL, c##h##_##r##_##j);
-/* Lines that the sums will be written over, and added to. */
+/* Prefetches lines that the sums will be written to or added to. */
 #define CH_SOON(h, r, j)                                                                                               \
     if ((j) * VL % 16 == 0) {                                                                                          \
         __builtin_prefetch(t->c[h] + (r) * t->c_row + (j) * VL, 1);                                                    \
         if (t->other[h]) __builtin_prefetch(t->other[h] + (r) * t->other_row + (j) * VL);                              \
     }
-/* The same in the last panel of a layer, of which not all columns are there: n0, n1, .. of each vector. */
+/* The same for the last panel of a layer, in which some columns are missing: n0, n1, .. of each vector. */
 #define CH_OTHER_N(h, r, j)                                                                                            \
     c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load_n(t->other[h] + (r) * t->other_row + (j) * VL, n[j]));
 #define CH_STORE_N(h, r, j) v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, conv_finish(&f, c##h##_##r##_##j), n[j]);
@@ -83,7 +83,7 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
         vf x = v_set(p##h##_##g[(m) * s + step]);                                                                      \
         CH_COLS(CH_FMA, h, r)                                                                                          \
     }
-/* Each element of k may have a factor of its own: that of its weights. */
+/* Each element of k may have a separate factor for its weights. */
 #define CH_GATE_0
 #define CH_GATE_1                                                                                                      \
     const vf g = v_set(gate[step]);                                                                                    \
@@ -99,7 +99,7 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
 
 VFN int64_t conv_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
 
-/* Four steps a turn: short code is decoded as fast as it runs. */
+/* Four steps per iteration, because short code is decoded as fast as it runs. */
 #define CH_TILE(NAME, FIRST, SECOND, GATED)                                                                            \
     static VTARGET void NAME(const cpu_conv_tile *t) {                                                                 \
         FIRST(CH_ROW_ZERO, 0)                                                                                          \
@@ -187,7 +187,7 @@ VFN int64_t conv_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
 #define CH_WIDTH CONV_NR
 CH_PAIR(CONV_HALF, CONV_NR)
 CH_ALL(CH_SINGLE_NAMED, CONV_NR)
-/* For panels of which no more than a vector is there. */
+/* For panels of at most one vector. */
 #undef CH_COLS
 #undef CH_WIDTH
 #define CH_COLS  CH_COLS_1
@@ -217,7 +217,7 @@ VFN void conv_out(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, vf s
         v_store_n(to, conv_finish(l->finish, sum), n);
 }
 
-/* Result `at`, with the taps from0 .. to0 of its columns. */
+/* Computes result `at` with the taps from0 .. to0 of its columns. */
 VFN void conv_one(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c, int64_t n,
                   const cpu_conv_kind kind) {
     vf sum = conv_start(l, c, kind);
@@ -231,7 +231,7 @@ VFN void conv_one(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0
     conv_out(l, at, c, n, sum);
 }
 
-/* The same for four vectors of channels, which do not wait for one another. */
+/* Does the same for four vectors of channels, whose chains are independent. */
 VFN void conv_wide(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c,
                    const cpu_conv_kind kind) {
     vf s0 = conv_start(l, c, kind), s1 = conv_start(l, c + VL, kind);
@@ -254,7 +254,7 @@ VFN void conv_wide(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to
     conv_out(l, at, c + 3 * VL, VL, s3);
 }
 
-/* Four results whose windows lie inside. */
+/* Computes four results whose windows are inside the image. */
 VFN void conv_four(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, const cpu_conv_kind kind) {
     vf s0 = conv_start(l, c, kind), s1 = s0, s2 = s0, s3 = s0;
     const int64_t next = l->step * l->col, tap = l->dilation * l->col;
@@ -277,10 +277,12 @@ VFN void conv_four(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, con
 
 enum { CONV_SEVEN = 7 };
 
-/* Seven results, three or five taps wide, one or two points apart: each point is read once and serves all its taps. */
+/* Computes seven results, three or five taps wide, one or two points apart. Each point is read once for all its
+ * taps. */
 VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, const int kernel, const int step) {
     const vf start = conv_start(l, c, CPU_CONV_WEIGHTS);
-    vf s[CONV_SEVEN] = {start, start, start, start, start, start, start}; /* no loops: they stay in registers */
+    /* No arrays in loops, so that they stay in registers. */
+    vf s[CONV_SEVEN] = {start, start, start, start, start, start, start};
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c,
                     *w = l->w + i * kernel * l->w_row + c;
@@ -333,8 +335,8 @@ VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, co
     CH_OUT(6);
 }
 
-/* Seven results of all channels. Functions of their own: compilers take far more than twice as long for twice as
- * much. */
+/* Seven results for all channels. These are separate functions, because compile time grows much faster than code
+ * size. */
 #define CH_SEVENS(kernel, step)                                                                                        \
     static VTARGET __attribute__((noinline)) void conv_sevens_##kernel##_##step(const cpu_conv_line *l, int64_t at) {  \
         const int64_t whole = l->channels / VL * VL;                                                                   \
@@ -348,7 +350,7 @@ CH_SEVENS(5, 2)
 
 typedef void conv_sevens(const cpu_conv_line *l, int64_t at);
 
-/* NULL: windows of another form. */
+/* Returns NULL for windows of another form. */
 VFN conv_sevens *conv_sevens_of(const cpu_conv_line *l, const cpu_conv_kind kind) {
     if (kind != CPU_CONV_WEIGHTS || l->dilation != 1 || l->step > 2) return NULL;
     return l->kernel == 3   ? (l->step == 1 ? conv_sevens_3_1 : conv_sevens_3_2)
@@ -384,7 +386,7 @@ VFN void conv_line(const cpu_conv_line *l, const cpu_conv_kind kind) {
 
 /* ---- minimal filtering ------------------------------------------------------------------------------------------- */
 
-/* Points 0, 1, -1, 2, -2 and infinity: six values in place. */
+/* Transforms six values in place. The points are 0, 1, -1, 2, -2 and infinity. */
 VFN void conv_bt(vf *d, int step) {
     const vf d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step], d5 = d[5 * step];
     const vf four = v_set(4), five = v_set(5), two = v_set(2);
@@ -397,7 +399,7 @@ VFN void conv_bt(vf *d, int step) {
     d[5 * step] = v_add(v_fnma(five, d3, v_mul(four, d1)), d5);
 }
 
-/* Six values to four. */
+/* Transforms six values to four. */
 VFN void conv_at(vf *m, int step) {
     const vf m0 = m[0], m5 = m[5 * step], two = v_set(2), four = v_set(4), eight = v_set(8);
     const vf a = v_add(m[step], m[2 * step]), b = v_sub(m[step], m[2 * step]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The elementwise kernels in terms of vec_*.h; included once by each kernels_*.c.
- * One expression for each row of elementwise.h; the loop and the rest of fewer than VL elements are the macros'.
+ * The elementwise kernels in terms of vec_*.h; included once by each kernels_*.c. There is one expression per row of
+ * elementwise.h. The macros add the loop and the remainder of fewer than VL elements.
  */
 #ifndef CPU_SIMD_BODY_ELEMENTWISE_BODY_H
 #define CPU_SIMD_BODY_ELEMENTWISE_BODY_H
@@ -16,7 +16,8 @@ VFN vf v_sign(vf x) {
     return v_select(v_nan(x, x), x, one);
 }
 
-/* Below 2^29 a double separates the quotient of two floats from any integer that it is not, and holds whole * y exactly. */
+/* Below 2^29, a double distinguishes the quotient of two floats from every other integer, and holds whole * y
+ * exactly. */
 static inline int quotient_fits(float x, float y, double *whole) {
     const double q = (double)x / (double)y;
     *whole = floor(q);
@@ -37,8 +38,9 @@ static inline float remainder_of(float x, float y) {
 VFN vf v_floor_div(vf x, vf y) { return quotient_of(x, y); }
 VFN vf v_mod(vf x, vf y) { return remainder_of(x, y); }
 #else
-/* A quotient below 2^24 that rounds up to an integer is one too large, and never too small. Then x - y floor(x / y),
- * rounded once, is exact but where it is the sum that the definition rounds, and its sign decides. Beyond: one by one. */
+/* A quotient below 2^24 that is rounded up to an integer is one too large, and never too small. Then x - y floor(x /
+ * y), rounded once, is exact, except where it is the sum that the definition rounds, and its sign decides. Larger
+ * quotients are computed one by one. */
 VFN vm v_quotient_is_far(vf q, vf y) { return vm_or(v_le(v_set(0x1p+24f), v_abs(q)), v_eq(v_abs(y), v_set(INFINITY))); }
 VFN vm v_opposes(vf r, vf y) { /* neither is zero, and their signs differ */
     return vm_or(vm_and(v_lt(r, v_set(0)), v_lt(v_set(0), y)), vm_and(v_lt(v_set(0), r), v_lt(y, v_set(0))));
@@ -145,8 +147,8 @@ static VTARGET void KERNEL(elementwise_fill, f32)(float *y, const float *x, int6
     if (i < count) v_store_n(y + i, v_set(p), count - i);
 }
 
-/* Results go to memory that is in no cache as often as not, and nothing but this fetches it while there is work to do.
- * Beyond the array nothing is read: a fetch that fails does nothing. */
+/* Stores a vector and prefetches ahead. Results often go to memory that is not cached, and no hardware prefetcher
+ * fetches it in time. Nothing beyond the array is accessed, because a failed prefetch has no effect. */
 enum { STORE_AHEAD = 128 };
 VFN void v_store_ahead(float *z, vf v) {
     __builtin_prefetch(z + STORE_AHEAD, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * All kernels of an instruction set, from the sizes that gemm_body.h and conv_body.h ask for, and what lays them over a
- * context: included by each kernels_*.c that makes all of them.
+ * All kernels of an instruction set, with the sizes that gemm_body.h and conv_body.h require, and the function that
+ * overlays them on a context. Included by each kernels_*.c that provides all of them.
  */
 #ifndef CPU_SIMD_BODY_EVERY_BODY_H
 #define CPU_SIMD_BODY_EVERY_BODY_H

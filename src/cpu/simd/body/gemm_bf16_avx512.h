@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Matrix products of pairs of bfloat16 with AVX512_BF16's vdpbf16ps: gemm_body.h with words that hold two neighbours in
- * k. Apart from kernels_avx512_bf16.c, so that a test can compile it with these instructions emulated.
+ * k. Separate from kernels_avx512_bf16.c, so that a test can compile it with these instructions emulated.
  */
 #ifndef CPU_SIMD_BODY_GEMM_BF16_AVX512_H
 #define CPU_SIMD_BODY_GEMM_BF16_AVX512_H
@@ -18,7 +18,8 @@
 #define GEMM_NR         32
 #define GEMM_PAIR       2
 
-/* Words of 2 neighbours in k: the first one in the low half. n: how many elements are there, up to 32. */
+/* Loads words of 2 neighbours in k, with the first one in the low half. n is the number of available elements, up to
+ * 32. */
 VFN vf gemm_pack_along(const void *p, int half, int64_t n, int round) {
     (void)round;
     int64_t low = n < 0 ? 0 : n < 16 ? n : 16, high = n < 16 ? 0 : n < 32 ? n - 16 : 16;
@@ -33,7 +34,7 @@ VFN vf gemm_pack_along(const void *p, int half, int64_t n, int round) {
     return (vf)_mm512_cvtne2ps_pbh(second, first);
 }
 
-/* Words of the element of row `p` and of the one below it in row `next`; n columns. */
+/* Loads words of an element of row `p` and the one below it in row `next`, for n columns. */
 VFN vf gemm_pack_across(const void *p, const void *next, int half, int64_t n, int round) {
     (void)round;
     n = n < 0 ? 0 : n < 16 ? n : 16;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * The matrix kernels in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
- *   GEMM_TYPE            what is multiplied: f32 or bf16
+ *   GEMM_TYPE            the type of the factors: f32 or bf16
  *   GEMM_HEIGHTS(X)      X(height) for each height of a tile, ascending by the step
- *   GEMM_HEIGHTS_IN_C(X) those that are made here; the others are there already. Not defined: all
+ *   GEMM_HEIGHTS_IN_C(X) those defined here; the others exist already. If undefined: all
  *   GEMM_STEP, GEMM_MR   smallest and largest height
  *   GEMM_NRV, GEMM_NR    vectors (1 to 4) and numbers in a row of a tile
- *   GEMM_PACKING         1: the tiles that pack, of both types of the source, are there already (gemm_tile_avx512.h);
+ *   GEMM_PACKING         1: the tiles that pack, for both source types, exist already (gemm_tile_avx512.h);
  *                        GEMM_COPIES: they are made by gemm_tile_copy.h; neither: there are none
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
  *
  * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of
- * each row of A. Each element is one chain of fused multiply-adds in the order of k, whatever the tile it falls into.
+ * each row of A. Each element is one chain of fused multiply-adds in the order of k, whichever tile it is in.
  */
 #ifndef CPU_SIMD_BODY_GEMM_BODY_H
 #define CPU_SIMD_BODY_GEMM_BODY_H
@@ -54,7 +54,7 @@ static VTARGET void KERNEL(load_strided, GEMM_TYPE)(float *y, const void *x, cpu
 }
 
 #if GEMM_PAIR == 1
-/* Up to VL words from neighbours in k (n elements are there, the rest is zero), and from one k across rows or
+/* Load up to VL words from neighbours in k (of which n elements exist; the rest is zero), or from one k across rows or
  * columns. */
 VFN vf gemm_pack_along(const void *p, cpu_dtype dtype, int64_t n, bool round) {
     vf v = n >= VL ? load_any(p, dtype) : load_any_n(p, dtype, n > 0 ? n : 0);
@@ -69,7 +69,7 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* The same where all columns are there. Inlined with what is known of width, dtype and round. */
+/* Does the same if all columns exist. Inlined with constants for width, dtype and round. */
 VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t count,
                      bool round) {
     int rest = width % VL;
@@ -95,7 +95,7 @@ VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype
     else                                                                                                               \
         move_across(target, width, first, DTYPE, stride, k1 - k0, ROUND);
 
-/* [kw][width] from a source whose neighbours lie across: element (k, c) at k*stride + c. */
+/* Packs [kw][width] from a source whose neighbours run across: element (k, c) is at k*stride + c. */
 static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
                                 int64_t cols, int64_t k0, int64_t k1, bool round) {
     if (GEMM_PAIR == 1 && cols >= width) {
@@ -124,7 +124,7 @@ static VTARGET void pack_across(float *target, int width, const void *data, cpu_
     }
 }
 
-/* Odd strides: one k (or pair) after the other is gathered first. */
+/* Packs odd strides: each k (or pair) is gathered first. */
 static VTARGET void pack_across_strided(float *target, int width, const void *data, cpu_dtype dtype, int64_t k_stride,
                                         int64_t c_stride, int64_t cols, int64_t k0, int64_t k1, bool round) {
     float rows[2][64];
@@ -136,8 +136,8 @@ static VTARGET void pack_across_strided(float *target, int width, const void *da
     }
 }
 
-/* [kw][width] from a source whose neighbours lie along k: element (k, c) at c*stride + k. VL of them are turned in
- * registers at a time. */
+/* Packs [kw][width] from a source whose neighbours run along k: element (k, c) is at c*stride + k. VL of them at a time
+ * are transposed in registers. */
 static VTARGET void pack_transposed(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
                                     int64_t cols, int64_t k0, int64_t k1, bool round) {
     for (int c = 0; c < width; c += VL)
@@ -171,12 +171,12 @@ static VTARGET void KERNEL(pack, GEMM_TYPE)(float *target, int width, const void
         pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
-/* Elements j .. of a row of A in quads: fours, `step` floats apart. */
+/* Stores elements from j of a row of A in quads: groups of four, `step` floats apart. */
 VFN void store_quads(float *row, int64_t step, int64_t j, vf v) {
     v_store_quads(row + j / GEMM_QUAD * step + j % GEMM_QUAD, step, v);
 }
 
-/* [kw / GEMM_QUAD][height][GEMM_QUAD] from a source whose neighbours lie along k: nothing is turned. */
+/* Packs [kw / GEMM_QUAD][height][GEMM_QUAD] from a source whose neighbours run along k. Nothing is transposed. */
 static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, const void *data, cpu_dtype dtype,
                                                   int64_t stride, int64_t rows, int64_t k0, int64_t k1, bool round) {
     for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR, target += height * GEMM_BLOCK)
@@ -237,13 +237,12 @@ static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, con
     }
 #define TILE_STEPS_4(ROWS, w)                                                                                          \
     TILE_STEP(ROWS, w) TILE_STEP(ROWS, (w) + 1) TILE_STEP(ROWS, (w) + 2) TILE_STEP(ROWS, (w) + 3)
-/* How many steps of k ahead the panels are fetched: B comes from L2, A at first from L3. */
+/* How many steps of k ahead the panels are prefetched. B comes from L2, A at first from L3. */
 enum { AHEAD_B = 8, AHEAD_A = 24 };
 
-/* AVX-512: four steps of k a turn, no more. Its offsets are one byte as long as they are small, and code that is short
- * is decoded as fast as it is executed; so what is prefetched has addresses of its own, which the compiler may not join
- * with the panels', and it may not gather the fetches of several steps. Elsewhere a long turn costs less than its
- * branch. */
+/* AVX-512 uses exactly four steps per iteration. Short code with one-byte offsets is decoded as fast as it executes. So
+ * the prefetched data has separate addresses, which the compiler may not merge with the panels', and it may not group
+ * the prefetches of several steps. On other sets, a long iteration costs less than its branch. */
 #if VL == 16
 #define GEMM_TURN        4
 #define TURN_BEGIN       __asm__("" : "+r"(ahead_a), "+r"(ahead_b));
@@ -255,8 +254,9 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
 #define TURN_STEP_END
 #define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0) TILE_STEPS_4(ROWS, 4) TILE_STEPS_4(ROWS, 8) TILE_STEPS_4(ROWS, 12)
 #endif
-/* What the tiles consist of beside their steps. Beside the arithmetic each turn fetches a line of what is needed soon,
- * and the last blocks a row each of C: all at once they would stand in the way of the panels. */
+/* The parts of a tile other than its steps. In addition to the arithmetic, each iteration prefetches a line that is
+ * needed soon, and the last ones prefetch a row of C each. Prefetched all at once, these rows would delay the
+ * panels. */
 #define TILE_START(HEIGHT)                                                                                             \
     enum { height = HEIGHT };                                                                                          \
     const float *row = fetch->row;                                                                                     \
@@ -368,7 +368,7 @@ static VTARGET void KERNEL(gemm_finish, GEMM_TYPE)(const gemm_finish *f, float *
     cpu_matrix_view partial = {f->partial, CPU_F32, f->partial_stride, 1};
     for (int64_t r = 0; r < rows; r++, tile += stride) {
         if (!f->first) add_row(tile, &partial, i + r, j, cols);
-        /* where the partial sums are C itself, what C held is in them after the first block */
+        /* If the partial sums are C itself, they include what C held after the first block. */
         if (f->accumulate && (f->partial == f->c.data ? f->first : f->last)) add_row(tile, &f->c, i + r, j, cols);
         if (f->first && f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
         if (!f->last) {
@@ -387,7 +387,7 @@ static VTARGET void KERNEL(gemm_finish, GEMM_TYPE)(const gemm_finish *f, float *
     }
 #define SQUARE_JOIN(r, j) sum = v_add(sum, c##r##_##j);
 
-/* Full rows in pairs: as many chains as the units are deep. */
+/* Processes full rows in pairs: as many chains as the units are deep. */
 static VTARGET void KERNEL(gemm_squares, GEMM_TYPE)(double *lanes, const float *c, int64_t stride, int64_t rows,
                                                     int64_t cols) {
     float sums[VL];
@@ -413,7 +413,7 @@ static VTARGET void KERNEL(gemm_squares, GEMM_TYPE)(double *lanes, const float *
 
 enum { DOT_VECTORS = 4 };
 
-/* One row: four sums side by side, added pairwise. */
+/* Computes one row with four parallel sums, added pairwise. */
 VFN float dot_row(const void *w, cpu_dtype dtype, const float *x, int64_t k, bool round) {
     vf s[DOT_VECTORS];
     for (int i = 0; i < DOT_VECTORS; i++) s[i] = v_set(0);
@@ -444,7 +444,7 @@ static VTARGET void KERNEL(dot_rows, GEMM_TYPE)(float *y, const void *w, cpu_dty
     }
 }
 
-/* y[c] = sum over k of w[k*stride + c] x[k]: 4 vectors of sums stay in registers over all of k. */
+/* y[c] = sum over k of w[k*stride + c] x[k]. 4 vectors of sums stay in registers over all of k. */
 static VTARGET void KERNEL(sum_columns, GEMM_TYPE)(float *y, const void *w, cpu_dtype dtype, int64_t stride,
                                                    const float *x, int64_t count, int64_t k, bool round) {
     for (int64_t c = 0; c < count; c += DOT_VECTORS * VL) {

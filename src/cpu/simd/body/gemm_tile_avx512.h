@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT
- * The tallest tile of AVX-512, 14 x 32, written out: 28 sums, 2 vectors of B and 2 broadcast words of A take all 32
- * registers, and what compilers make of that in C moves sums through memory in each turn. Included by kernels_avx512.c
- * in front of gemm_body.h, which takes all tiles of 14 rows from here.
+ * The tallest tile of AVX-512, 14 x 32, in assembly: 28 sums, 2 vectors of B and 2 broadcast words of A occupy all 32
+ * registers, and compilers' code for this in C moves sums through memory in each iteration. Included by
+ * kernels_avx512.c before gemm_body.h, which uses all tiles of 14 rows from here.
  *
- * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
- * needed soon; the last FETCHING turns also a line each of what the sums are added to or written over.
+ * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k. It prefetches the panels ahead and one line that is
+ * needed soon. The last FETCHING turns also prefetch a line each of what the sums are added to or written over.
  *
- * Those of gemm_pack_a pack their panel of A while they compute: each turn copies what the next one reads, in
- * the time that loads and stores have left beside the multiply-adds.
+ * The tiles of gemm_pack_a pack their panel of A while they compute. Each turn copies what the next one reads, using
+ * load and store slots that the multiply-adds leave free.
  */
 #ifndef CPU_SIMD_BODY_GEMM_TILE_AVX512_H
 #define CPU_SIMD_BODY_GEMM_TILE_AVX512_H
 
 #include "cpu/simd/gemm_ukernel.h"
 
-/* What the code below reads besides its registers; the offsets are in it. */
+/* What the assembly reads in addition to its registers; it contains the offsets. */
 typedef struct tile_call {
-    int64_t fetching_turns, steps; /* 0, 8: turns with lines of C, single steps after them */
+    int64_t fetching_turns, steps; /* 0, 8: turns with lines of C; single steps after them */
     float *c;                      /* 16 */
     int64_t c_row;                 /* 24: bytes */
     int64_t add;                   /* 32 */
     float alpha;                   /* 40 */
-    int64_t addend;                /* 48: bytes behind C of what is added */
+    int64_t addend;                /* 48: bytes from C to what is added */
     int64_t back;                  /* 56: from the last row of a turn's source to the first of the next */
-    int64_t piece[4][2]; /* 64: bytes from a piece that is copied to the next, where it lies and where it goes */
+    int64_t piece[4][2];           /* 64: bytes from one copied piece to the next, in the source and in the target */
 } tile_call;
 
 enum { FETCHING = 28 };
@@ -43,7 +43,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
 #define TILE_TEXT(x)  #x
 #define TILE_PLACE(x) TILE_TEXT(x)
 
-/* The text of the code is longer than ISO C asks compilers to take as one string. */
+/* The assembly text is longer than the string length that ISO C requires compilers to support. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverlength-strings"
 /* clang-format off */
@@ -57,7 +57,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     "vfmadd231ps %%zmm0, %%zmm3, %%zmm" #s2 "\n\t"                \
     "vfmadd231ps %%zmm1, %%zmm3, %%zmm" #s3 "\n\t"
 
-/* One step of k: its words of A begin at `at` bytes, those of the next row are `row` bytes on. */
+/* One step of k: its words of A begin at `at` bytes, and those of the next row are `row` bytes further. */
 #define TILE_STEP_OF(at, row, b0, b1, ahead_a, ahead_b0, ahead_b1) \
     "vmovups " #b0 "(%[b]), %%zmm0\n\t"                           \
     "vmovups " #b1 "(%[b]), %%zmm1\n\t"                           \
@@ -72,7 +72,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     TILE_PAIR(at + 10 * row, at + 11 * row, 24, 25, 26, 27)       \
     TILE_PAIR(at + 12 * row, at + 13 * row, 28, 29, 30, 31)
 
-/* B is fetched 8 steps (of 128 bytes) ahead, A 24 (of 56). ONE to FOUR: what else is done beside each step. */
+/* B is prefetched 8 steps (of 128 bytes) ahead, A 24 (of 56). ONE to FOUR are the extra work of each step. */
 #define TILE_TURN_WITH(step, row, ONE, TWO, THREE, FOUR)          \
     TILE_STEP_OF(0, row, 0, 64, 1344, 1024, 1088)                 \
     ONE                                                           \
@@ -110,7 +110,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     "vmovups %%zmm" #s1 ", 64(%[a])\n\t"                          \
     "add %[b], %[a]\n\t"
 
-/* Sums to C, times alpha, or added to what is there or elsewhere. */
+/* Stores the sums to C, multiplied by alpha, or added to its content or to another addend. */
 #define TILE_END \
     "mov 48(%[call]), %[addend]\n\t" \
     "vbroadcastss 40(%[call]), %%zmm0\n\t" \
@@ -128,7 +128,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
         "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", \
         "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", "zmm31"
 
-/* Of what the sums are added to or written over: a row is two lines. */
+/* Prefetches a row (two lines) of what the sums are added to or written over. */
 #define TILE_LINE                                                 \
     "prefetcht0 (%[line])\n\t"                                    \
     "prefetcht0 (%[line],%[addend])\n\t"                          \
@@ -137,7 +137,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     "test $1, %[turns]\n\t"                                       \
     "cmovne %[free], %[line]\n\t"
 
-/* All turns but the last single steps: those that fetch lines of C, and the others before them. */
+/* All turns except the last single steps: first the plain ones, then those that prefetch lines of C. */
 #define TILE_TURNS(turn)                                          \
     TILE_EACH(TILE_CLEAR)                                         \
     "test %[turns], %[turns]\n\t"                                 \
@@ -160,7 +160,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     "jg 3b\n"                                                     \
     "4:\n\t"
 
-/* STEP and ROW: bytes from a word of A to that of the next step, of the next row. */
+/* STEP and ROW are the bytes from a word of A to that of the next step and of the next row. */
 #define TILE_WRITTEN_OUT(NAME, STEP, ROW)                         \
     static VTARGET void NAME(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add, \
                              const gemm_next *fetch) {            \
@@ -186,8 +186,8 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
             : TILE_REGISTERS); \
     }
 
-/* Words of A that the next turn reads: four of each row, from where they lie to the panel, `to` bytes behind what this
- * turn reads. A line of the row that comes some turns later is fetched. */
+/* Copies words of A that the next turn reads: four of each row, from the source to the panel, `to` bytes after what
+ * this turn reads. Also prefetches the line of the row that is needed some turns later. */
 #define COPY_ROW(load, row, to)                                   \
     load " (%[source]" row "), %%xmm2\n\t"                        \
     "prefetcht0 256(%[source]" row ")\n\t"                       \
@@ -201,7 +201,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
 #define COPY_THIRD(load, to)  COPY_ROWS_3(load, to + 128) "add %[three], %[source]\n\t"
 #define COPY_FOURTH(load, to) COPY_ROWS_3(load, to + 176) "add 56(%[call]), %[source]\n\t"
 
-/* FOUR: bytes of four words where they lie. */
+/* FOUR is the size of four words in the source, in bytes. */
 #define TILE_COPYING(NAME, LOAD, FOUR)                            \
     static VTARGET void NAME(float *a, const void *source, int64_t stride, const float *b, int64_t kw, float *c, \
                              int64_t ldc, float alpha, bool add, const gemm_next *fetch) { \
@@ -229,9 +229,9 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
             : TILE_REGISTERS);                                    \
     }
 
-/* A turn's piece of a panel: 14 words of one k, whose lines were fetched to L1 some k before, and the next to be
- * fetched. Four turns take four pieces side by side, one for each panel. (With the four turns written out, the loop was
- * 5 % slower.) */
+/* A turn's piece of a panel: 14 words of one k, whose lines were prefetched to L1 some k earlier, and the prefetch of a
+ * later one. Four turns copy four adjacent pieces, one per panel. (Unrolling the four turns made the loop 5 %
+ * slower.) */
 #define PASS_PIECE(load, last)                                    \
     load " (%[take]), %%zmm2%{%%k1%}%{z%}\n\t"                    \
     "mov %[turns], %[free]\n\t"                                   \

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
- * Tiles that pack on the fly, in C, for the tallest tile: included by gemm_body.h after its tiles, where GEMM_COPIES is
- * defined. GEMM_COPIES(X): X(type's name, GEMM_MR, bytes of an element, what copies four neighbours, what copies
- * GEMM_MR, type).
+ * Tiles that pack on the fly, in C, for the tallest tile. Included by gemm_body.h after its tiles, if GEMM_COPIES is
+ * defined. GEMM_COPIES(X) expands X(type's name, GEMM_MR, bytes per element, function that copies four neighbours,
+ * function that copies GEMM_MR, type).
  *
- * Loads and stores of what is copied cost nothing beside the multiply-adds; in loops of their own they took a tenth of
- * a product with 256 columns. It is copied COPY_LEAD steps of k before it is read, or for another block.
+ * Loads and stores of the copies cost nothing during the multiply-adds; in separate loops they took a tenth of a
+ * product with 256 columns. Words are copied COPY_LEAD steps of k before they are read, or for another block.
  */
 #ifndef CPU_SIMD_BODY_GEMM_TILE_COPY_H
 #define CPU_SIMD_BODY_GEMM_TILE_COPY_H
 
 enum {
     COPY_LEAD = 16,
-    COPY_AHEAD = 512, /* bytes of a row; a line is fetched where four fours are copied */
+    COPY_AHEAD = 512, /* bytes in a row; a line is prefetched when four fours are copied */
     COLUMNS_LEAD = 16 /* lines of B */
 };
 
-/* B as it lies: a line of it is read for the arithmetic and written to its panel. */
+/* Reads unpacked B: a line of it is used for the arithmetic and written to its panel. */
 #define LINE_COPY(r, j)                                                                                                \
     vf b##j = load_any(line + (j) * VL * size, dtype);                                                                 \
     v_store(b + at_b + (j) * VL, b##j);
@@ -52,7 +52,7 @@ enum {
 #define TILE_COLUMNS_SECOND(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                          \
     TILE_COLUMNS(gemm_quads_pack_b, NAME, HEIGHT, SIZE, DTYPE)
 
-/* A as [k / GEMM_QUAD][height][GEMM_QUAD]; its words are copied from `from` on. */
+/* A is [k / GEMM_QUAD][height][GEMM_QUAD]; its words are copied from `from`. */
 #define A_WORD(r)     a[at_k / GEMM_QUAD * GEMM_QUAD * height + at_k % GEMM_QUAD + (r) * GEMM_QUAD]
 #define COPY_FETCH(r) __builtin_prefetch(from + (r) * stride + COPY_AHEAD);
 #define TILE_COPYING(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                                 \
@@ -80,7 +80,7 @@ GEMM_COPIES(TILE_COPYING)
 GEMM_COPIES(TILE_COLUMNS_SECOND)
 #undef A_WORD
 
-/* A as [k][height]; words of another block are copied. */
+/* A is [k][height]; words of another block are copied. */
 #define A_WORD(r) a[at_k * height + (r)]
 #define TILE_PASSING(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                                 \
     static VTARGET void KERNEL_TILE(gemm_pack_next, NAME, HEIGHT, GEMM_NR)(const float *a, const float *b, int64_t kw, \

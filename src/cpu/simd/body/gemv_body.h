@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights times vectors in terms of vec_*.h; included by each kernels_*.c. A tile keeps
- * a row's sums in registers; a vector of weights is loaded, made fp32 and used for all columns.
+ * Weights times vectors in terms of vec_*.h; included by each kernels_*.c. A tile keeps a row's sums in registers. A
+ * vector of weights is loaded, converted to fp32 and used for all columns.
  */
 #ifndef CPU_SIMD_BODY_GEMV_BODY_H
 #define CPU_SIMD_BODY_GEMV_BODY_H
@@ -56,9 +56,9 @@ VFN vi gemv_load_u8(const uint8_t *p) {
 VFN vf gemv_float(vi v) { return vcvtq_f32_s32(v); }
 #endif
 
-/* A byte's low and high nibble, minus 8. */
+/* Unpacks a byte's low and high nibbles, minus 8. */
 #if VL == 16
-VFN vf gemv_nibble(vi index) { /* the low four bits of each lane choose */
+VFN vf gemv_nibble(vi index) { /* the low four bits of each lane are the index */
     return _mm512_permutexvar_ps(index, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
 }
 VFN vf gemv_low(vi bytes) { return gemv_nibble(bytes); }
@@ -74,7 +74,7 @@ VFN vf gemv_load_bf16_n(const uint16_t *p, int64_t n) {
     return gemv_load_bf16(lanes);
 }
 
-/* Up to GEMV_SCALES scales of a row as fp32. */
+/* Converts up to GEMV_SCALES scales of a row to fp32. */
 enum { GEMV_SCALES = 32 };
 static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t count) {
     int64_t i = 0;
@@ -89,7 +89,7 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Sums of a row and column, in turn, where a vector is short: one alone would wait for its last addition. */
+/* Sums per row and column, used in turn if a vector is short: a single one would wait for its last addition. */
 enum { GEMV_CHAINS = VL == 1 ? 4 : VL == 4 ? 2 : 1, GEMV_INT4_AHEAD = 1024 };
 
 VFN void gemv_finish(float *y, const vf *sums, const int C) {
@@ -132,7 +132,7 @@ VFN void gemv_numbers(const cpu_weights format, float *y, const void *row, const
     gemv_finish(y, sums, C);
 }
 
-/* Adds a block's vectors, whose other half lies 16 weights further on; the sum over both is scaled once. */
+/* Adds a block's vectors. The second half of x is 16 weights further, and the sum over both is scaled once. */
 VFN void gemv_block(vf *sums, vf low, vf high, float scale, const float *x, int64_t step, const int C) {
     vf factor = v_set(scale);
     GEMV_EACH(j, C) {
@@ -151,7 +151,7 @@ VFN void gemv_blocks(const cpu_weights format, float *y, const uint8_t *row, con
         int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
         gemv_scales(scale, scales + first, count);
         for (int64_t b = 0; b < count; b++) {
-            /* so few bytes that the processor does not look ahead far enough by itself; with eight bits it does */
+            /* so few bytes that the hardware prefetcher is not far enough ahead; with eight bits it is */
             if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + (first + b) * 16 + GEMV_INT4_AHEAD, 0, 3);
             _Pragma("GCC unroll 4") for (int64_t i = 0; i < 16; i += VL) {
                 const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;
@@ -194,7 +194,7 @@ GEMV_TILES(bf16, CPU_WEIGHTS_BF16)
 GEMV_TILES(i8, CPU_WEIGHTS_INT8)
 GEMV_TILES(i4, CPU_WEIGHTS_INT4)
 
-/* ---- rows for products of many columns --------------------------------------------------------------------------- */
+/* ---- rows for matrix products with many columns ------------------------------------------------------------------ */
 
 static VTARGET void KERNEL(unpack, bf16)(float *out, int64_t step, const void *w, int64_t row_bytes,
                                          const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t first,

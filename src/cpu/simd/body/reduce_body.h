@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Reductions and softmax in terms of vec_*.h; included once by each kernels_*.c.
  *
- * Contiguous rows: four vectors of partial results over a block, added as a tree; the blocks' sums are added in double.
- * Columns: CPU_REDUCE_INNER of them side by side in arrays that stay in L1, sums of CPU_REDUCE_STRIDED rows each.
+ * Contiguous rows use four vectors of partial results over a block, added as a tree; the sums of the blocks are added
+ * in double. Columns are processed CPU_REDUCE_INNER at a time in arrays that stay in L1, with sums of
+ * CPU_REDUCE_STRIDED rows each.
  */
 #ifndef CPU_SIMD_BODY_REDUCE_BODY_H
 #define CPU_SIMD_BODY_REDUCE_BODY_H
@@ -32,7 +33,7 @@ VFN float lanes_prod(vf v) {
     return product;
 }
 
-/* Lanes beyond n count as `start`. */
+/* Loads n lanes; those beyond n are `start`. */
 VFN vf load_or(const float *x, int64_t n, float start) {
     float lanes[VL];
     for (int i = 0; i < VL; i++) lanes[i] = i < n ? x[i] : start;
@@ -44,7 +45,7 @@ static inline double join_prod(double a, double b) { return (double)((float)a * 
 static inline double join_max(double a, double b) { return a != a || a > b ? a : b; }
 static inline double join_min(double a, double b) { return a != a || a < b ? a : b; }
 
-/* pre: what happens to an element first; op: joins vectors; lanes: joins lanes; start: the result for no element */
+/* pre is applied to each element first; op joins vectors; lanes joins lanes; start is the result for no elements. */
 #define REDUCE(name, pre, op, lanes, join, start)                                                                      \
     VFN float name##_block(const float *x, int64_t n) {                                                                \
         vf s0 = v_set(start), s1 = s0, s2 = s0, s3 = s0;                                                               \
@@ -109,7 +110,7 @@ REDUCE(prod, same_, v_mul, lanes_prod, join_prod, 1.0f)
 
 /* ---- softmax ----------------------------------------------------------------------------------------------------- */
 
-/* y = exp(x - top), and the sum of it; y may be NULL */
+/* Computes y = exp(x - top) and its sum; y may be NULL. */
 VFN float exp_sum(float *y, const float *x, int64_t length, float top) {
     double total = 0;
     vf high = v_set(top);
@@ -129,7 +130,7 @@ VFN float exp_sum(float *y, const float *x, int64_t length, float top) {
             int64_t n = end - i < VL ? end - i : VL;
             vf a = v_exp(v_sub(n == VL ? v_load(x + i) : load_or(x + i, n, -INFINITY), high));
             if (y) v_store_n(y + i, a, n);
-            /* the lanes that fill up are exp(-inf - top) = 0 */
+            /* the padding lanes are exp(-inf - top) = 0 */
             s0 = v_add(s0, a);
         }
         total += (double)v_sum(v_add(s0, s1));
@@ -160,8 +161,8 @@ static VTARGET void KERNEL(log_sum_exp, f32)(float *y, const float *x, int64_t r
     }
 }
 
-/* Columns j .. j+n-1, n <= CPU_REDUCE_INNER: their maxima, and the sums of exp(x - max), which are stored if y is
- * given. */
+/* For columns j .. j+n-1 with n <= CPU_REDUCE_INNER, computes the maxima and the sums of exp(x - max), and stores the
+ * exponentials if y is given. */
 VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride,
                      float *top, float *sum) {
     KERNEL(reduce_strided_max, f32)(top, x, length, n, x_stride);
@@ -228,7 +229,7 @@ VFN float dot_block(const float *x, const float *y, int64_t n) {
     return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
 }
 
-/* Products of columns j .. j+n-1 in rows i .. end-1, added to part. */
+/* Adds the products of columns j .. j+n-1 in rows i .. end-1 to part. */
 VFN void columns_dot_part(float *part, const float *x, const float *z, int64_t i, int64_t end, int64_t n,
                           int64_t x_stride, int64_t z_stride) {
     for (; n % VL == 0 && i + 4 <= end; i += 4)
