@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows that go along one axis of [outer, size, inner], every column on its own: gather_along_axis, scatter_along_axis,
- * one_hot, cumsum, reduce_argmax and reduce_argmin. A task has some columns of one image; lines of them are doubles, so that
- * sums of fp16 round once, and integers are exact.
+ * Rows that work along one axis of [outer, size, inner], each column independently: gather_along_axis,
+ * scatter_along_axis, one_hot, cumsum, reduce_argmax and reduce_argmin. A task handles some columns of one image. Lines
+ * of them are doubles, so that sums of fp16 round once and integers are exact.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -12,24 +12,24 @@
 #include "cpu/plan/emit.h"
 #include "cpu/simd/kernels.h"
 
-enum { COLUMNS = 128 }; /* of a task: their lines lie in the nearest cache */
+enum { COLUMNS = 128 }; /* per task, so that their lines stay in L1 */
 
 typedef struct along_args along_args;
 typedef struct along_call {
     const along_args *a;
     const unsigned char *x, *indices, *updates;
     unsigned char *y;
-    double *wide;        /* of a scatter */
-    atomic_llong *wrong; /* the first index that names no element; LLONG_MAX: none */
+    double *wide;        /* for a scatter */
+    atomic_llong *wrong; /* the first index out of range; LLONG_MAX if there is none */
 } along_call;
 
-/* Columns first .. first+count-1 of image `outer`. */
+/* Processes columns first .. first+count-1 of image `outer`. */
 typedef void (*along_kernel)(const along_call *c, int64_t outer, int64_t first, int64_t count);
 
 struct along_args {
     along_kernel kernel;
-    int64_t outer, size, inner, picks; /* picks: of the indices, where there are any; else of the result */
-    int64_t columns;                   /* of a task */
+    int64_t outer, size, inner, picks; /* picks: number of indices if there are any, else of results */
+    int64_t columns;                   /* per task */
     mil_dtype dtype, index_type, out_type;
     mil_scatter_mode mode;
     bool flag, reverse; /* argmin, exclusive */
@@ -39,7 +39,7 @@ struct along_args {
     const char *where;
 };
 
-/* The element that index `which` of `indices` names; -1: none. */
+/* Returns the element that index `which` of `indices` names; -1 if it is out of range. */
 static inline int64_t emit_axis_resolve(const along_call *c, int64_t given, int64_t which) {
     const int64_t at = given < 0 ? given + c->a->size : given;
     if (at >= 0 && at < c->a->size) return at;
@@ -49,7 +49,7 @@ static inline int64_t emit_axis_resolve(const along_call *c, int64_t given, int6
     return -1;
 }
 
-/* Indices at .. at+count-1. */
+/* Loads indices at .. at+count-1. */
 static void emit_axis_load_indices(const along_call *c, int64_t *to, int64_t at, int64_t count) {
     double line[COLUMNS];
     if (c->a->index_type == MIL_int32) {
@@ -69,7 +69,7 @@ static void emit_axis_load_indices(const along_call *c, int64_t *to, int64_t at,
     }                                                                                                                  \
     break
 
-/* Picks at .. at+n-1, n at most COLUMNS: of neighbouring columns, or (across 0) of one. */
+/* Gathers picks at .. at+n-1, with n at most COLUMNS, from adjacent columns, or from a single one if `across` is 0. */
 static void emit_axis_take(const along_call *c, int64_t at, int64_t n, int64_t base, int64_t across) {
     const along_args *a = c->a;
     int64_t line[COLUMNS];
@@ -108,7 +108,7 @@ static double emit_axis_joined(double to, double value, mil_scatter_mode mode) {
     }
 }
 
-/* In doubles until the end: repeated indices round once. */
+/* Uses doubles until the end, so that repeated indices round once. */
 static void emit_axis_scatter_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const int64_t base = outer * a->size * a->inner + first;
@@ -145,7 +145,7 @@ static void emit_axis_one_hot_columns(const along_call *c, int64_t outer, int64_
     }
 }
 
-/* The result's last dimension is the hot one: a row at a time. */
+/* Writes row by row: the hot dimension is the result's last one. */
 static void emit_axis_one_hot_rows(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     double line[COLUMNS], hit = 0;
@@ -171,7 +171,7 @@ static void emit_axis_cumsum_columns(const along_call *c, int64_t outer, int64_t
     }
 }
 
-/* One column whose elements follow one another: a stretch of it at a time. */
+/* Processes one column with contiguous elements, a stretch at a time. */
 static void emit_axis_cumsum_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const int64_t base = outer * a->size, step = a->reverse ? -1 : 1, begin = a->reverse ? base + a->size - 1 : base;
@@ -190,14 +190,14 @@ static void emit_axis_cumsum_line(const along_call *c, int64_t outer, int64_t fi
     }
 }
 
-/* Elements at .. at+n-1 as floats: where they lie, or in `memory`. */
+/* Returns elements at .. at+n-1 as floats, in place or converted in `memory`. */
 static const float *emit_axis_floats_at(const along_call *c, int64_t at, int64_t n, float *memory) {
     if (c->a->dtype == MIL_fp32) return (const float *)(const void *)c->x + at;
     fp16_to_f32_array(memory, (const uint16_t *)(const void *)c->x + at, (size_t)n);
     return memory;
 }
 
-/* The first NaN, else the first of the best, as NumPy and PyTorch choose. */
+/* Prefers the first NaN, else the first of the best, like NumPy and PyTorch. */
 static inline bool emit_axis_beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
 
 static void emit_axis_best_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
@@ -214,8 +214,8 @@ static void emit_axis_best_columns(const along_call *c, int64_t outer, int64_t f
     cpu_dense_store(c->y, a->out_type, outer * a->inner + first, 1, where, count);
 }
 
-/* One column of floats whose elements follow one another: the best of each block by the vector kernels; then where it lies in
- * the best block. */
+/* Processes one column of contiguous floats: vector kernels find the best of each block, then the position within the
+ * best block. */
 static void emit_axis_best_floats(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const cpu_reduce_code code = a->flag ? CPU_REDUCE_MIN : CPU_REDUCE_MAX;

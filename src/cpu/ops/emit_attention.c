@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Attention that fuse_attention.c found as one step, forward, backward or behind a mask that is an input: where its operands
- * and results lie, position by channel.
+ * Emits attention that fuse_attention.c found as one step: forward, backward or with a mask that is an input. Finds the
+ * memory of its operands and results, position by channel.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static propane_status emit_attention_run(const cpu_run *run, const void *args, p
     return PROPANE_OK;
 }
 
-/* Bytes from the view to each item. */
+/* Returns the offsets in bytes from the view to each item. */
 static int64_t *emit_attention_item_offsets(planner *p, const cpu_view *v, const mil_type *scores, int64_t items) {
     int64_t *out = ARENA_ARRAY(p->arena, items + 1, int64_t), stride[MIL_MAX_RANK];
     cpu_view lead = *v;
@@ -44,7 +44,7 @@ static int64_t *emit_attention_item_offsets(planner *p, const cpu_view *v, const
     return out;
 }
 
-/* `turned`: the view's last dimension but one are channels. */
+/* `turned` means that the view's second-to-last dimension is the channels. */
 static propane_status emit_attention_set_role(planner *p, attention_args *x, cpu_attention_role role, const cpu_view *v,
                                               bool turned, const mil_type *scores, propane_error *err) {
     int row = v->rank - (turned ? 1 : 2), col = v->rank - (turned ? 2 : 1);
@@ -67,12 +67,13 @@ static propane_status emit_attention_read_role(planner *p, attention_args *x, cp
     cpu_view view;
     PROPANE_TRY(mil_attr_bool(op, is_x ? "transpose_x" : "transpose_y", &transposed, err));
     PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
-    /* as first operand rows are positions, as second one they are what is summed over */
+    /* As the first operand, its rows are positions; as the second, they are what is summed over. */
     bool turned = is_x ? transposed : !transposed;
     return emit_attention_set_role(p, x, role, &view, turned, scores, err);
 }
 
-/* A product with the scores as its first operand has positions as rows; as second one, channels. */
+/* A matrix product with the scores as its first operand has positions as rows; with the scores second, it has
+ * channels. */
 static propane_status emit_attention_write_role(planner *p, attention_args *x, cpu_attention_role role,
                                                 const mil_op *op, bool scores_first, const mil_type *scores,
                                                 propane_error *err) {
@@ -81,8 +82,8 @@ static propane_status emit_attention_write_role(planner *p, attention_args *x, c
     return emit_attention_set_role(p, x, role, &view, !scores_first, scores, err);
 }
 
-/* Values of the forward pass: the other operand of the mix; channels by keys if the scores are second and it is not
- * transposed, or first and it is. */
+/* Reads the values of the forward pass, the other operand of the mix. They are channels by keys if the scores are
+ * second and it is not transposed, or first and it is. */
 static propane_status emit_attention_read_values(planner *p, attention_args *x, const mil_op *mix, bool scores_first,
                                                  const mil_type *scores, propane_error *err) {
     bool transposed = false;
@@ -93,7 +94,7 @@ static propane_status emit_attention_read_values(planner *p, attention_args *x, 
     return emit_attention_set_role(p, x, CPU_ATTENTION_V, &view, scores_first == transposed, scores, err);
 }
 
-/* Whether the operation's first operand is one that the node makes, and so the scores. */
+/* Returns true if the operation's first operand is made by the node, so that it is the scores. */
 static bool emit_attention_scores_are_first(const cpu_node *node, const mil_op *op) {
     for (int i = 0; i < node->op_count; i++)
         if (node->ops[i]->results[0] == mil_in(op, "x")) return true;
@@ -105,7 +106,7 @@ static int64_t emit_attention_depth_of(const mil_op *op, bool transposed) {
     return x->dim[x->rank - (transposed ? 2 : 1)];
 }
 
-/* The last two dimensions become positions and channels. */
+/* Makes the last two dimensions positions and channels. */
 static cpu_view emit_attention_positions_first(const cpu_view *v, bool turned) {
     int perm[MIL_MAX_RANK];
     for (int d = 0; d < v->rank; d++) perm[d] = d;
@@ -123,7 +124,7 @@ static propane_status emit_attention_operand_of(planner *p, const mil_op *op, bo
     return PROPANE_OK;
 }
 
-/* Behind a mask that is an input (attention_decode.h): positions come first, channels are neighbours. */
+/* Reads attention with a mask that is an input (attention_decode.h): positions come first, channels are adjacent. */
 static propane_status emit_attention_read_masked(planner *p, attention_args *x, const cpu_node *node,
                                                  propane_error *err) {
     const cpu_fused_attention *f = node->attention;
@@ -150,7 +151,7 @@ static propane_status emit_attention_read_masked(planner *p, attention_args *x, 
     return PROPANE_OK;
 }
 
-/* Forward, each row over all keys or those before it. */
+/* Reads the forward pass, in which each row sees all keys or those up to its position. */
 static propane_status emit_attention_read_forward(planner *p, attention_args *x, const cpu_node *node,
                                                   propane_error *err) {
     const cpu_fused_attention *f = node->attention;

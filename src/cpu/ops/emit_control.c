@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * cond, while_loop and lists. A block is a function like any other, so it is planned by itself, once, into a program of its
- * own that the step of the operation runs: its memory is a part of this program's. Loop variables lie where the results will;
- * a body that cannot compute one in place writes it to a second place, and the two change over with every round.
+ * cond, while_loop and lists. A block is a function like any other, so it is planned separately, once, into a program
+ * that the operation's step runs. Its memory is a part of the outer program's. Loop variables are stored where the
+ * results will be. If the body cannot compute one in place, it writes to a second place, and the two are swapped each
+ * round.
  *
- * A list is the address of a cpu_list. A list that is a loop variable or a result of a block is moved to a cpu_list of the
- * loop or cond itself, as the block's own change when it runs again.
+ * A list is represented by the address of a cpu_list. A list that is a loop variable or a result of a block is moved to
+ * a cpu_list of the loop or cond itself, because the block's own list changes when it runs again.
  */
 #include <string.h>
 
@@ -12,21 +13,21 @@
 #include "cpu/loop/dense.h"
 #include "cpu/ops/emitters.h"
 
-enum { MAX_ROUNDS = 10000000 }; /* of a loop: more is taken for one that does not end */
+enum { MAX_ROUNDS = 10000000 }; /* of a loop: more is assumed to be endless */
 
 typedef struct control_args {
     int vars, captured, results;
     cpu_program *block[2];
-    cpu_ref pred, *from, *around, *out, *spare; /* from: of each variable's first value; around: captured */
-    int64_t *bytes;                             /* of each result */
+    cpu_ref pred, *from, *around, *out, *spare; /* from: each variable's first value; around: captured values */
+    int64_t *bytes;                             /* per result */
     bool *in_place;
     cpu_ref memory, answer;
-    cpu_list *(*own)[2]; /* of each result that is a list; a loop's variables change over between the two */
-    void **in, **to;     /* room for the addresses of one run of a block */
+    cpu_list *(*own)[2]; /* for each result that is a list; a loop's variables alternate between the two */
+    void **in, **to;     /* space for the addresses of one run of a block */
     const char *where;
 } control_args;
 
-/* What lies at `at` becomes a list of result k, and not the one that it is now, `held`. */
+/* Moves the list at `at` to a list of result k, but not the one in `held`, which is in use. */
 static propane_status emit_control_own(const control_args *a, int k, const cpu_list *held, cpu_list **at,
                                        propane_error *err) {
     if (!a->own[k][0] || *at == held) return PROPANE_OK;
@@ -46,7 +47,7 @@ static propane_status emit_control_cond_run(const cpu_run *run, const void *args
     return PROPANE_OK;
 }
 
-/* One round of the body: where each variable lies after it. */
+/* Runs one round of the body and updates the location of each variable. */
 static propane_status emit_control_round(const cpu_run *run, const control_args *a, propane_error *err) {
     cpu_list *held[MIL_MAX_RESULTS] = {NULL};
     for (int k = 0; k < a->vars; k++) {
@@ -62,7 +63,7 @@ static propane_status emit_control_round(const cpu_run *run, const control_args 
     return PROPANE_OK;
 }
 
-/* in[k] is where variable k lies now. */
+/* in[k] is the current location of variable k. */
 static propane_status emit_control_loop_run(const cpu_run *run, const void *args, propane_error *err) {
     const control_args *a = args;
     void *memory = cpu_ref_at(run, a->memory), *answer = cpu_ref_at(run, a->answer);
@@ -89,7 +90,7 @@ static propane_status emit_control_loop_run(const cpu_run *run, const void *args
 
 /* ---- planning ----------------------------------------------------------------------------------------------------------- */
 
-/* Programs of both blocks; they are the outer program's to free, also if something fails from here on. */
+/* Compiles both blocks. The outer program frees them, even if something fails later. */
 static propane_status emit_control_compile_blocks(planner *p, const mil_op *op, control_args *a, propane_error *err) {
     cpu_program *outer = p->program;
     for (int k = 0; k < 2; k++) {
@@ -110,7 +111,7 @@ static propane_status emit_control_dense_refs(planner *p, const mil_op *op, cons
     return PROPANE_OK;
 }
 
-/* Which variables the body computes in the memory that they lie in, and a second place for the others. */
+/* Determines which variables the body computes in place, and allocates a second place for the others. */
 static propane_status emit_control_plan_variables(planner *p, control_args *a, propane_error *err) {
     const cpu_program *body = a->block[1];
     for (int k = 0; k < a->vars; k++) {
@@ -171,7 +172,7 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
     return PROPANE_OK;
 }
 
-/* Element types that no program has as inputs leave the blocks to the slow meaning. */
+/* Leaves the blocks to the slow reference if they use element types that no program accepts as inputs. */
 static propane_status emit_control(planner *p, const mil_op *op, propane_error *err) {
     propane_error why = {0};
     control_args *a = ARENA_NEW(p->arena, control_args);
@@ -199,7 +200,7 @@ typedef struct list_args {
     int64_t length, picks; /* length: of make_list */
     bool grows;
     mil_dtype index_type;
-    cpu_list *own; /* of the result, where that is a list */
+    cpu_list *own; /* for a result that is a list */
     cpu_ref list, indices, value, y;
     const char *where;
 } list_args;
@@ -218,7 +219,7 @@ static propane_status emit_control_list_length_run(const cpu_run *run, const voi
     return PROPANE_OK;
 }
 
-/* The list is made longer where it is written past its end. */
+/* Returns an element's place. The list grows if it is written past its end. */
 static propane_status emit_control_list_place(const list_args *a, cpu_list *list, bool writes, double index,
                                               unsigned char **out, propane_error *err) {
     if (index >= (double)list->length && writes && list->grows)
@@ -291,7 +292,7 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
     return cpu_emit_end(p, op, &d, run, a, op->info->name, 0, err);
 }
 
-/* Constant lists are read by the slow meaning. */
+/* The slow reference reads constant lists. */
 static bool emit_control_takes_list(const mil_op *op) {
     return op->info->code == MIL_OP_make_list || !mil_in(op, "ls")->constant;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * A convolution, the depthwise one after it and what follows that (fuse/fuse_bottleneck.c) as a step of
- * conv/conv_bottleneck.c: how the layers' images lie in a thread's memory.
+ * Emits a convolution, the depthwise one after it and what comes next (fuse/fuse_bottleneck.c) as a step of
+ * conv/conv_bottleneck.c. Lays out the layers' images in a thread's memory.
  */
 #include "core/base/int_math.h"
 #include "cpu/ops/emit_conv_nhwc.h"
 
-/* An image of the thread's memory: strides alone. */
+/* Returns an image in the thread's memory: only its strides count. */
 static cpu_view emit_conv_bottleneck_lines_of(int64_t line, int64_t col, const mil_type *type) {
     cpu_view v = cpu_view_dense(type, -1);
     v.stride[0] = 0;

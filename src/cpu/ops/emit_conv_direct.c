@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Convolutions over all channels and linear layers with constant weights as steps of conv/conv_direct.c: what the tiles read
- * where, weights and bias packed, runs and panels divided among tasks. A linear layer's rows are the points of one line.
+ * Emits convolutions over all channels and linear layers with constant weights as steps of conv/conv_direct.c:
+ * addresses for the tiles, packed weights and bias, and the division of runs and panels among tasks. A linear layer's
+ * rows are the points of one line.
  */
 #include "cpu/ops/emit_conv_nhwc.h"
 
@@ -9,17 +10,17 @@
 #include "core/base/int_math.h"
 
 enum {
-    CACHE_BYTES = 800 << 10, /* what a block of the image and two panels of weights may take of L2 */
+    CACHE_BYTES = 800 << 10, /* of L2 that a block of the image and two panels of weights may use */
     LEAST_BLOCK_BYTES = 256 << 10,
-    DEPTH_WHOLE = 1024, /* elements of a single tap that are one pass; */
-    DEPTH_PASS = 768,   /* more are cut into passes of about this */
+    DEPTH_WHOLE = 1024, /* elements of a single tap in one pass */
+    DEPTH_PASS = 768,   /* more are divided into passes of about this */
     TASKS_A_THREAD = 4,
-    ALIASING = 4096, /* points that many bytes apart fall in the same lines */
-    PITCH_MORE = 16, /* floats, against that */
-    MOST_APART = 8,  /* channels that are read as they lie apart from one another: images */
+    ALIASING = 4096, /* points that are this many bytes apart map to the same cache sets */
+    PITCH_MORE = 16, /* floats of padding to avoid that */
+    MOST_APART = 8,  /* most channels that may be read in place if they are apart from one another, as in images */
 };
 
-/* One line where all points follow one another. */
+/* Merges the lines if all points are contiguous. */
 static void emit_conv_direct_join_lines(cpu_conv_direct *a) {
     const int64_t points = a->in_h * a->in_w;
     if (a->out_h != a->in_h || a->out_w != a->in_w || a->copied || a->taps != 1) return;
@@ -30,7 +31,7 @@ static void emit_conv_direct_join_lines(cpu_conv_direct *a) {
     a->a_line = a->y_line = a->other_line = 0;
 }
 
-/* Each line of each channel is a tap of the elements that follow one another there. */
+/* Makes each line of each channel a tap over its contiguous elements. */
 static propane_status emit_conv_direct_channels_apart(planner *p, cpu_conv_direct *a, const mil_conv *c,
                                                       int64_t channel, int64_t line, propane_error *err) {
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * a->c_in, int64_t);
@@ -42,7 +43,7 @@ static propane_status emit_conv_direct_channels_apart(planner *p, cpu_conv_direc
     return PROPANE_OK;
 }
 
-/* Whether the tiles can read the operand where it lies, and what else they read. */
+/* Decides whether the tiles can read the operand in place, and what they read otherwise. */
 static propane_status emit_conv_direct_choose_points(planner *p, cpu_conv_direct *a, const mil_conv *c, bool gated,
                                                      propane_error *err) {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
@@ -80,7 +81,8 @@ static propane_status emit_conv_direct_choose_points(planner *p, cpu_conv_direct
     return PROPANE_OK;
 }
 
-/* [c_out][c_in][taps] to panels of [taps][c_in][width]; of channels that lie apart [lines of taps][c_in][taps][width]. */
+/* Packs [c_out][c_in][taps] into panels of [taps][c_in][width], or for channels that are apart, of [lines of
+ * taps][c_in][taps][width]. */
 static propane_status emit_conv_direct_pack_weights(planner *p, cpu_conv_direct *a, const mil_op *op, int64_t taps,
                                                     int64_t across, propane_error *err) {
     const float *w = mil_in(op, "weight")->constant->data;
@@ -114,7 +116,7 @@ static void emit_conv_direct_divide_work(cpu_conv_direct_step *b, int threads) {
     const int64_t block_bytes = max_i64(CACHE_BYTES - 2 * panel_bytes, LEAST_BLOCK_BYTES);
     b->block_runs = max_i64(2, min_i64(a->runs, block_bytes / run_bytes / 2 * 2));
     const int64_t blocks = div_up(a->runs, b->block_runs), wanted = TASKS_A_THREAD * threads;
-    if (threads > 1 && (blocks > 1 || a->panels < wanted)) /* as many for each thread */
+    if (threads > 1 && (blocks > 1 || a->panels < wanted)) /* the same number of blocks per thread */
         b->block_runs = max_i64(2, div_up(a->runs, 2 * div_up(blocks, threads) * threads) * 2);
     b->blocks = div_up(a->runs, b->block_runs);
     b->chunks = 1;
@@ -124,7 +126,7 @@ static void emit_conv_direct_divide_work(cpu_conv_direct_step *b, int threads) {
     b->chunks = div_up(a->panels, b->chunk_panels);
 }
 
-/* [N, C, H, W] as strides of images, lines and columns. */
+/* Splits [N, C, H, W] into strides of images, lines, columns and channels. */
 static void emit_conv_direct_set_strides(const cpu_view *v, int64_t *image, int64_t *line, int64_t *col,
                                          int64_t *channel) {
     *image = v->dim[0] == 1 ? 0 : v->stride[0];
@@ -133,7 +135,7 @@ static void emit_conv_direct_set_strides(const cpu_view *v, int64_t *image, int6
     if (channel) *channel = v->dim[1] == 1 ? 1 : v->stride[1];
 }
 
-/* Rows of a matrix as the points of one line: [1, k, 1, m]. */
+/* Views the rows of a matrix as the points of one line: [1, k, 1, m]. */
 static cpu_view emit_conv_direct_rows_as_image(const cpu_view *v) {
     cpu_view out = *v;
     out.rank = 4;
@@ -146,7 +148,7 @@ static cpu_view emit_conv_direct_rows_as_image(const cpu_view *v) {
     return out;
 }
 
-/* Reshaped to two dimensions; false: not without a copy. */
+/* Reshapes to two dimensions. Returns false if that requires a copy. */
 static bool emit_conv_direct_as_rows(const cpu_view *v, cpu_view *out) {
     const int64_t columns = v->dim[v->rank - 1];
     cpu_view flat;
@@ -199,8 +201,9 @@ static propane_status emit_conv_direct_emit(planner *p, const cpu_fused_conv *l,
     if (other) {
         a->other = cpu_view_ref(other);
         cpu_emit_touch(p, other->buffer);
-        bool same = a->pass == a->depth && other->buffer != x->buffer && /* else the sums of a pass lie there */
-                    !other->offset && !y->offset && other->rank == y->rank;
+        /* Otherwise the sums of a pass are stored there. */
+        bool same =
+            a->pass == a->depth && other->buffer != x->buffer && !other->offset && !y->offset && other->rank == y->rank;
         for (int d = 0; d < y->rank; d++) same &= y->dim[d] == 1 || other->stride[d] == y->stride[d];
         if (same) PROPANE_TRY(cpu_emit_may_share(p, other, y, err));
     }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Convolutions that are more than a product. The patches of an image are the columns of a matrix that never exists as a
- * whole: each task packs the columns of its own points straight from the padded image, in the form that the tiles read,
- * multiplies them with the weights (packed when the program is planned, where they are constants) and writes its part of
- * the result. Where there are few points, all tasks share one packed block and divide the output channels.
+ * Convolutions that are not single matrix products. The patches of an image are the columns of a matrix that never
+ * exists as a whole. Each task packs the columns of its points directly from the padded image, in the form that the
+ * tiles read. It multiplies them by the weights, which are packed at plan time if they are constant, and writes its
+ * part of the result. If there are few points, all tasks share one packed block and divide the output channels.
  *
- * One input channel a group: cpu/ops/emit_depthwise_pool.c. 1x1 convolutions of stride 1 are products (emit_matmul.c).
+ * cpu/ops/emit_depthwise_pool.c handles one input channel per group. 1x1 convolutions of stride 1 are matrix products
+ * (emit_matmul.c).
  */
 #include <string.h>
 
@@ -16,28 +17,28 @@
 #include "cpu/plan/emit.h"
 
 enum {
-    K_BLOCK = 512,           /* rows of the patches' matrix packed at once; the sums' order depends on this alone */
-    BLOCK_FLOATS = 64 << 10, /* of a task's columns, and of its part of the result: both stay in L2 */
-    SEGMENTS = 64,           /* most columns of a panel */
+    K_BLOCK = 512,           /* rows of the patch matrix packed at once; the order of the sums depends only on this */
+    BLOCK_FLOATS = 64 << 10, /* of a task's columns, and of its part of the result, both of which stay in L2 */
+    SEGMENTS = 64,           /* the most columns in a panel */
     SLACK = CPU_WINDOW_LANES
 };
 
 typedef struct conv_args {
-    mil_conv c; /* three dimensions, the missing ones first */
+    mil_conv c; /* with three dimensions, adding the missing ones first */
     cpu_window_plane plane;
     const int64_t *tap_at; /* [taps]: offsets in a plane */
     const cpu_gemm_kernels *k;
     void (*pack)(float *to, const cpu_window_patches *p, int64_t k0, int64_t k1);
     cpu_dtype x_type, w_type, bias_type, y_type;
-    int64_t taps, points, pixels; /* of the kernel, the result's and the image's space */
-    int64_t depth, rows;          /* of a group's matrix of weights */
-    int64_t a_panels, a_floats;   /* a_floats: of a group's packed weights */
+    int64_t taps, points, pixels; /* of the kernel, the result's space and the image's space */
+    int64_t depth, rows;          /* of a group's weight matrix */
+    int64_t a_panels, a_floats;   /* a_floats: in a group's packed weights */
     int64_t b_panels, task_panels, column_tasks;
     int64_t chunk_panels, row_tasks;
     int64_t bias_stride;
     bool has_bias, shared, packed;
     cpu_ref x, w, y, bias, weights, image, columns, scratch;
-    int64_t worker_floats, block_floats; /* block_floats: where the result's part begins in a worker's memory */
+    int64_t worker_floats, block_floats; /* block_floats: offset of the result's part in a worker's memory */
 } conv_args;
 
 typedef struct conv_call {
@@ -86,7 +87,7 @@ static int emit_conv_nchw_panel_height(const conv_args *a, int64_t panel) {
     return (int)(div_up(emit_conv_nchw_panel_rows(a, panel), step) * step);
 }
 
-/* A group's weights: block after block of k, panel after panel. */
+/* Returns a panel of a group's weights, which are stored by blocks of k, then panels. */
 static float *emit_conv_nchw_panel_at(const conv_args *a, float *weights, int64_t group, int64_t panel, int64_t k0,
                                       int64_t k1) {
     const int64_t height = a->a_floats / a->depth;
@@ -121,7 +122,7 @@ static void emit_conv_nchw_task_plane(void *context, int task, int worker) {
 
 static int64_t emit_conv_nchw_shared_floats(const conv_args *a) { return a->depth * a->k->nr + SLACK; }
 
-/* One panel of the shared columns of all of k. */
+/* Packs one panel of the shared columns over all of k. */
 static void emit_conv_nchw_task_columns(void *context, int task, int worker) {
     const conv_call *call = context;
     const conv_args *a = call->a;
@@ -142,7 +143,7 @@ static float emit_conv_nchw_bias_of(const conv_call *call, int64_t row) {
     return fp16_to_f32(half);
 }
 
-/* Rows of sums to where they belong. */
+/* Writes rows of sums to the result. */
 static void emit_conv_nchw_write_rows(const conv_call *call, const float *sums, int64_t stride, int64_t row,
                                       int64_t rows, int64_t point, int64_t points) {
     const conv_args *a = call->a;
@@ -247,7 +248,7 @@ static propane_status emit_conv_nchw_plan_taps(planner *p, conv_args *a, propane
     return PROPANE_OK;
 }
 
-/* Weights that are constants are packed now. */
+/* Packs weights at plan time if they are constant. */
 static propane_status emit_conv_nchw_take_weights(planner *p, conv_args *a, const cpu_view *w, propane_error *err) {
     const cpu_buffer *source = &p->buffers[w->buffer];
     const int64_t floats = a->a_floats * a->c.groups;

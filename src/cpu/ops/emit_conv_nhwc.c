@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Layers with constant weights (fuse_conv.c) as steps of conv/conv.h: what the kinds of layers share,
+ * Emits layers with constant weights (fuse_conv.c) as steps of conv/conv.h: what all kinds of layers share,
  * convolutions by minimal filtering, depthwise convolutions and pooling.
  */
 #include "cpu/ops/emit_conv_nhwc.h"
 
 #include <math.h>
 
-enum { WINOGRAD_TASKS = 4, WINDOW_TASKS = 8 }; /* for each thread */
+enum { WINOGRAD_TASKS = 4, WINDOW_TASKS = 8 }; /* per thread */
 
 cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l) {
     return (cpu_conv_finish){l->swish, (float)l->least, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
@@ -22,7 +22,7 @@ propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t ch
     if (!bias) return PROPANE_OK;
     out->has_bias = true;
     PROPANE_TRY(cpu_emit_constant(p, (channels + multiple - 1) / multiple * multiple, &to, &out->bias, err));
-    const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* one for all is allowed */
+    const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* a single value for all is allowed */
     for (int64_t c = 0; c < channels; c++) to[c] = ((const float *)bias->constant->data)[c * step];
     return PROPANE_OK;
 }
@@ -121,7 +121,7 @@ propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, prop
     return emit_window(p, a, l->x, l->result, err);
 }
 
-/* How many elements of a window along dimension d count. */
+/* Returns how many elements of a window along dimension d count. */
 static int64_t emit_conv_nhwc_counted(const mil_conv *c, bool exclude, int d, int64_t at) {
     const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d], all = c->in[d] + c->after[d];
     if (!exclude) return (end < all ? end : all) - begin;

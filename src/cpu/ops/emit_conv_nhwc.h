@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the emitters of channels-last layers share (emit_conv_nhwc.c, emit_conv_direct.c, emit_conv_bottleneck.c).
+ * Declarations shared by the emitters of channels-last layers (emit_conv_nhwc.c, emit_conv_direct.c,
+ * emit_conv_bottleneck.c).
  */
 #ifndef CPU_OPS_EMIT_CONV_NHWC_H
 #define CPU_OPS_EMIT_CONV_NHWC_H
@@ -10,19 +11,20 @@
 
 cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l);
 double cpu_conv_flops(const mil_conv *c);
-/* Packs the bias of `channels` rounded up to `multiple`. */
+/* Packs the bias of `channels`, rounded up to `multiple`. */
 PROPANE_CHECK propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t channels, int64_t multiple,
                                                cpu_conv_end *out, propane_error *err);
-/* All but where things lie in memory that the caller decides on; `y` and `other` (NULL: none) tell their strides. */
+/* Plans everything except the addresses, which the caller decides. `y` and `other` (NULL if there is none) provide
+ * their strides. */
 PROPANE_CHECK propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c,
                                                   const cpu_view *x, const cpu_view *other, const cpu_view *y,
                                                   cpu_conv_direct *a, propane_error *err);
-/* Weights and bias packed; where the image and the results lie is the caller's. */
+/* Packs weights and bias. The caller decides where the image and the results are. */
 PROPANE_CHECK propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_conv_window *a,
                                                      propane_error *err);
 
 PROPANE_CHECK propane_status cpu_conv_emit_direct(planner *p, const cpu_fused_conv *l, propane_error *err);
-/* The operands lie channels-last. */
+/* The operands are channels-last. */
 PROPANE_CHECK propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const mil_conv *c,
                                                     const cpu_view *x, const cpu_view *other, const cpu_view *y,
                                                     propane_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Depthwise convolution and pooling. A task takes one plane: it is copied into the worker's memory with its padding, and
- * for strides above 1 with the columns sorted by their place in the stride, so that the elements that one tap gives to
- * neighbouring results are neighbours too. Then lines of results are made 16 at a time, one load a tap, without any
- * questions about edges.
+ * Depthwise convolution and pooling. A task handles one plane. It is copied into the worker's memory with its padding
+ * and, for strides above 1, with the columns sorted by their position in the stride, so that the elements that one tap
+ * reads for adjacent results are adjacent too. Then lines of results are computed 16 at a time, with one load per tap
+ * and no edge cases.
  */
 #include "cpu/ops/emit_depthwise_pool.h"
 
@@ -18,7 +18,7 @@ enum { LANES = CPU_WINDOW_LANES, MAX_TAPS = 1024 };
 /* ---- a plane ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct window_args {
-    mil_conv c; /* three dimensions, the missing ones first */
+    mil_conv c; /* with three dimensions, adding the missing ones first */
     cpu_window_plane plane;
     cpu_window_kind kind;
     void (*line)(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count,
@@ -44,7 +44,7 @@ static float emit_depthwise_number_at(const void *data, bool half, int64_t i) {
     return fp16_to_f32(((const uint16_t *)data)[i]);
 }
 
-/* How many elements of a window along dimension d count. */
+/* Returns how many elements of a window along dimension d count. */
 static int64_t emit_depthwise_counted(const window_args *a, int d, int64_t at) {
     const mil_conv *c = &a->c;
     const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d];
@@ -77,7 +77,7 @@ static void emit_depthwise_task_plane(void *context, int task, int worker) {
     float *plane = (float *)(void *)(call->scratch + (size_t)worker * (size_t)a->worker_floats * sizeof(float));
     float *line = plane + a->plane.floats, *weights = line + a->blocks * LANES;
     const float *taps[MAX_TAPS];
-    const int64_t each = c->c_out / c->c_in, size = a->half ? 2 : 4; /* results of one plane */
+    const int64_t each = c->c_out / c->c_in, size = a->half ? 2 : 4; /* results per plane */
     cpu_window_plane_fill(&a->plane, (const char *)call->x + (int64_t)task * a->pixels * size, a->half,
                           a->kind == CPU_WINDOW_MAX ? -INFINITY : 0.0f, plane);
     for (int64_t k = 0; k < each; k++) {
@@ -133,7 +133,7 @@ bool cpu_window_takes_conv(const mil_op *op) {
     return c.groups == c.c_in && c.c_out / c.c_in <= 8 && emit_depthwise_small_enough(&c);
 }
 
-/* `w` and `bias`: dense, NULL where there are none. */
+/* `w` and `bias` are dense, or NULL if there are none. */
 static propane_status emit_window(planner *p, const mil_op *op, window_args *a, const cpu_view *w, const cpu_view *bias,
                                   propane_error *err) {
     cpu_view x, y, at;

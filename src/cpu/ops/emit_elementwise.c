@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows that become part of a fused loop: elementwise operations, casts, reductions, softmax. Owns which of them loops take, and
- * the way from a node of them to instructions (loop_draft.h). Arithmetic on integers goes elsewhere: loops are fp32.
+ * Rows that become part of a fused loop: elementwise operations, casts, reductions, softmax. Owns the choice of rows
+ * for loops, and the translation of a node of them to instructions (loop_draft.h). Integer arithmetic is handled
+ * elsewhere, because loops are fp32.
  */
 #include <assert.h>
 #include <math.h>
@@ -36,7 +37,7 @@ static bool emit_elementwise_takes_cast(const mil_op *op) {
     return mil_dtype_is_float(from) || mil_dtype_is_float(to) || from == MIL_bool || to == MIL_bool;
 }
 
-/* A reduction over no axis at all (a scalar's) has no place in a tile. */
+/* Returns true for reductions with a place in a tile. A reduction over no axis at all (of a scalar) has none. */
 static bool emit_elementwise_takes_reduce(const mil_op *op) {
     return emit_elementwise_takes_floats(op) && mil_in(op, "x")->type.rank > 0;
 }
@@ -56,9 +57,9 @@ typedef struct elementwise_builder {
     propane_status status;
     loop_draft l;
     int value_count;
-    const mil_value *values[LOOP_MAX_REGISTERS]; /* what register_of knows */
+    const mil_value *values[LOOP_MAX_REGISTERS]; /* the values that have a register */
     int registers_of[LOOP_MAX_REGISTERS];
-    double work; /* flops of an element */
+    double work; /* flops per element */
 } elementwise_builder;
 
 /* ---- instructions ------------------------------------------------------------------------------------------------------- */
@@ -111,7 +112,7 @@ static int emit_elementwise_scalar(elementwise_builder *t, double value) {
 }
 
 static void emit_elementwise_remember(elementwise_builder *t, const mil_value *v, int reg) {
-    if (t->value_count == LOOP_MAX_REGISTERS) return; /* new_register has failed by then */
+    if (t->value_count == LOOP_MAX_REGISTERS) return; /* new_register has already failed then */
     t->values[t->value_count] = v;
     t->registers_of[t->value_count++] = reg;
 }
@@ -123,7 +124,7 @@ static int64_t emit_elementwise_fold_stride_sum(const elementwise_builder *t, co
     return n;
 }
 
-/* One number for each line of a tile: a weight beside its channel's positions. */
+/* Returns true for one number per line of a tile, such as a weight for all positions of its channel. */
 static bool emit_elementwise_repeats_along_lines(const elementwise_builder *t, const int64_t *stride) {
     for (int d = t->node->shape.rank - 1; d >= 0; d--)
         if (t->node->shape.dim[d] != 1) return !(t->l.has_axes && t->node->axes >> d & 1) && stride[d] == 0;
@@ -152,7 +153,7 @@ static int emit_elementwise_load(elementwise_builder *t, const mil_value *v) {
     return dst;
 }
 
-/* The operand's lines, picked: a load of its own. */
+/* Builds a separate load of the operand's picked lines. */
 static int emit_elementwise_build_pick(elementwise_builder *t, const mil_op *op) {
     int view = t->l.view_count, reg = emit_elementwise_load(t, mil_in(op, "y"));
     if (t->status) return reg;
@@ -209,14 +210,15 @@ static int emit_elementwise_build_select(elementwise_builder *t, const mil_op *o
     return dst;
 }
 
-/* A parameter of the row, if it has it. */
+/* Returns a parameter of the row, or `standard` if the row does not have it. */
 static double emit_elementwise_number(elementwise_builder *t, const mil_op *op, const char *name, double standard) {
     double value = standard;
     if (mil_op_param(op->info, name) >= 0 && !t->status) t->status = mil_attr_float(op, name, &value, t->err);
     return value;
 }
 
-/* silu where the same step has the sigmoid of the same value, too (its gradient): one exponential for both. */
+/* Builds silu. If the same step also has the sigmoid of the same value (for its gradient), one exponential serves
+ * both. */
 static int emit_elementwise_build_silu(elementwise_builder *t, const mil_op *op, loop_class extent) {
     const mil_value *v = mil_in(op, "x");
     int sigmoid = -1, x = emit_elementwise_spread(t, emit_elementwise_register_of(t, v), extent);
@@ -267,7 +269,7 @@ static int emit_elementwise_build_cast(elementwise_builder *t, const mil_op *op,
     return emit_elementwise_unary(t, code, extent, x, 0, 0);
 }
 
-/* Row of ops.def to kernel, and what is done to the combined value. */
+/* Maps a row of ops.def to a kernel, and applies what is done to the combined value. */
 static int emit_elementwise_build_reduce(elementwise_builder *t, const mil_op *op, int fold) {
     static const cpu_reduce_code codes[] = {
         [CPU_FOLD_sum] = CPU_REDUCE_SUM,     [CPU_FOLD_mean] = CPU_REDUCE_SUM,
@@ -304,7 +306,7 @@ static void emit_elementwise_build_op(elementwise_builder *t, const mil_op *op) 
     loop_class extent = emit_elementwise_class_of(t, v);
     int reg;
     for (int i = 0; i < t->value_count; i++)
-        if (t->values[i] == v) return; /* made with another one */
+        if (t->values[i] == v) return; /* already made with another one */
     if (family == CPU_FAMILY_softmax)
         reg = emit_elementwise_build_softmax(t, op);
     else if (family == CPU_FAMILY_reduce)
@@ -334,7 +336,7 @@ static bool emit_elementwise_read_outside(const elementwise_builder *t, const mi
     return t->p->g.uses[v->id] > inside;
 }
 
-/* The strides of a result over the node's shape; a reduction may have dropped its axes. */
+/* Returns the strides of a result over the node's shape. A reduction may have dropped its axes. */
 static void emit_elementwise_result_strides(const elementwise_builder *t, const cpu_view *v, int64_t *stride) {
     const mil_type *shape = &t->node->shape;
     if (v->rank == shape->rank) {
@@ -376,7 +378,8 @@ static bool emit_elementwise_same_layout(const cpu_view *a, const cpu_view *b) {
     return true;
 }
 
-/* Which stores may go over which loads: the same layout, and nothing else of that buffer is read here. */
+/* Declares which stores may overwrite which loads: those with the same layout, if nothing else in that buffer is read
+ * here. */
 static propane_status emit_elementwise_tell_sharing(elementwise_builder *t) {
     for (int s = 0; s < t->l.view_count; s++) {
         if (!t->l.views[s].store) continue;

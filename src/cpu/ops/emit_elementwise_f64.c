@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise rows that have no place in a tile: the inverse and hyperbolic functions, quantize and dequantize, and arithmetic,
- * comparisons, choices and casts of integers. A task maps one stretch of the result, in doubles, which hold every int32.
+ * Elementwise rows that have no place in a tile: the inverse and hyperbolic functions, quantize and dequantize, and
+ * arithmetic, comparisons, selections and casts of integers. A task computes one stretch of the result in doubles,
+ * which hold every int32.
  */
 #include <math.h>
 #include <string.h>
@@ -12,16 +13,16 @@
 enum { STRETCH = 256, OPERANDS = 3 };
 
 typedef struct scalar_args scalar_args;
-/* `x`: lines of the operands; the result comes to `y`. */
+/* `x` are lines of the operands; the result is written to `y`. */
 typedef void (*scalar_kernel)(const scalar_args *a, double *y, double *const *x, int64_t at, int64_t count);
 
 struct scalar_args {
     scalar_kernel kernel;
     int operands, rank;
-    int64_t count, dim[MIL_MAX_RANK], stride[OPERANDS][MIL_MAX_RANK]; /* of the result; operands as seen from it */
+    int64_t count, dim[MIL_MAX_RANK], stride[OPERANDS][MIL_MAX_RANK]; /* of the result; the operands' strides over it */
     mil_dtype dtype[OPERANDS], out_type;
     int64_t inner, size;
-    double *scale, *zero; /* quantize: one, or one for each element of the axis */
+    double *scale, *zero; /* quantize: one, or one per element of the axis */
     cpu_ref x[OPERANDS], y;
 };
 
@@ -32,7 +33,7 @@ struct scalar_args {
         for (int64_t i = 0; i < count; i++) y[i] = (expression);                                                       \
     }
 
-/* One rounding to fp32 more than in double: what fp32 asks for. */
+/* One more rounding to fp32 than in double, as fp32 requires. */
 EACH(map_tan, (double)tanf((float)x[0][i]))
 EACH(map_asin, (double)asinf((float)x[0][i]))
 EACH(map_acos, (double)acosf((float)x[0][i]))
@@ -43,7 +44,7 @@ EACH(map_atanh, (double)atanhf((float)x[0][i]))
 
 /* ---- integers ------------------------------------------------------------------------------------------------------ */
 
-/* Exact for every int32; by zero as the slow meaning has it: out of range, which is brought to the nearest. */
+/* Exact for every int32. Division by zero matches the slow reference: the value is out of range and is clamped. */
 static double emit_f64_floor_quotient(double x, double y) {
     if (y == 0.0) return x / y;
     const double q = x / y, whole = (double)(int64_t)q;
@@ -137,7 +138,7 @@ typedef struct scalar_call {
     void *y;
 } scalar_call;
 
-/* Elements first .. last-1 of the result, cut where a line of it ends. */
+/* Computes elements first .. last-1 of the result, split where a line ends. */
 static void emit_f64_map_stretch(const void *context, int64_t first, int64_t last, int worker) {
     const scalar_call *c = context;
     const scalar_args *a = c->a;
@@ -173,7 +174,7 @@ static propane_status emit_f64_scalar_run(const cpu_run *run, const void *args, 
 
 /* ---- planning ------------------------------------------------------------------------------------------------------------- */
 
-/* Neighbouring dimensions that every operand walks as one become one: long lines. */
+/* Merges adjacent dimensions that are contiguous in every operand, for longer lines. */
 static void emit_f64_collapse(scalar_args *a) {
     int rank = 0;
     for (int d = 0; d < a->rank; d++) {

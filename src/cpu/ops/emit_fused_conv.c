@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Layers with constant weights that fuse_conv.c and fuse_bottleneck.c found: which emitter makes which.
+ * Selects the emitter for layers with constant weights that fuse_conv.c and fuse_bottleneck.c found.
  */
 #include "cpu/ops/emit_conv_nhwc.h"
 #include "cpu/ops/emitters.h"

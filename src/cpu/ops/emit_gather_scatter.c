@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * gather, gather_nd, scatter and scatter_nd: slices of `inner` neighbours are copied or combined, at places that indices
- * name. The places are worked out and checked first; then the slices move in parallel, each place of a scatter in the order
- * of its updates, so that repeated indices give the same bits on any number of threads.
+ * gather, gather_nd, scatter and scatter_nd: slices of `inner` neighbours are copied or combined, at positions given by
+ * indices. The positions are computed and checked first. Then the slices are moved in parallel, with the updates to
+ * each position of a scatter in order, so that repeated indices produce the same bits on any number of threads.
  */
 #include <string.h>
 
@@ -10,7 +10,8 @@
 #include "cpu/loop/dense.h"
 #include "cpu/ops/emitters.h"
 
-/* Image o of x has image / inner slices; pick p of its batch (o / outer_each) is the slice at the sum of index * step. */
+/* Image o of x has image / inner slices. Pick p of its batch (o / outer_each) is the slice at the sum of index *
+ * step. */
 typedef struct slices {
     int64_t batch, outer_each, picks, inner, image;
     int depth;
@@ -28,7 +29,7 @@ typedef struct index_args {
     const char *where;
 } index_args;
 
-/* The places of all picks, in elements from the beginning of their image. */
+/* Computes the positions of all picks, in elements from the beginning of their image. */
 static propane_status emit_gather_find_places(const cpu_run *run, const index_args *a, int64_t *places,
                                               propane_error *err) {
     const slices *s = &a->s;
@@ -54,7 +55,7 @@ typedef struct index_call {
     const unsigned char *x, *updates;
     unsigned char *y;
     void *wide;
-    int64_t ranges, range; /* of a scatter: an image is cut in `ranges` of `range` elements, a task each */
+    int64_t ranges, range; /* for a scatter: an image is divided into `ranges` of `range` elements, one task each */
 } index_call;
 
 /* ---- gather --------------------------------------------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ static propane_status emit_gather_run(const cpu_run *run, const void *args, prop
         }                                                                                                              \
     } while (0)
 
-/* Sums of fp16 and of integers are kept wide until the end. */
+/* Sums of fp16 and of integers stay in wide types until the end. */
 static void emit_gather_combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void *from, int64_t count) {
     if (dtype == MIL_fp32) {
         COMBINE(float, float, float);
@@ -137,7 +138,7 @@ static void emit_gather_combine(mil_dtype dtype, mil_scatter_mode mode, void *to
     }
 }
 
-/* Ranges first .. last-1 of the images' elements: every pick whose slice begins there. */
+/* Processes ranges first .. last-1 of the images' elements: every pick whose slice begins there. */
 static void emit_gather_put_slices(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     const slices *s = &c->a->s;
@@ -154,7 +155,7 @@ static void emit_gather_put_slices(const void *context, int64_t first, int64_t l
     }
 }
 
-/* data into the wide memory, and the wide memory into the result. */
+/* Copies data into the wide memory, and the wide memory into the result. */
 static void emit_gather_widen(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     (void)worker;

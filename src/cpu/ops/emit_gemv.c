@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Products of a matrix of weights with a few vectors as steps of a plan.
+ * Matrix products of weights with a few vectors, as steps of a plan.
  */
 #include "cpu/ops/emit_gemv.h"
 
@@ -10,7 +10,7 @@ typedef struct gemv_args {
     cpu_ref w, scales, x, c, residual, scratch;
     cpu_matrix_view r;
     bool has_scales, has_residual;
-    struct gemv_args *next; /* another product of the same vectors, in the same step */
+    struct gemv_args *next; /* another product of the same vectors in the same step */
 } gemv_args;
 
 static propane_status emit_gemv_step(const cpu_run *run, const void *args, propane_error *err) {
@@ -27,7 +27,7 @@ static propane_status emit_gemv_step(const cpu_run *run, const void *args, propa
         g[count].c.data = cpu_ref_at(run, a->c);
         if (a->has_scales) g[count].scales = cpu_ref_at(run, a->scales);
     }
-    if (first->has_residual) { /* then it is alone */
+    if (first->has_residual) { /* it is then the only product */
         r.data = cpu_ref_at(run, first->residual);
         g[0].residual = &r;
     }
@@ -37,7 +37,7 @@ static propane_status emit_gemv_step(const cpu_run *run, const void *args, propa
 
 static bool emit_gemv_same_ref(cpu_ref a, cpu_ref b) { return a.buffer == b.buffer && a.byte == b.byte; }
 
-/* Whether `a` can join the products of the step before: q, k and v, or the two halves of a feed-forward layer. */
+/* Returns the previous step's products if `a` can join them: q, k and v, or the two halves of a feed-forward layer. */
 static gemv_args *emit_gemv_group_before(const planner *p, const gemv_args *a) {
     const cpu_step *s = p->step_count ? &p->steps[p->step_count - 1] : NULL;
     if (!s || s->run != emit_gemv_step || a->has_residual) return NULL;
@@ -51,7 +51,7 @@ static gemv_args *emit_gemv_group_before(const planner *p, const gemv_args *a) {
     return same && !first->has_residual && count < CPU_GEMV_GROUP && a->c.buffer != a->x.buffer ? last : NULL;
 }
 
-/* What the step before makes, too. */
+/* Adds a product to the previous step. */
 static propane_status emit_gemv_join(planner *p, gemv_args *last, gemv_args *a, const int *touched, int count,
                                      const mil_value *makes, double flops, double bytes, propane_error *err) {
     cpu_step *s = &p->steps[--p->step_count];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What emit_matmul.c passes to emit_gemv.c about a product that may be one of weights and a few vectors.
+ * What emit_matmul.c passes to emit_gemv.c about a possible product of weights and a few vectors.
  */
 #ifndef CPU_OPS_EMIT_GEMV_H
 #define CPU_OPS_EMIT_GEMV_H

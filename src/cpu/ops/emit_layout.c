@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Layout rows: reshapes, transposes, slices and splits are views and cost nothing; concat and stack are computed by those
- * who compute their parts, and copied only where a part lies elsewhere already; tile, reverse, pad and gather copy.
+ * Layout rows. Reshapes, transposes, slices and splits are views and cost nothing. The parts of concat and stack are
+ * computed in place, and copied only if a part already has another place. tile, reverse, pad and gather copy.
  */
 #include <string.h>
 
@@ -68,13 +68,13 @@ static bool emit_layout_takes_concat(const mil_op *op) {
     return !mil_attr_bool(op, "interleave", &interleave, NULL) && !interleave;
 }
 
-/* The parts that were computed in their slice are done. */
+/* Skips the parts that were computed in their slice. */
 static propane_status emit_concat(planner *p, const mil_op *op, propane_error *err) {
     const mil_value *whole = op->results[0];
     mil_value *const *parts;
     int count = mil_in_list(op, "values", &parts);
     int64_t axis, at = 0;
-    bool stacked = op->info->code == MIL_OP_stack || !parts[0]->type.rank; /* scalars too */
+    bool stacked = op->info->code == MIL_OP_stack || !parts[0]->type.rank; /* including scalars */
     cpu_view target;
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
@@ -126,7 +126,7 @@ static propane_status emit_reverse(planner *p, const mil_op *op, propane_error *
     return cpu_emit_copy(p, op->results[0], &x, &y, err);
 }
 
-/* The frame is copied from one element, the inside from x. */
+/* Copies the frame from one element and the inside from x. */
 static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err) {
     mil_pad pad;
     cpu_view x, y, one;
@@ -147,7 +147,7 @@ static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err)
     return cpu_emit_copy(p, op->results[0], &x, &y, err);
 }
 
-/* The inside is one box, and the frame one value: two copies do. */
+/* Returns true if two copies suffice: the inside is one box, and the frame one value. */
 static bool emit_layout_is_framed(const mil_op *op) {
     mil_pad pad;
     if (mil_pad_read(op, &pad, NULL) || pad.mode != MIL_PAD_CONSTANT) return false;

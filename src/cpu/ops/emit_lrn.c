@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * local_response_norm: the squares of neighbouring channels are added up as a window slides over the channels; a task has a
- * stretch of the elements of one image. And random_categorical: the numbers are drawn in the order of the slow meaning, then
- * every row looks its own up.
+ * local_response_norm: the squares of adjacent channels are summed in a window that slides over the channels. A task
+ * handles a stretch of elements in one image. Also random_categorical: the numbers are drawn in the order of the slow
+ * reference, then every row looks its own up.
  */
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,7 @@ typedef struct response_call {
     void *y;
 } response_call;
 
-/* One stretch of all channels. The window is added up anew for each: no sum drifts. */
+/* Computes one stretch of all channels. Each window is summed from scratch, so no sum drifts. */
 static void emit_lrn_response_stretch(const response_call *c, int64_t image, int64_t first, int64_t count) {
     const response_args *a = c->a;
     const int64_t base = image * a->channels * a->inner + first;
@@ -42,7 +42,7 @@ static void emit_lrn_response_stretch(const response_call *c, int64_t image, int
         cpu_dense_load(line, a->dtype, c->x, base + channel * a->inner, 1, count);
         for (int64_t i = 0; i < count; i++) {
             const double under = a->k + a->alpha / (double)a->size * sum[i];
-            if (a->beta == 0.75) /* what networks have: two roots in place of a power */
+            if (a->beta == 0.75) /* the value that networks use: two roots instead of a power */
                 line[i] /= sqrt(under) * sqrt(sqrt(under));
             else
                 line[i] /= pow(under, a->beta);
@@ -97,7 +97,7 @@ typedef struct draw_args {
     int64_t rows, classes, size, seed;
     bool logits;
     mil_dtype dtype, out_type;
-    cpu_ref x, y, numbers, sums; /* sums: the cumulated row of each worker */
+    cpu_ref x, y, numbers, sums; /* sums: the cumulative row of each worker */
 } draw_args;
 
 typedef struct draw_call {
@@ -108,7 +108,7 @@ typedef struct draw_call {
     double *sums;
 } draw_call;
 
-/* The first category whose cumulated weight is above the number: bisection, the sums only grow. */
+/* Returns the first category whose cumulative weight is above the number, by bisection of the non-decreasing sums. */
 static double emit_lrn_category(const double *sums, int64_t classes, double at) {
     int64_t low = 0, high = classes - 1;
     while (low < high) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Products: matmul, linear and 1x1 conv become one cpu_gemm each, whatever the layout of their operands, with the sum and
- * the bias after them. Dimensions of the batch are merged, and taken into m or n where the layout allows it; what is left
- * and has no single stride goes through tables of pointers.
+ * Matrix products: matmul, linear and 1x1 conv become one cpu_gemm each, whatever the layout of their operands,
+ * including the sum and the bias after them. Batch dimensions are merged, and moved into m or n if the layout allows
+ * it. If the remaining ones do not have a single stride, tables of pointers are used.
  */
 #include <string.h>
 
@@ -15,12 +15,12 @@
 #include "cpu/plan/facts.h"
 #include "cpu/signed_rows.h"
 
-/* A product as views: element (i, j) of batch item (b0, b1, ...). */
+/* A matrix product as views: element (i, j) of batch item (b0, b1, ...). */
 typedef struct product {
     int64_t m, n, k;
     int rank; /* of the batch */
     int64_t dim[MIL_MAX_RANK];
-    cpu_view view[4]; /* A, B, C, residual; for buffer, offset and type */
+    cpu_view view[4]; /* A, B, C, residual: their buffer, offset and type */
     int64_t row[4], col[4], step[4][MIL_MAX_RANK];
     bool residual;
 } product;
@@ -32,7 +32,7 @@ static bool emit_matmul_float_operands(const mil_op *op) {
     return t == MIL_fp32 || t == MIL_fp16;
 }
 
-/* The operand, read in its stored form if only a cast, or what makes weights of a few bits, lies between. */
+/* Returns the operand, in its stored form if only a cast or the unpacking of few-bit weights is in between. */
 static propane_status emit_matmul_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     const mil_value *stored = p->g.weights[v->id].data;
     if (stored) {
@@ -46,7 +46,7 @@ static propane_status emit_matmul_operand(planner *p, const mil_value *v, cpu_vi
     return cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, out, err);
 }
 
-/* Strides of the leading dimensions of `v` over the batch. */
+/* Computes the strides of the leading dimensions of `v` over the batch. */
 static void emit_matmul_batch_steps(product *r, int which, const cpu_view *v, int kept) {
     cpu_view lead = *v;
     lead.rank = v->rank > kept ? v->rank - kept : 0;
@@ -111,7 +111,7 @@ static propane_status emit_matmul_describe_linear(planner *p, const mil_op *op, 
     return PROPANE_OK;
 }
 
-/* [N, G, C/G, P] by [G, O/G, C/G]: the spatial dimensions are one. */
+/* Describes [N, G, C/G, P] by [G, O/G, C/G]; the spatial dimensions are merged. */
 static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r,
                                                 propane_error *err) {
     mil_conv conv;
@@ -180,7 +180,8 @@ static void emit_matmul_merge_batch(product *r) {
     }
 }
 
-/* Rows that follow on from one batch item to the next, with one B for all, are one matrix; columns likewise. */
+/* Merges rows that are contiguous from one batch item to the next, with one B for all, into one matrix; columns
+ * likewise. */
 static void emit_matmul_fold_batch(product *r) {
     while (r->rank > 0) {
         int d = r->rank - 1;
@@ -198,7 +199,7 @@ static void emit_matmul_fold_batch(product *r) {
     }
 }
 
-/* Bytes from the first item to each of the others. */
+/* Returns the offsets in bytes from the first item to the others. */
 static int64_t *emit_matmul_item_offsets(planner *p, const product *r, int which, int64_t count) {
     int64_t *out = ARENA_ARRAY(p->arena, count + 1, int64_t);
     int element = cpu_view_dtype_bytes(r->view[which].dtype);
@@ -221,7 +222,7 @@ static cpu_matrix emit_matmul_matrix_of(const product *r, int which) {
                         .batch_stride = r->rank ? r->step[which][r->rank - 1] : 0};
 }
 
-/* A constant that all items share is packed now. */
+/* Packs a constant that all items share at plan time. */
 static propane_status emit_matmul_pack_constant(planner *p, const product *r, matmul_step *a, int which, bool *packed,
                                                 propane_error *err) {
     cpu_matrix *m = which ? &a->g.b : &a->g.a;
@@ -247,8 +248,8 @@ static propane_status emit_matmul_pack_constant(planner *p, const product *r, ma
     return PROPANE_OK;
 }
 
-/* Two products whose B is the same and the smaller operand, and packed alike: how k is cut depends on which side of C is
- * the longer. */
+/* Returns true for two products with the same B, if it is the smaller operand and packed alike: the division of k
+ * depends on which side of C is longer. */
 static bool emit_matmul_same_b(const matmul_step *x, const matmul_step *y) {
     const cpu_matrix *b = &x->g.b, *c = &y->g.b;
     const bool whole = x->g.batch == 1 && y->g.batch == 1 && x->rounds == 1 && y->rounds == 1;
@@ -262,8 +263,8 @@ static bool emit_matmul_same_b(const matmul_step *x, const matmul_step *y) {
     return true;
 }
 
-/* B as the product before has packed it: X of q, k and v, of gate and up, and of their weights' gradients. The product
- * before did not know when it was planned; now it packs B for both. */
+/* Shares B as the previous product packs it: X of q, k and v, of gate and up, and of their weights' gradients. The
+ * previous product did not know this when it was planned; now it packs B for both. */
 static propane_status emit_matmul_share_packed(planner *p, matmul_step *a, propane_error *err) {
     matmul_step *before = p->last_product;
     p->last_product = a;
@@ -291,14 +292,14 @@ static propane_status emit_matmul_share_packed(planner *p, matmul_step *a, propa
     return PROPANE_OK;
 }
 
-/* One stride leads from each item to the next. */
+/* Returns true if a single stride leads from each item to the next. */
 static bool emit_matmul_has_one_stride(const product *r, int which) {
     for (int d = 0; d + 1 < r->rank; d++)
         if (r->step[which][d] != r->step[which][d + 1] * r->dim[d + 1]) return false;
     return true;
 }
 
-/* For the operands that need one: an operand that all items share stays one that they share. */
+/* Makes tables for the operands that need one. An operand that all items share stays shared. */
 static propane_status emit_matmul_make_tables(planner *p, const product *r, matmul_step *a, propane_error *err) {
     for (int w = 0; w < 3 + r->residual; w++)
         if (!emit_matmul_has_one_stride(r, w) && !(a->offset[w] = emit_matmul_item_offsets(p, r, w, a->g.batch)))
@@ -322,7 +323,7 @@ static cpu_matrix_view emit_matmul_matrix_view_of(const product *r, int which) {
                              .col_stride = r->col[which]};
 }
 
-/* Weights and a few vectors. *done: that is what it was. */
+/* Tries to emit weights times a few vectors. *done is true on success. */
 static propane_status emit_vectors(planner *p, const product *r, const cpu_stored_weights *w, const mil_value *makes,
                                    bool *done, propane_error *err) {
     cpu_emit_vectors v = {.format = r->view[0].dtype == MIL_fp16 ? CPU_WEIGHTS_F16 : CPU_WEIGHTS_F32,
@@ -349,14 +350,14 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_store
     return cpu_emit_gemv(p, &v, makes, err);
 }
 
-/* A comes from weights in a form that products do not read as it is. */
+/* Handles an A made from weights in a form that matrix products cannot read directly. */
 static propane_status emit_matmul_take_stored(planner *p, const cpu_stored_weights *w, matmul_step *a,
                                               propane_error *err) {
     if (!w || !w->data || w->format == CPU_WEIGHTS_F16) return PROPANE_OK;
     a->has_stored = true;
     a->stored = (cpu_stored){.format = (cpu_weights)w->format, .k = a->g.k};
     a->scales.buffer = -1;
-    a->g.a.stored = &a->stored; /* while the product is planned */
+    a->g.a.stored = &a->stored; /* only during planning */
     if (!w->scales) return PROPANE_OK;
     cpu_view scales;
     PROPANE_TRY(cpu_emit_operand(p, w->scales, &scales, err));
@@ -375,7 +376,8 @@ static propane_status emit_matmul_take_squares(planner *p, const mil_op *op, mat
     return PROPANE_OK;
 }
 
-/* A large product may be the library's. It reads constants as they are, and shares nothing that is packed. */
+/* Decides whether the library computes a large product. It reads constants directly, and shares nothing that is
+ * packed. */
 static void emit_matmul_choose_library(planner *p, matmul_step *a) {
     const cpu_blas *blas = p->g.options.blas;
     cpu_gemm shape = a->g;
@@ -390,7 +392,7 @@ static propane_status emit_matmul_prepare_own(planner *p, const product *r, matm
     return emit_matmul_pack_constant(p, r, a, 1, &a->packed_b, err);
 }
 
-/* `weights`: what A is made of; NULL, or without data: A is an operand as others. */
+/* `weights` describes what A is made from. If it is NULL or has no data, A is a normal operand. */
 static propane_status emit_product(planner *p, product *r, const cpu_node *node, const cpu_stored_weights *weights,
                                    const mil_value *makes, propane_error *err) {
     const bool folded = node->folded != NULL;
@@ -398,7 +400,7 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     if (!a) return cpu_program_no_memory(err);
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
-    /* Large enough: one product whose k goes over all items. */
+    /* Large enough: one product whose k spans all items. */
     bool whole = folded && r->k % CPU_GEMM_PIECE == 0 && r->m > 1 && r->n > 1;
     a->rounds = folded && !whole ? items : 1;
     if (folded) {
@@ -441,7 +443,7 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     return cpu_emit_step(p, matmul_step_run, a, a->blas ? "blas" : "gemm", makes, flops, bytes, err);
 }
 
-/* The result of a sum over the batch as the product sees it: the batch's strides are 0. */
+/* Returns the result of a sum over the batch as the product sees it, with batch strides of 0. */
 static cpu_view emit_matmul_unfolded(const mil_type *shape, const cpu_view *sum) {
     cpu_view out = *sum;
     cpu_view last = *sum;
@@ -456,13 +458,13 @@ static cpu_view emit_matmul_unfolded(const mil_type *shape, const cpu_view *sum)
     return out;
 }
 
-/* The sum behind the product, seen in the product's shape. */
+/* Returns the sum after the product, viewed in the product's shape. */
 static propane_status emit_matmul_take_added(planner *p, const cpu_node *node, const mil_op *op, const mil_value *inner,
                                              product *r, propane_error *err) {
     const mil_value *x = mil_in(node->added, "x"), *other = x;
     const mil_type *shape = &inner->type;
     cpu_view view;
-    for (int i = 0; i < node->op_count; i++) /* the term that the node makes itself is not it */
+    for (int i = 0; i < node->op_count; i++) /* skip the term that the node makes itself */
         if (node->ops[i]->results[0] == x) other = mil_in(node->added, "y");
     PROPANE_TRY(cpu_emit_operand(p, other, &view, err));
     if (!cpu_view_reshape(&view, shape->rank, shape->dim, &view)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * non_maximum_suppression: an image is a task. Boxes with their best class are sorted by score; a box stays if none of those
- * that stayed before it overlaps it too much. Those lie in arrays of their own, side after side, and are looked at eight at a
- * time.
+ * non_maximum_suppression: each image is a task. Boxes with their best class are sorted by score. A box stays if none
+ * of those already kept overlaps it too much. The kept boxes are in separate arrays, one per side, and are compared
+ * eight at a time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ enum { SIDE_BY_SIDE = 8 };
 typedef struct nms_args {
     mil_nms n;
     mil_dtype dtype, index_type, count_type;
-    cpu_ref boxes, scores, out[4], scratch; /* out: buffer -1 where there is none */
-    int64_t image_bytes;                    /* scratch of one worker */
+    cpu_ref boxes, scores, out[4], scratch; /* out: buffer -1 if not requested */
+    int64_t image_bytes;                    /* scratch per worker */
 } nms_args;
 
 typedef struct nms_ranked {
@@ -25,11 +25,11 @@ typedef struct nms_ranked {
     int64_t box;
 } nms_ranked;
 
-/* Memory of one image, in doubles; kept_* have room for a whole group after the last. */
+/* Memory of one image, in doubles. The kept_* arrays have space for a whole group after the last box. */
 typedef struct nms_memory {
     nms_ranked *order;
     double *box[4], *best, *category; /* [boxes]: centre x and y, width, height; best score and its class */
-    double *low[2], *high[2], *area, *kept_category; /* of those that stayed */
+    double *low[2], *high[2], *area, *kept_category; /* of the boxes that stayed */
     int64_t *kept;
 } nms_memory;
 
@@ -61,7 +61,7 @@ static void emit_nms_divide(const mil_nms *n, unsigned char *at, nms_memory *m) 
     m->kept = (int64_t *)(void *)(next + 2 * emit_nms_room(n));
 }
 
-/* The best class of each box is the first of equals. */
+/* Finds the best class of each box, the first among equals. */
 static void emit_nms_read_image(const nms_args *a, const void *boxes, const void *scores, int64_t image,
                                 nms_memory *m) {
     const mil_nms *n = &a->n;
@@ -70,7 +70,7 @@ static void emit_nms_read_image(const nms_args *a, const void *boxes, const void
         cpu_dense_load(m->box[k], a->dtype, boxes, base * 4 + k * across, n->boxes_last ? 1 : 4, n->boxes);
     cpu_dense_load(m->best, a->dtype, scores, base * n->classes, n->boxes_last ? 1 : n->classes, n->boxes);
     for (int64_t b = 0; b < n->boxes; b++) m->category[b] = 0;
-    double *line = m->low[0]; /* not in use yet; as long as a group at least */
+    double *line = m->low[0]; /* not in use yet; at least as long as a group */
     for (int64_t k = 1; k < n->classes; k++)
         for (int64_t b = 0; b < n->boxes; b += SIDE_BY_SIDE) {
             const int64_t count = n->boxes - b < SIDE_BY_SIDE ? n->boxes - b : SIDE_BY_SIDE;
@@ -81,7 +81,7 @@ static void emit_nms_read_image(const nms_args *a, const void *boxes, const void
         }
 }
 
-/* Highest score first, NaN last, then the lower index. */
+/* Sorts by the highest score, NaN last, then by the lower index. */
 static int emit_nms_by_score(const void *x, const void *y) {
     const nms_ranked *a = x, *b = y;
     if (a->score > b->score) return -1;
@@ -132,7 +132,7 @@ static int64_t emit_nms_detect(const mil_nms *n, nms_memory *m) {
     return kept;
 }
 
-/* Of `each` numbers a box, those of the boxes that stayed; after the last is 0. */
+/* Copies `each` numbers per kept box; the rest is 0. */
 static void emit_nms_put_boxes(const nms_args *a, const void *from, void *to, int64_t image, int64_t each,
                                const int64_t *kept, int64_t count) {
     const mil_nms *n = &a->n;

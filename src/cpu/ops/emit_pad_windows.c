@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Rows that copy elements from places which only the row knows: pad in all its modes (where plain copies do not do),
- * reverse_sequence, band_part, fill_like, sliding_windows. A task makes some lines of the result.
+ * Rows that copy elements from positions that are specific to the row: pad in all its modes (if plain copies do not
+ * suffice), reverse_sequence, band_part, fill_like, sliding_windows. A task makes some lines of the result.
  */
 #include <string.h>
 
@@ -9,20 +9,20 @@
 #include "cpu/ops/emitters.h"
 
 typedef struct spread_args spread_args;
-/* Line `line` of the result to y. */
+/* Writes line `line` of the result to y. */
 typedef void (*spread_kernel)(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
                               unsigned char *y);
 
 struct spread_args {
     spread_kernel kernel;
     int rank, element;
-    int64_t lines, width, from_width, dim[MIL_MAX_RANK]; /* width: elements of a line; dim: of the result */
-    int64_t *from[MIL_MAX_RANK];  /* pad: where each index of a dimension comes from; -1: outside */
+    int64_t lines, width, from_width, dim[MIL_MAX_RANK]; /* width: elements per line; dim: of the result */
+    int64_t *from[MIL_MAX_RANK];  /* pad: source index for each index of a dimension; -1 if outside */
     int64_t stride[MIL_MAX_RANK]; /* of x */
     int64_t lower, upper;         /* band_part */
     int seq, batch;
     bool has_x;
-    unsigned char value[8]; /* of what lies outside */
+    unsigned char value[8]; /* for elements outside */
     mil_dtype lengths_type;
     cpu_ref x, lengths, y, scratch;
     const char *where;
@@ -52,7 +52,7 @@ static void emit_pad_line(const spread_args *a, const unsigned char *x, const do
         base += at * a->stride[d];
         rest /= a->dim[d];
     }
-    for (int64_t i = 0, run; i < a->width; i += run) { /* runs of neighbours */
+    for (int64_t i = 0, run; i < a->width; i += run) { /* in runs of neighbours */
         run = 1;
         if (last[i] < 0) {
             memcpy(y + i * element, a->value, (size_t)element);
@@ -63,7 +63,7 @@ static void emit_pad_line(const spread_args *a, const unsigned char *x, const do
     }
 }
 
-/* A line is what follows the later of the two axes. */
+/* Writes a line: the part after the later of the two axes. */
 static void emit_pad_sequence_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
                                    unsigned char *y) {
     int64_t at[MIL_MAX_RANK] = {0}, rest = line;
@@ -231,7 +231,7 @@ static bool emit_pad_takes_spread(const mil_op *op) {
 
 const cpu_emitter cpu_emitter_spread = {.emit = cpu_emit_spread, .takes = emit_pad_takes_spread};
 
-/* ---- sliding_windows: x read with strides that overlap ---------------------------------------------------------------- */
+/* ---- sliding_windows: x read with overlapping strides ----------------------------------------------------------------- */
 
 static propane_status emit_windows(planner *p, const mil_op *op, propane_error *err) {
     cpu_view x, from, y;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * lstm, gru and rnn: the products of all steps with the input weights are one product; then each step is one product of the
- * hidden state with the recurrent weights and the gates' arithmetic. Everything between is fp32.
+ * lstm, gru and rnn: the products of all steps with the input weights are one matrix product. Then each step is one
+ * matrix product of the hidden state with the recurrent weights, and the gates' arithmetic. All intermediate values are
+ * fp32.
  */
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "cpu/gemm/gemm.h"
 #include "cpu/plan/emit.h"
 
-/* A tensor that may be missing. */
+/* An optional tensor. */
 typedef struct cell_operand {
     bool there, half;
     cpu_ref at;
@@ -25,11 +26,11 @@ typedef struct cell_args {
     bool half;
     cell_operand x, h, c;
     cell_side side[2];
-    cpu_gemm inputs, step, candidate; /* candidate: the rows of a gru's o alone */
+    cpu_gemm inputs, step, candidate; /* candidate: only the rows of a gru's o */
     cpu_ref y[3], scratch, gemm_scratch;
 } cell_args;
 
-/* fp32 memory of one run: all steps' inputs, one step's gates, states. */
+/* fp32 memory for one run: all steps' inputs, one step's gates, states. */
 typedef struct cell_memory {
     float *inputs, *gates, *h, *c, *reset, *candidate;
 } cell_memory;
@@ -99,7 +100,8 @@ static void emit_recurrent_rnn_cell(const cpu_run *run, const cell_args *a, cons
         h[j] = emit_recurrent_activate(a->r.output, g[j] + emit_recurrent_at(run, &s->bias, j));
 }
 
-/* `g`: the products with h, `x`: those with the input, `o`: the product of W_ho with reset * h, where that comes first. */
+/* `g` are the products with h, `x` those with the input, and `o` the product of W_ho with reset * h, if that comes
+ * first. */
 static void emit_recurrent_gru_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g,
                                     const float *x, const float *reset, const float *o, float *h) {
     const mil_recurrent *r = &a->r;
@@ -284,7 +286,7 @@ static propane_status emit_cell(planner *p, const mil_op *op, propane_error *err
     return PROPANE_OK;
 }
 
-/* The weights of both directions and of both kinds share what the products are planned for. */
+/* The products are planned once for the weights of both directions and both kinds, so these must have the same type. */
 static bool emit_recurrent_takes_cell(const mil_op *op) {
     const mil_dtype weights = mil_in(op, "weight_ih")->type.dtype;
     if (mil_in(op, "weight_hh")->type.dtype != weights) return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows without a kernel run through the slow meaning of their row: operands to doubles, mil_eval_op, results rounded to
- * their type. Memory for the doubles is planned; an evaluation may allocate what it needs inside.
+ * Rows without a kernel run through the slow reference of their row: operands are converted to doubles, mil_eval_op
+ * runs, and results are rounded to their type. Memory for the doubles is planned; an evaluation may allocate more
+ * internally.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 typedef struct reference_operand {
     mil_tensor tensor;
-    cpu_ref at; /* where the elements lie; constants: converted at plan time */
+    cpu_ref at; /* where the elements are; constants are converted at plan time */
     bool constant;
     int64_t offset; /* of the doubles in the scratch memory, in doubles */
 } reference_operand;
@@ -88,7 +89,7 @@ static propane_status emit_reference_read_operands(planner *p, const mil_op *op,
     return PROPANE_OK;
 }
 
-/* Lists have memory of their own, which the slow meaning does not see. */
+/* Returns true if a list is involved. Lists have separate memory, which the slow reference cannot access. */
 static bool emit_reference_has_list(const mil_op *op) {
     for (int r = 0; r < op->result_count; r++)
         if (op->results[r]->type.container == MIL_LIST) return true;
@@ -136,5 +137,5 @@ propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *e
 }
 
 const cpu_emitter cpu_emitter_reference = {.emit = cpu_emit_reference};
-/* Constants never come to emission. */
+/* Constants are never emitted. */
 const cpu_emitter cpu_emitter_none = {.emit = cpu_emit_reference};

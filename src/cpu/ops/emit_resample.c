@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * crop_resize, resample and affine: every point of a result is a sum of four elements of an image. Which, and how much of
- * each, is worked out once for a stretch of points and serves all channels.
+ * crop_resize, resample and affine: every point of a result is a weighted sum of four elements of an image. Their
+ * positions and weights are computed once per stretch of points and used for all channels.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 enum { STRETCH = 64 };
 
-typedef struct tap { /* of one point; weight 0: the element is not looked at */
+typedef struct tap { /* of one point; elements with weight 0 are not read */
     int64_t at[4];
     float weight[4], constant;
 } tap;
@@ -22,7 +22,8 @@ typedef struct sample_args {
     mil_sampling s;
     mil_crop_resize c;
     bool crop, affine, one_matrix;
-    cpu_ref x, numbers, image, y; /* numbers: boxes, coordinates, matrices; image: of each box, buffer -1: not given */
+    /* numbers: boxes, coordinates, matrices; image: of each box, buffer -1 if not given. */
+    cpu_ref x, numbers, image, y;
     const char *where;
 } sample_args;
 
@@ -48,7 +49,7 @@ static double emit_resample_image_of_box(const sample_call *c, int64_t r, const 
     return image;
 }
 
-/* The box of result r; *start and *end on its image, which is returned. */
+/* Computes the box of result r: *start and *end on its image, which is returned. */
 static double emit_resample_box_of(const sample_call *c, int64_t r, double start[2], double end[2]) {
     const sample_args *a = c->a;
     double box[5];
@@ -74,7 +75,7 @@ static void emit_resample_add_tap(const sample_args *a, tap *t, int k, double y,
 static void emit_resample_tap_at(const sample_args *a, tap *t, double y, double x) {
     const double last_y = (double)(a->size[0] - 1), last_x = (double)(a->size[1] - 1);
     t->constant = 0.0f;
-    if (a->crop && !(y >= 0 && y <= last_y && x >= 0 && x <= last_x)) y = x = -1; /* wholly outside */
+    if (a->crop && !(y >= 0 && y <= last_y && x >= 0 && x <= last_x)) y = x = -1; /* completely outside */
     if (!a->crop && a->s.nearest) y = nearbyint(y), x = nearbyint(x);
     const double y0 = floor(y), x0 = floor(x), py = y - y0, px = x - x0;
     if (!isfinite(y) || !isfinite(x)) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Resizing of the last two dimensions: a task makes the lines of one plane. A line of x is stretched to the new width once
- * and serves all the lines of the result that lie beside it; where on x each element lies is worked out when the program is
- * planned.
+ * Resizing of the last two dimensions. A task makes the lines of one plane. A line of x is stretched to the new width
+ * once and used for all adjacent lines of the result. The position of each element in x is computed at plan time.
  */
 #include <math.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "core/mil/ops/shape_util.h"
 #include "cpu/plan/emit.h"
 
-/* Element i of the result lies between low[i] and high[i], `part` of the way. */
+/* Element i of the result is between low[i] and high[i], at the fraction `part`. */
 typedef struct resize_axis {
     int64_t in, out;
     int32_t *low, *high;
@@ -49,7 +48,8 @@ static void emit_resize_stretch(const resize_args *a, const void *line, float *t
     }
 }
 
-/* The stretched form of line `row`: one of the two in memory, else over the one that is not `keep`. */
+/* Returns which of the two stretched lines in memory is line `row`. If neither is, it replaces the one that is not
+ * `keep`. */
 static int emit_resize_stretched(const resize_args *a, const unsigned char *plane, int64_t row, float *memory,
                                  int64_t have[2], int keep) {
     const int64_t size = a->half ? 2 : 4;

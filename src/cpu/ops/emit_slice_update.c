@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * slice_update and scatter: the result is the old tensor, in its own memory where that is free, with one box of it, or some
- * rows along an axis, overwritten. Where these lie may be known only when the program runs (positions in a cache of keys
- * and values).
+ * slice_update and scatter: the result is the old tensor, in the same memory if that is free, with one box of it, or
+ * some rows along an axis, overwritten. Their position may be known only when the program runs (positions in a cache of
+ * keys and values).
  */
 #include <string.h>
 
@@ -52,7 +52,7 @@ static propane_status emit_update_run(const cpu_run *run, const void *args, prop
         y += s.begin[d] * step[d] * a->element;
         step[d] *= s.step[d];
     }
-    int rank = s.rank; /* what is whole at the end is one piece of memory */
+    int rank = s.rank; /* complete trailing dimensions form one piece of memory */
     int64_t dense = 1;
     while (rank > 0 && step[rank - 1] == dense && (s.step[rank - 1] == 1)) {
         length *= s.count[rank - 1];
@@ -97,7 +97,7 @@ static propane_status emit_update(planner *p, const mil_op *op, propane_error *e
     for (int k = 0; k < 5; k++) cpu_emit_touch(p, all[k]->buffer);
     if (x.buffer != update.buffer && x.buffer != begin.buffer && x.buffer != end.buffer)
         PROPANE_TRY(cpu_emit_may_share(p, &x, &at, err));
-    p->program->reference_count++; /* reads its operation when it runs: the planner's module must stay */
+    p->program->reference_count++; /* reads its operation when it runs, so the planner's module must stay */
     PROPANE_TRY(cpu_emit_step(p, emit_update_run, a, "update", op->results[0], 0, 2.0 * (double)a->bytes, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
@@ -110,7 +110,7 @@ const cpu_emitter cpu_emitter_update = {.emit = emit_update, .takes = emit_updat
 
 typedef struct rows_args {
     const mil_op *op;
-    int64_t bytes, outer, size, picks, row; /* bytes of all, of a row */
+    int64_t bytes, outer, size, picks, row; /* bytes in total, and per row */
     mil_dtype index_type;
     cpu_ref x, indices, updates, y;
 } rows_args;
@@ -133,7 +133,7 @@ static propane_status emit_update_rows_run(const cpu_run *run, const void *args,
     return PROPANE_OK;
 }
 
-/* Whole rows over others; what combines old and new is emit_gather_scatter.c's. */
+/* True for whole rows that replace others; emit_gather_scatter.c combines old and new values. */
 static bool emit_update_is_rows(const mil_op *op) {
     mil_scatter_mode mode;
     return mil_scatter_mode_read(op, &mode, NULL) == PROPANE_OK && mode == MIL_SCATTER_UPDATE &&
@@ -168,7 +168,7 @@ static propane_status emit_rows(planner *p, const mil_op *op, propane_error *err
     const cpu_view *all[] = {&x, &indices, &updates, &at};
     for (int k = 0; k < 4; k++) cpu_emit_touch(p, all[k]->buffer);
     if (x.buffer != updates.buffer && x.buffer != indices.buffer) PROPANE_TRY(cpu_emit_may_share(p, &x, &at, err));
-    p->program->reference_count++; /* names its operation in messages: the planner's module must stay */
+    p->program->reference_count++; /* names its operation in messages, so the planner's module must stay */
     PROPANE_TRY(cpu_emit_step(p, emit_update_rows_run, a, "update", op->results[0], 0,
                               2.0 * (double)a->picks * (double)a->row, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);

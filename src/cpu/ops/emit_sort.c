@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * topk and argsort: a task sorts some lines. Elements become keys of 64 bits, so that comparing is one instruction: the upper
- * half orders the values (NaN last), the lower is the index, so equal elements keep their order in both directions. All of a
- * line is sorted by radix; the first few of many come from a selection that keeps only the best so far.
+ * topk and argsort: a task sorts some lines. Elements become 64-bit keys, so that a comparison is one instruction. The
+ * upper half orders the values (NaN last) and the lower half is the index, so equal elements keep their order in both
+ * directions. A whole line is sorted by radix. The first few of many come from a selection that keeps only the best so
+ * far.
  */
 #include <string.h>
 
@@ -14,21 +15,21 @@ typedef struct sort_args {
     int64_t outer, size, inner, k;
     bool ascending;
     mil_dtype dtype, index_type;
-    cpu_ref x, values, places, scratch; /* values, places: buffer -1 where they are not asked for */
+    cpu_ref x, values, places, scratch; /* values, places: buffer -1 if not requested */
 } sort_args;
 
 typedef struct sort_call {
     const sort_args *a;
     const unsigned char *x;
     unsigned char *values, *places;
-    uint64_t *scratch; /* 2 * size a worker */
+    uint64_t *scratch; /* 2 * size per worker */
 } sort_call;
 
-/* Order of the value in 32 bits, smallest first; NaN largest. */
+/* Maps the value to its order in 32 bits, smallest first, NaN largest. */
 static uint32_t emit_sort_rank_of_float(float v, bool ascending) {
     uint32_t bits;
     if (v != v) return UINT32_MAX;
-    v += 0.0f; /* -0 is 0 */
+    v += 0.0f; /* -0 becomes 0 */
     memcpy(&bits, &v, 4);
     bits = bits >> 31 ? ~bits : bits | 0x80000000u;
     return ascending ? bits : UINT32_MAX - 1 - bits;
@@ -55,7 +56,8 @@ static uint64_t emit_sort_key_of(const sort_call *c, int64_t at, int64_t index) 
     return (uint64_t)rank << 32 | (uint64_t)index;
 }
 
-/* By the upper half, eight bits at a time; digits that are all alike are left out. The result lies in what is returned. */
+/* Sorts by the upper half, eight bits at a time, skipping digits that are all equal. Returns the array with the
+ * result. */
 static uint64_t *emit_sort_keys(uint64_t *keys, uint64_t *other, int64_t count) {
     for (int shift = 32; shift < 64; shift += 8) {
         int64_t start[257] = {0};
@@ -78,7 +80,7 @@ static void emit_sort_insert_sorted(uint64_t *keys, int64_t count) {
     }
 }
 
-/* Few of many: room for twice as many, and each time it is full the better half stays. */
+/* Selects a few of many: has space for twice as many, and each time it is full keeps the better half. */
 static uint64_t *emit_sort_select_keys(const sort_call *c, int64_t base, uint64_t *room, uint64_t *other) {
     const sort_args *a = c->a;
     const int64_t limit = 2 * a->k;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The emitters of nodes, one for each kind, and those that others fall back on.
+ * The emitters of nodes, one per kind, and those that others fall back on.
  */
 #ifndef CPU_OPS_EMITTERS_H
 #define CPU_OPS_EMITTERS_H
@@ -11,7 +11,7 @@ PROPANE_CHECK propane_status cpu_emit_matmul(planner *p, const cpu_node *node, p
 PROPANE_CHECK propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_emit_fused_conv(planner *p, const cpu_node *node, propane_error *err);
 
-/* An operation that its own family does not take. */
+/* Emit an operation that its own family does not support. */
 PROPANE_CHECK propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *err);
 PROPANE_CHECK propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err);
 bool cpu_emit_takes_scatter(const mil_op *op);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the run of a product that emit_matmul.c has described, and the scratch that it needs. Both make the cpu_gemm in one
- * place, so that its blocking is planned in the terms in which it runs.
+ * Owns the run of a matrix product that emit_matmul.c has described, and the size of its scratch. Both build the
+ * cpu_gemm in one place, so that its blocking is planned exactly as it runs.
  */
 #include "cpu/ops/matmul_step.h"
 
 #include "cpu/gemm/gemm_blas.h"
 
-/* The product as cpu_gemm takes it. */
+/* The product in the form of a cpu_gemm. */
 typedef struct bound_product {
     cpu_gemm g;
     cpu_matrix residual;
@@ -14,7 +14,7 @@ typedef struct bound_product {
     double squares;
 } bound_product;
 
-/* Where something lies in this run; while the product is planned (NULL), only that it does. */
+/* Returns an address in this run. During planning (run is NULL), it only shows that there is one. */
 static const void *matmul_step_place(const cpu_run *run, const matmul_step *a, cpu_ref at) {
     return run ? cpu_ref_at(run, at) : a;
 }
@@ -28,7 +28,8 @@ static const void *const *matmul_step_table(const cpu_run *run, const matmul_ste
     return table;
 }
 
-/* Scratch is asked for and runs are made from this alone: what a product's blocking depends on must not differ. */
+/* Both the scratch size and the runs use only this function, because everything that the product's blocking depends on
+ * must be the same. */
 static void matmul_step_bind(const cpu_run *run, const matmul_step *a, bound_product *x) {
     *x = (bound_product){.g = a->g, .residual = a->residual, .stored = a->stored};
     cpu_matrix *all[4] = {&x->g.a, &x->g.b, &x->g.c, &x->residual};
@@ -47,7 +48,8 @@ static void matmul_step_bind(const cpu_run *run, const matmul_step *a, bound_pro
     x->g.a.stored = &x->stored;
 }
 
-/* The product of the next step, as far as its plan and the place of A go; false: there is none of so simple a form. */
+/* Returns the next step's product, with its plan and the address of A. Returns false if the next step is not a simple
+ * product. */
 static bool matmul_step_next_product(const cpu_run *run, cpu_gemm *out) {
     if (!run->next || run->next->run != matmul_step_run) return false;
     const matmul_step *a = run->next->args;
