@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the surroundings of the ane driver's tests.
+ * Owns the environment of the ane driver's tests.
  */
 #include "support/ane_rig.h"
 
@@ -14,7 +14,7 @@
 
 static char folder[1100], cache[1120];
 
-/* The stand-in's machine: as the caller says, with a temporary folder that is the test's own. */
+/* Sets up the stand-in's machine: as the caller requests, with the test's own temporary folder. */
 static void set_machine(void) {
     char machine[2400];
     const char *said = getenv("PROPANE_STANDIN_MACHINE");

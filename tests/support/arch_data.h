@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The committed models of each architecture and what transformers computed with them (tools/reference_models.py).
+ * The committed models of each architecture and the outputs that transformers computed for them
+ * (tools/reference_models.py).
  */
 #ifndef TESTS_SUPPORT_ARCH_DATA_H
 #define TESTS_SUPPORT_ARCH_DATA_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the loop over requests that fail. Requests, places and points are counted into the file that TEST_POINTS names, for
+ * Owns the loop over failing requests. Requests, places and points are counted in the file that TEST_POINTS names, for
  * `make hard`.
  */
 #include "support/failing.h"
@@ -15,7 +15,7 @@
 
 enum { FAILING_SAMPLE = 200, FAILING_EACH = 2 };
 
-/* A request and who made it. */
+/* A request and the place that made it. */
 typedef struct failing_request {
     uint64_t place, n;
 } failing_request;
@@ -25,8 +25,8 @@ typedef struct failing {
     failing_attempt attempt;
     void *context;
     text expected;
-    uint64_t requests;     /* of an attempt without failures */
-    failing_request *made; /* those, by place and then in order */
+    uint64_t requests;     /* in an attempt without failures */
+    failing_request *made; /* these requests, sorted by place and then in order */
     uint64_t places;
 } failing;
 
@@ -38,7 +38,8 @@ static void failing_count(const failing *f, int points) {
     fclose(out);
 }
 
-/* Twice: what is made once a process (tables, threads) is there after the first. */
+/* Learns the expected result. Runs twice, because the first run also creates what is made once per process (tables,
+ * threads). */
 static void failing_learn(failing *f) {
     propane_error err = {0};
     for (int i = 0; i < 2; i++) {
@@ -58,7 +59,7 @@ static void failing_learn(failing *f) {
 
 /* ---- places ---------------------------------------------------------------------------------------------------------------- */
 
-static failing_request *failing_made; /* room for failing_room */
+static failing_request *failing_made; /* with space for failing_room */
 static uint64_t failing_room;
 static atomic_uint_fast64_t failing_seen;
 
@@ -73,7 +74,7 @@ static int failing_order(const void *a, const void *b) {
     return x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* One attempt more, to learn who makes each of its requests. The C library's memory is not counted. */
+/* Makes one more attempt to learn which place makes each of its requests. The C library's memory is not counted. */
 static void failing_learn_places(failing *f) {
     propane_error err = {0};
     text result = {0};
@@ -90,7 +91,7 @@ static void failing_learn_places(failing *f) {
     for (uint64_t i = 0; i < f->requests; i++) f->places += i == 0 || f->made[i].place != f->made[i - 1].place;
 }
 
-/* False: the point lies after the last request. */
+/* Tests one point. Returns false if it is after the last request. */
 static bool failing_point(failing *f, uint64_t n, bool on) {
     propane_error err = {0};
     text result = {0};
@@ -104,7 +105,7 @@ static bool failing_point(failing *f, uint64_t n, bool on) {
     if (status == PROPANE_OK) {
         const bool same = result.length == f->expected.length &&
                           (!result.length || memcmp(result.data, f->expected.data, result.length) == 0);
-        size_t at = 0; /* where they part */
+        size_t at = 0; /* where the results differ */
         while (at < result.length && at < f->expected.length && result.data[at] == f->expected.data[at]) at++;
         EXPECT_MSG(same, "%s: request %llu %s: success with another result, at byte %zu: '%.200s', not '%.200s'",
                    f->name, (unsigned long long)n, how, at, result.data ? result.data + at : "",
@@ -119,7 +120,7 @@ static bool failing_point(failing *f, uint64_t n, bool on) {
     return reached;
 }
 
-/* `each` requests of every place: the first, the last, and others evenly between. */
+/* Tests `each` requests of every place: the first, the last, and others evenly spaced between them. */
 static int failing_places(failing *f, uint64_t each, bool on) {
     int points = 0;
     for (uint64_t i = 0, end; i < f->requests; i = end) {

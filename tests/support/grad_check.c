@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the finite differences. With h = 1e-5 their own error is about h^2/6 of the third derivative (1e-11) and 1e-16/h
- * (1e-11) of rounding; constants of emitted ops are rounded to fp32 (6e-8), which is what is seen in practice.
+ * Owns the finite differences. With h = 1e-5 their error is about h^2/6 of the third derivative (1e-11) plus 1e-16/h
+ * (1e-11) of rounding. Constants of emitted ops are rounded to fp32 (6e-8), which dominates in practice.
  */
 #include "support/grad_check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the test layer of grad_model.h. Written apart from src/lm/arch on purpose.
+ * Owns the test layer of grad_model.h. Deliberately written independently of src/lm/arch.
  */
 #include "support/grad_model.h"
 
@@ -26,13 +26,13 @@ static mil_value *normalise(layer *l, mil_value *x, mil_value *weight) {
     return mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, x, r), weight);
 }
 
-/* weight [O,I] by x [B,I,1,S] as [B,1,O,S] */
+/* Multiplies weight [O,I] by x [B,I,1,S] to [B,1,O,S]. */
 static mil_value *project(layer *l, mil_value *weight, mil_value *x, int64_t in) {
     mil_value *flat = mil_build_reshape(&l->b, x, (int64_t[]){l->d.batch, 1, in, l->d.positions}, 4);
     return mil_build_matmul(&l->b, weight, flat, false, false);
 }
 
-/* [B,1,n*HD,S] as [B,n,S,HD] */
+/* Turns [B,1,n*HD,S] into [B,n,S,HD]. */
 static mil_value *heads(layer *l, mil_value *x, int64_t n) {
     x = mil_build_reshape(&l->b, x, (int64_t[]){l->d.batch, n, l->d.head, l->d.positions}, 4);
     return mil_build_transpose(&l->b, x, (int64_t[]){0, 1, 3, 2}, 4);
@@ -58,7 +58,7 @@ static mil_value *rotate(layer *l, mil_value *x) {
                             mil_build_binary(b, MIL_OP_mul, turned, table(l, 1)));
 }
 
-/* [B,G,S,HD]: each head as often as there are query heads to it. */
+/* Repeats each head of [B,G,S,HD] once per query head that uses it. */
 static mil_value *repeat(layer *l, mil_value *x) {
     const grad_model *d = &l->d;
     int64_t times = d->heads / d->groups;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the generator of grown_program.h: a pool of float values, beginning with what the operation makes.
+ * Owns the generator of grown_program.h: a pool of float values, starting with the operation's results.
  */
 #include "support/grown_program.h"
 
@@ -7,7 +7,7 @@
 #include "core/base/rng.h"
 #include "support/test.h"
 
-enum { POOL = 24, MOST = 3000 /* elements of a value that others are made of */ };
+enum { POOL = 24, MOST = 3000 /* the most elements in a value that others are made from */ };
 
 typedef struct grower {
     rng r;
@@ -18,11 +18,11 @@ typedef struct grower {
 
 static int below(grower *g, int n) { return (int)rng_below(&g->r, (uint64_t)n); }
 
-/* ---- in front of the operation ------------------------------------------------------------------------------------------ */
+/* ---- before the operation ----------------------------------------------------------------------------------------------- */
 
 static bool is_plain(const mil_type *t) { return t->container == MIL_TENSOR && t->rank > 0 && t->rank < 5; }
 
-/* The first half of a value beside itself. */
+/* Concatenates the value with itself and takes the first half. */
 static mil_value *half_of_pair(grower *g, mil_value *x) {
     const int axis = below(g, x->type.rank);
     int64_t begin[MIL_MAX_RANK] = {0};
@@ -72,7 +72,7 @@ static void keep(grower *g, mil_value *v) {
 static mil_value *any(grower *g) { return g->pool[below(g, g->count)]; }
 static mil_value *calm(grower *g, mil_value *v) { return v ? mil_build_unary(g->b, MIL_OP_tanh, v) : NULL; }
 
-/* Another value of that type, or a constant that broadcasts to it. */
+/* Returns another value of that type, or a constant that broadcasts to it. */
 static mil_value *partner(grower *g, const mil_value *x) {
     double data[MOST];
     mil_value *y = any(g);
@@ -100,7 +100,7 @@ static mil_value *reduced(grower *g, mil_value *x) {
     return mil_build_reduce(g->b, codes[below(g, 5)], calm(g, x), &axis, 1, below(g, 2) || x->type.rank == 1);
 }
 
-/* x (x - mean) / sqrt(var + 0.01), as it is written out: a norm. */
+/* Builds x (x - mean) / sqrt(var + 0.01) in basic operations: a norm. */
 static mil_value *normed(grower *g, mil_value *x) {
     const int64_t axis = x->type.rank - 1;
     mil_builder *b = g->b;
@@ -156,7 +156,7 @@ static mil_value *next(grower *g) {
     }
 }
 
-/* What others can be made of: a float tensor with an axis, or small integers as one. */
+/* Returns a value that others can be made from: a float tensor with an axis, or small integers converted to one. */
 static mil_value *as_float(grower *g, mil_value *v) {
     const mil_dtype d = v->type.dtype;
     if (!is_plain(&v->type) || !mil_type_count(&v->type)) return NULL;
@@ -178,7 +178,7 @@ static void after(mil_builder *b, const mil_op *op, void *context) {
 }
 
 op_case *grown_program(uint64_t seed, propane_error *err) {
-    static op_case_row *rows; /* once a process */
+    static op_case_row *rows; /* made once per process */
     static int count, first[MIL_OP_COUNT + 1], code_count;
     if (!rows) {
         count = op_cases_list(OP_CASES_ALL, NULL, 0);
@@ -191,8 +191,8 @@ op_case *grown_program(uint64_t seed, propane_error *err) {
     }
     grower g = {.count = 0};
     rng_init(&g.r, seed);
-    const int which =
-        (int)((seed - seed / 5) % (uint64_t)code_count); /* all rows in turn; each fifth seed is another's */
+    /* All rows in turn; every fifth seed belongs to another generator. */
+    const int which = (int)((seed - seed / 5) % (uint64_t)code_count);
     const op_case_row *row = &rows[first[which] + below(&g, first[which + 1] - first[which])];
     return op_case_make_grown(row->code, row->dtype, row->line, seed,
                               &(op_case_growth){.before = before, .after = after, .context = &g}, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A vocabulary's hash where it cannot fail.
+ * Returns a vocabulary's hash when it cannot fail.
  */
 #ifndef TESTS_SUPPORT_HASH_OF_H
 #define TESTS_SUPPORT_HASH_OF_H

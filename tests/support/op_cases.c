@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the making of cases from lines. A line is a list of param=spec, read by the class of the parameter in its row:
+ * Owns building cases from lines. A line is a list of param=spec, interpreted by the class of the parameter in its row:
  *
- *   tensors    [2,3]          an input of that shape, of the case's element type (bool and int32 where the class says so)
+ *   tensors    [2,3]          an input of that shape and the case's element type (bool and int32 if the class requires it)
  *              int8[2,3]      of a given element type ($[3]: the case's)
  *              [2,3]~apart    drawn in a given way; otherwise as op_defaults or the row's DRAW column say
  *              [2]~=1.5,-2    these values
@@ -49,7 +49,7 @@ typedef struct maker {
     const mil_op_info *info;
     mil_dtype dtype;
     rng random;
-    double slots[SLOTS]; /* for ~apart: shuffled, no two alike, shared by all inputs of a case */
+    double slots[SLOTS]; /* for ~apart: shuffled, all different, shared by all inputs of a case */
     int slot_count, slot_next;
     op_case *out;
     mil_builder build;
@@ -58,7 +58,7 @@ typedef struct maker {
     char *words[WORDS][2]; /* name, spec */
     int word_count;
     char label[400];
-    const op_case_growth *growth; /* NULL: the operation alone */
+    const op_case_growth *growth; /* NULL for the operation alone */
     mil_value *values[OP_CASE_INPUTS];
 } maker;
 
@@ -68,7 +68,7 @@ static double whole(maker *m, int low, int high) {
 }
 static double signed_(maker *m, double v) { return rng_next(&m->random) & 1 ? v : -v; }
 
-/* Numbers 0.02 apart (integers for integers) and not within 0.05 of 0, +-1, +-6. */
+/* Fills numbers that are 0.02 apart (integers if not float) and not within 0.05 of 0, +-1 or +-6. */
 static void fill_slots(maker *m, bool is_float) {
     m->slot_count = m->slot_next = 0;
     for (int k = 0; k < SLOTS; k++) {
@@ -99,7 +99,7 @@ static double unit_of(maker *m, bool is_float) { return is_float ? between(m, -0
 static double integer_of(maker *m, bool is_float) { return whole(m, -3, 3); }
 static double bit_of(maker *m, bool is_float) { return whole(m, 0, 1); }
 static double byte_of(maker *m, bool is_float) { return whole(m, 0, 127); }
-/* n and a fraction of 0.1 to 0.4 or 0.6 to 0.9: away from what floor, ceil and round jump at. */
+/* Returns n plus a fraction of 0.1 to 0.4 or 0.6 to 0.9, away from the jumps of floor, ceil and round. */
 static double fraction_of(maker *m, bool is_float) {
     return whole(m, -4, 4) + 0.5 * (double)bit_of(m, true) + between(m, 0.1, 0.4);
 }
@@ -107,12 +107,12 @@ static double half_of(maker *m, bool is_float) { return whole(m, -9, 9) / 2; }
 static double near_one_of(maker *m, bool is_float) {
     return is_float ? signed_(m, between(m, 0.7, 1.4)) : signed_(m, rng_below(&m->random, 8) ? 1 : 2);
 }
-/* mod_x / mod_y is never nearer than 0.1 to an integer. */
+/* Ensures that mod_x / mod_y is at least 0.1 away from any integer. */
 static double mod_x_of(maker *m, bool is_float) { return is_float ? 0.75 * whole(m, -8, 8) + 0.3 : whole(m, -20, 20); }
 static double mod_y_of(maker *m, bool is_float) {
     return is_float ? signed_(m, 1.5 * whole(m, 1, 2)) : signed_(m, whole(m, 1, 5));
 }
-/* Multiples of decimal fractions, whose quotients lie next to integers, and the ends of what the types hold. */
+/* Returns multiples of decimal fractions, whose quotients are close to integers, and the limits of the types. */
 static double one_of(maker *m, const double *list, int count) {
     return signed_(m, list[rng_below(&m->random, (uint64_t)count)]);
 }
@@ -151,7 +151,7 @@ static const char *const draw_names[] = {
     [MIL_DRAW_custom] = "custom",
 };
 
-/* "[1,2]", "1,2)", "true,false": how many there were. */
+/* Reads "[1,2]", "1,2)" or "true,false" and returns how many there were. */
 static int read_numbers(const char *text, double *out, int limit) {
     int count = 0;
     if (*text == '[') text++;
@@ -171,8 +171,8 @@ static int read_numbers(const char *text, double *out, int limit) {
     return count;
 }
 
-/* Fills `data`; false: such values have kinks. "index:N": -N .. N-1; "below:N": 0 .. N-1; "mask": bits, the first of
- * each row set. */
+/* Fills `data` and returns false if such values have kinks. "index:N" is -N .. N-1, "below:N" is 0 .. N-1, and "mask"
+ * is bits, the first of each row set. */
 static bool draw(maker *m, const char *how, const mil_type *type, double *data) {
     const int64_t count = mil_type_count(type);
     const bool is_float = mil_dtype_is_float(type->dtype);
@@ -232,7 +232,7 @@ static const char *default_of(const maker *m, const char *param) {
     return NULL;
 }
 
-/* How a tensor is drawn: as the spec says, or the defaults, or what its type needs, or the row. */
+/* Returns how a tensor is drawn: by the spec, the defaults, the requirements of its type, or the row. */
 static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, const char *given) {
     const char *standard = default_of(m, p->name);
     if (given) return given;
@@ -300,7 +300,7 @@ static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const ch
 
 static bool is_tensor(mil_class type_class) { return type_class < MIL_CLASS_K_INT || type_class == MIL_CLASS_K_TENSOR; }
 
-/* The values that a spec gives to a parameter. */
+/* Builds the values that a spec assigns to a parameter. */
 static int read_values(maker *m, const mil_param *p, char *spec, mil_value *out[OP_CASE_INPUTS]) {
     char name[64];
     int count = 0;
@@ -396,7 +396,7 @@ void op_case_free(op_case *c) {
     mem_free(c);
 }
 
-/* The element types that a line is tried with. */
+/* Lists the element types with which a line is tried. */
 static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]) {
     const mil_class type_class = info->params[0].type_class;
     char only[SHORT] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Programs of one operation each, generated from the rows of ops.def: for every row several cases (scalars, odd sizes,
- * sizes around 8, 16 and 32, every way to broadcast, negative axes, each optional argument given and left out, all
- * modes) for every element type that the row takes. Evaluation, drivers, gradients and the text form are all tested
+ * Programs with one operation each, generated from the rows of ops.def. Every row has several cases (scalars, odd
+ * sizes, sizes around 8, 16 and 32, every way to broadcast, negative axes, each optional argument present and omitted,
+ * all modes) for every element type that it supports. Evaluation, drivers, gradients and the text form are all tested
  * with these cases:
  *
  *     static void check(const op_case *c, void *context) { ... c->function, c->inputs ... }
@@ -25,22 +25,22 @@ typedef struct op_case {
     mil_module *module;                /* holds one function, verified */
     const mil_function *function;      /* its results are the results of `op` */
     const mil_op *op;                  /* the operation under test */
-    int input_count;                   /* = function->param_count */
+    int input_count;                   /* equals function->param_count */
     mil_tensor inputs[OP_CASE_INPUTS]; /* random, legal for the op, already rounded to their element type */
-    /* Float inputs away from kinks and jumps: finite differences (step up to 1e-3) hold. Says nothing about whether the
-     * row has a gradient. */
+    /* Float inputs away from kinks and jumps, so that finite differences (step up to 1e-3) are valid. Unrelated to
+     * whether the row has a gradient. */
     bool smooth[OP_CASE_INPUTS];
 } op_case;
 
 typedef void (*op_case_visit)(const op_case *c, void *context);
 
-/* Visits all cases of one row, or of all; `seed` chooses the random values. A case that cannot be built fails the
- * running test with its label and the reason. What the visitor gets dies when it returns. Returns how many there
- * were. */
+/* Visits all cases of one row, or of all rows; `seed` chooses the random values. A case that cannot be built fails the
+ * running test with its label and the reason. The visitor's arguments are freed when it returns. Returns the number of
+ * cases. */
 int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context);
 
-/* One case from a line in the language of op_cases.c ("x=[2]~=1,2 axis=0"); NULL if an op refuses it, with the
- * reason. */
+/* Builds one case from a line in the language of op_cases.c ("x=[2]~=1,2 axis=0"). Returns NULL with the reason if an
+ * op refuses it. */
 op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err);
 void op_case_free(op_case *c);
 
@@ -58,17 +58,17 @@ typedef struct op_case_growth {
 op_case *op_case_make_grown(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, const op_case_growth *g,
                             propane_error *err);
 
-/* All cases as rows, in the order of op_cases_each; `out` (room for `limit`) may be NULL. Returns how many there
- * are. */
+/* Lists all cases as rows, in the order of op_cases_each. `out`, with space for `limit` rows, may be NULL. Returns
+ * their number. */
 typedef struct op_case_row {
     mil_opcode code;
     mil_dtype dtype;
     const char *line;
-    uint64_t number; /* by line and element type: what op_cases_each adds to its seed */
+    uint64_t number; /* derived from line and element type; op_cases_each adds it to its seed */
 } op_case_row;
 int op_cases_list(int code, op_case_row *out, int limit);
 
-/* The columns of a row that mil_op_info does not carry, as text: "broadcast", "map2", ... */
+/* Return the columns of a row that mil_op_info does not contain, as text: "broadcast", "map2", ... */
 const char *op_rule_name(mil_opcode code);
 const char *op_grad_name(mil_opcode code);
 

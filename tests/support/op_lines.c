@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of cases. One line is one program for each of its element types; see op_cases.c for how to read it.
+ * Owns the list of cases. One line makes one program per element type; op_cases.c explains the syntax.
  */
 #include "support/op_lines.h"
 
 const op_default op_defaults[] = {
-    /* required numbers, so that the lines for every elementwise op fit */
+    /* Required numbers, so that the lines for every elementwise op work. */
     {"leaky_relu", "alpha", "0.1"},
     {"elu", "alpha", "0.7"},
-    {"sigmoid_hard", "alpha", "0.5"}, /* kinks at -1 and 1, where ~apart has nothing */
+    {"sigmoid_hard", "alpha", "0.5"}, /* the kinks are at -1 and 1, which ~apart avoids */
     {"sigmoid_hard", "beta", "0.5"},
     {"clip", "alpha", "-1"},
     {"clip", "beta", "6"},
@@ -18,7 +18,7 @@ const op_default op_defaults[] = {
     {"clamped_relu", "alpha", "0.25"},
     {"clamped_relu", "beta", "6"},
     {"thresholded_relu", "alpha", "1"},
-    /* how to draw */
+    /* How to draw values. */
     {"ceil", "x", "fraction"},
     {"floor", "x", "fraction"},
     {"round", "x", "fraction"},
@@ -673,12 +673,12 @@ const op_line op_lines[] = {
     {"dequantize", "input=int8[3,9] scale=fp32[3]~positive zero_point=int8[3] axis=0"},
     {"dequantize", "input=int8[2,3,4,5] scale=fp16[4]~positive axis=-2"},
 
-    /* ---- at the end, so that the numbers drawn for the others stay: element types beside x's, volumes ---- */
+    /* ---- at the end, so that the numbers drawn for the others stay: element types other than x's, volumes  */
     {"instance_norm", "x=[2,3,2,3,4] gamma=[3] beta=[3]"},
     {"prelu", "x=[1,4,3,3] alpha=fp32[4]"},
     {"prelu", "x=[1,4,3,3] alpha=fp16[4]"},
     {"softplus_parametric", "x=[2,3,5] alpha=fp32[3] beta=fp16[3]"},
-    /* recurrent_activation and clip as coremltools has them, batches of attention that are broadcast */
+    /* recurrent_activation and clip as in coremltools, and broadcast attention batches. */
     {"lstm", "x=[4,2,3] initial_h=[2,2] initial_c=[2,2] weight_ih=[8,3]! weight_hh=[8,2]! bias=[8]! peephole=[6]! "
              "output_sequence=true clip=0.2 activation=scaled_tanh"},
     {"scaled_dot_product_attention", "query=[1,3,4] key=[2,5,4] value=[1,5,6]"},
@@ -719,7 +719,7 @@ const op_line op_lines[] = {
     {"resize", "x=[4,6] shape=[1,9] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=ALIGN_CORNERS"},
     {"resize",
      "x=[1,5] shape=[3,3] resized_dims=2 interpolation_mode=NEAREST_NEIGHBOR sampling_mode=STRICT_ALIGN_CORNERS"},
-    /* last, so that the lines before draw what they drew */
+    /* Last, so that the random values of the lines above stay the same. */
     {"resample",
      "x=[2,2,3,4] coordinates=[2,2,3,2]~any! sampling_mode=bilinear padding_mode=constant padding_value=0.5 "
      "coordinates_mode=normalized_minus_one_to_one align_corners=true"},

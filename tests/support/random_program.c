@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the generator of random_program.h. A pool of values of shape [A,B,C] or reductions of it; each step takes values
- * from the pool and puts its result back. Growth is damped with tanh, so that finite differences stay sharp.
+ * Owns the generator of random_program.h: a pool of values of shape [A,B,C] or reductions of it. Each step takes values
+ * from the pool and returns its result to it. Growth is damped with tanh, so that finite differences stay accurate.
  */
 #include "support/random_program.h"
 
@@ -26,7 +26,7 @@ static bool full(const mil_value *v) {
     return v->type.rank == 3 && v->type.dim[0] == A && v->type.dim[1] == B && v->type.dim[2] == C;
 }
 
-/* A value of the whole shape: the chosen one, broadcast by a sum if it is smaller. */
+/* Returns a value of the full shape: the chosen one, broadcast by a sum if it is smaller. */
 static mil_value *whole(maker *m) {
     mil_value *v = any(m);
     return full(v) ? v : mil_build_binary(&m->b, MIL_OP_add, m->pool[0], v);
@@ -52,7 +52,7 @@ static mil_value *binary(maker *m) {
     static const mil_opcode codes[] = {MIL_OP_add, MIL_OP_sub, MIL_OP_mul};
     mil_value *x = any(m), *y = below(m, 5) ? any(m) : constant(m);
     mil_value *v = mil_build_binary(&m->b, codes[below(m, 3)], x, y);
-    if (below(m, 4) == 0) keep(m, mil_build_binary(&m->b, v->def->info->code, x, y)); /* the same again */
+    if (below(m, 4) == 0) keep(m, mil_build_binary(&m->b, v->def->info->code, x, y)); /* the same operation again */
     return below(m, 3) ? calm(m, v) : v;
 }
 
@@ -75,7 +75,7 @@ static mil_value *moved(maker *m) {
     mil_builder *b = &m->b;
     mil_value *x = whole(m), *halves[3];
     switch (below(m, 6)) {
-    case 0: /* there and back */
+    case 0: /* transpose there and back */
         x = mil_build_transpose(b, x, (int64_t[]){2, 0, 1}, 3);
         return mil_build_transpose(b, mil_build_unary(b, below(m, 2) ? MIL_OP_sin : MIL_OP_identity, x),
                                    (int64_t[]){1, 2, 0}, 3);
@@ -94,7 +94,7 @@ static mil_value *moved(maker *m) {
     }
 }
 
-/* Constants of constants: for folding. */
+/* Builds constants from constants, for folding. */
 static mil_value *folded(maker *m) {
     mil_value *k = mil_build_unary(&m->b, MIL_OP_cos, mil_build_binary(&m->b, MIL_OP_add, constant(m), constant(m)));
     return mil_build_binary(&m->b, MIL_OP_mul, any(m), k);

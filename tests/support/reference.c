@@ -12,7 +12,7 @@
 #include "support/op_cases.h"
 #include "support/test.h"
 
-/* Cuts a line off `at`; NULL at the end. */
+/* Cuts a line off `at`. Returns NULL at the end. */
 static char *next_line(char **at) {
     char *line = *at, *end = strchr(line, '\n');
     if (!*line) return NULL;
@@ -22,7 +22,7 @@ static char *next_line(char **at) {
     return line;
 }
 
-/* "[2,3] 1 2 3 4 5 6 [] 7": how many tensors there are. */
+/* Reads "[2,3] 1 2 3 4 5 6 [] 7" and returns the number of tensors. */
 static int read_tensors(arena *a, const char *label, char *at, mil_tensor *out) {
     int count = 0;
     for (at += strspn(at, " "); *at; at += strspn(at, " "), count++) {

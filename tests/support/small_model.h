@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Small models of random weights for tests.
+ * Small models with random weights for tests.
  */
 #ifndef TESTS_SUPPORT_SMALL_MODEL_H
 #define TESTS_SUPPORT_SMALL_MODEL_H
@@ -11,7 +11,7 @@ typedef struct small_model {
 } small_model;
 
 model_config small_model_config(const small_model *s);
-/* Its weights, drawn with `deviation` from `seed`; the caller's to model_weights_free. */
+/* Makes a model's weights, drawn with `deviation` from `seed`. The caller frees them with model_weights_free. */
 model_weights *small_model_make(const small_model *s, uint64_t seed, double deviation);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Who is asking: a number for the calls that are under way, so that requests for memory from one place by one way count
- * as one. For the harness of failing requests in the process (failing.c) and the one that is loaded before a command
+ * Identifies callers: a number for the current chain of calls, so that memory requests from one place by one path count
+ * as one. For the in-process harness of failing requests (failing.c) and the one that is preloaded before a command
  * (hard/preload).
  */
 #ifndef TESTS_SUPPORT_STACK_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <unwind.h>
 
-enum { STACK_DEPTH = 100 }; /* frames that count: more than there are, but where something recurs for long */
+enum { STACK_DEPTH = 100 }; /* frames that count: more than there are, except in long recursions */
 
 typedef struct stack_walk {
     uint64_t hash;
@@ -23,8 +23,8 @@ static inline _Unwind_Reason_Code stack_frame(struct _Unwind_Context *frame, voi
     return --w->left > 0 ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* The return addresses of all frames as one number, the same for the same calls in one process. It asks for no memory
- * but perhaps the first time. */
+/* Returns the return addresses of all frames as one number, which is the same for the same calls within one process.
+ * Requests no memory, except possibly the first time. */
 static inline uint64_t stack_hash(void) {
     stack_walk w = {.hash = 0xcbf29ce484222325u, .left = STACK_DEPTH};
     (void)_Unwind_Backtrace(stack_frame, &w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to Check, the limit of a test's processor time, and the folder of a program's temporary files. Skips are
- * told through a file that tests/run.sh names in TEST_SKIPS, since each test is a process of its own.
+ * Owns the bridge to Check, the limit of a test's processor time, and the folder for a program's temporary files. Skips
+ * are reported through a file that tests/run.sh names in TEST_SKIPS, because each test is a separate process.
  */
 #include "support/test.h"
 
@@ -15,16 +15,16 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 
-/* A machine that does much else gives a test a small part of its time: only a test that hangs reaches this. */
+/* A busy machine gives a test only a small part of its time, so only a test that hangs reaches this limit. */
 enum { SECONDS = 120, CLOCK_FACTOR = 10 };
 
 bool test_checked;
 static const test_case *all_cases;
 static const char *suite_title;
-static bool named; /* the tests to run were given by name */
+static bool named; /* the tests to run were selected by name */
 static const char *current_name = "?";
 static pid_t program_pid;
-static char program_dir[1000]; /* holds every temporary file of this program's tests */
+static char program_dir[1000]; /* contains every temporary file of this program's tests */
 
 /* ---- limits ------------------------------------------------------------------------------------------------------------ */
 
@@ -42,8 +42,8 @@ static void out_of_time(int number) {
     _exit(1);
 }
 
-/* All threads count; programs that the test starts have as much each. Not in a debugger (CK_FORK=no), where all tests are
- * one process. */
+/* Limits the processor time of all threads; programs that the test starts have the same limit. Not in a debugger
+ * (CK_FORK=no), where all tests share one process. */
 static void limit_processor_time(void) {
     struct rlimit limit;
     if (getpid() == program_pid || getrlimit(RLIMIT_CPU, &limit) != 0) return;
@@ -77,7 +77,8 @@ static bool make_program_dir(void) {
     return true;
 }
 
-/* What no test asked test_temp_dir for is the library's, which removes what it made, unless it was killed. */
+/* Counts files that no test requested through test_temp_dir. They are the library's, which removes what it made unless
+ * it was killed. */
 static int strays(void) {
     int count = 0;
     DIR *d = opendir(program_dir);
@@ -183,7 +184,7 @@ long test_resident_pages(void) {
     return -1;
 #endif
 #endif
-    /* Counted page by page; the counters of statm may be off by dozens. */
+    /* Counted page by page, because the counters of statm may be off by dozens. */
     FILE *f = fopen("/proc/self/smaps_rollup", "r");
     long own = -1, huge = -1;
     char line[200];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Tests on top of Check: one process a test, with a timeout. A test file is
+ * Tests on top of Check: one process per test, with a timeout. A test file looks like this
  *
  *     TEST(adds_two_numbers) { EXPECT(1 + 1 == 2); }
  *     SUITE("base/example", T(adds_two_numbers))
  *
- * and becomes one executable. tests/run.sh runs them all and adds up ran, skipped (with the reason) and failed.
+ * and becomes one executable. tests/run.sh runs them all and counts the tests that ran, were skipped (with the reason)
+ * and failed.
  */
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
@@ -25,7 +26,7 @@ typedef struct test_case {
 
 #define TEST(name) static void test_##name(void)
 #define T(name)    {#name, test_##name, false}
-/* A sweep whose processor time `make check` cannot afford: skipped there, run by `make check-all`. */
+/* A sweep with too much processor time for `make check`, which skips it; `make check-all` runs it. */
 #define T_LONG(name) {#name, test_##name, true}
 #define SUITE(title, ...)                                                                                              \
     int main(int argc, char **argv) {                                                                                  \
@@ -33,11 +34,11 @@ typedef struct test_case {
         return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                             \
     }
 
-/* Runs all cases, or those whose names are given as arguments. Each may use TEST_TIMEOUT (120) seconds of processor
- * time, all threads together, and ten times as much by the clock. */
+/* Runs all cases, or those named in the arguments. Each may use TEST_TIMEOUT (120) seconds of processor time over all
+ * threads, and ten times as much wall-clock time. */
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
 
-/* Each of these is a check; a test that comes to its end without one fails, since nothing can make it fail. */
+/* Each of the following is a check. A test that ends without one fails, because nothing could make it fail. */
 extern bool test_checked;
 #define TEST_CHECKS() __atomic_store_n(&test_checked, true, __ATOMIC_RELAXED) /* pool threads check, too */
 #define EXPECT(condition)                                                                                              \
@@ -45,7 +46,7 @@ extern bool test_checked;
         TEST_CHECKS();                                                                                                 \
         ck_assert_msg(condition, "%s", #condition);                                                                    \
     } while (0)
-/* Most of these stand in loops over elements: only a failure is told to the process that runs the tests. */
+/* Most of these are in loops over elements, so only a failure is reported to the process that runs the tests. */
 #define EXPECT_MSG(condition, ...)                                                                                     \
     do {                                                                                                               \
         TEST_CHECKS();                                                                                                 \
@@ -57,7 +58,7 @@ extern bool test_checked;
         propane_status status_ = (expression);                                                                         \
         ck_assert_msg(status_ == PROPANE_OK, "%s: %s: %s", #expression, propane_status_name(status_), err.text);       \
     } while (0)
-/* Needs `propane_error err` in scope; `part` must stand in the message. */
+/* Requires `propane_error err` in scope; `part` must occur in the message. */
 #define EXPECT_FAIL(expression, expected, part)                                                                        \
     do {                                                                                                               \
         TEST_CHECKS();                                                                                                 \
@@ -79,19 +80,19 @@ extern bool test_checked;
     } while (0)
 void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
 
-/* The path of a shared data file ("tinyshakespeare.txt"), looked for in $PROPANE_DATA and ../shared/data; NULL: not
- * here. The result is static. */
+/* Returns the path of a shared data file ("tinyshakespeare.txt"), searched in $PROPANE_DATA and ../shared/data, or NULL
+ * if it is not available. The result is static. */
 const char *test_data(const char *name);
-/* Pages of memory of its own that this process holds; -1: not known here, or a sanitizer's own memory would be counted.
- * Code comes and goes as the system likes, and huge pages are put together as it likes, with neighbours that nobody has
- * touched: neither counts. */
+/* Returns the number of private memory pages of this process, or -1 if it is unknown here or a sanitizer's memory would
+ * be counted. Pages of code are not counted, because the system loads and drops them. Huge pages are not either,
+ * because they are assembled with untouched neighbours. */
 long test_resident_pages(void);
-/* The number in an environment variable; `standard` where it is not set. */
+/* Returns the number in an environment variable, or `standard` if it is not set. */
 uint64_t test_number(const char *name, uint64_t standard);
-/* Is this `make check-all` (TEST_ALL=1)? */
+/* Returns true in `make check-all` (TEST_ALL=1). */
 bool test_all(void);
-/* A fresh folder below the program's own, which is TMPDIR for its tests and is removed when the program ends, however
- * they did; the result is the caller's to mem_free. */
+/* Makes a fresh folder below the program's folder, which is TMPDIR for its tests and is removed when the program ends,
+ * whatever happened. The caller frees the result with mem_free. */
 char *test_temp_dir(void);
 
 #endif

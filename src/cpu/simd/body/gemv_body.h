@@ -82,10 +82,10 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
     if (i < count) v_store_n(out + i, v_load_f16_n(scales + i, count - i), count - i);
 }
 
-/* ---- tiles: rows times C columns, a constant where these are inlined
- * --------------------------------------------------- Row after row, so that the weights are one stream from the first
- * byte to the last: processors foresee it. Four rows side by side are four short streams, read at half of that rate
- * (docs/notes/decoding.md). A row's sums go on while the next row begins. */
+/* ---- tiles: rows times C columns, a constant after inlining --------------------------------------------------------- */
+/* Rows are processed one after the other, so that the weights are one stream from the first byte to the last, which
+ * hardware prefetchers follow. Four rows in parallel are four short streams, read at half that rate
+ * (docs/notes/decoding.md). A row's sums continue while the next row begins. */
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
