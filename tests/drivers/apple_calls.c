@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding Apple's names in the stand-in and the objects that its calls want.
+ * Owns finding Apple's names in the stand-in, and the objects that its calls require.
  */
 #include "drivers/apple_calls.h"
 
@@ -23,7 +23,7 @@ void *calls_find(const char *symbol) {
     return found;
 }
 
-/* A function of the library, as `type`. */
+/* Returns a function of the library, cast to `type`. */
 #define FOUND(type, symbol) ((type)(uintptr_t)calls_find(symbol))
 #define POINTER(symbol)     (*(void *const *)calls_find(symbol))
 
@@ -218,7 +218,7 @@ id new_request(int inputs, const id *input, int outputs, const id *output, int p
 }
 
 enum { MOST_FILES = 1000 };
-static void *kept[MOST_FILES]; /* what others hold until the process ends is no leak */
+static void *kept[MOST_FILES]; /* objects that others hold until the process ends are not leaks */
 static int kept_files;
 
 weight_file make_weights(int count, int halves, const float *value, uint64_t place, bool headers) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Calls of Apple's classes without Propane's driver: how the tests ask the stand-in what it does, as another program
- * would. Objects made by a function that begins with `new_` belong to the caller until the process ends: a test is one.
+ * Calls of Apple's classes without Propane's driver: the tests use them to query the stand-in, as another program
+ * would. Objects made by a function whose name begins with `new_` belong to the caller until the process ends (each
+ * test is one process).
  */
 #ifndef TESTS_DRIVERS_APPLE_CALLS_H
 #define TESTS_DRIVERS_APPLE_CALLS_H
@@ -25,7 +26,7 @@ id calls_class(const char *name);
 
 void standin_to(const char *key, const char *value); /* sets a switch */
 long standin_counter(const char *name);
-const char *standin_complaint(void); /* the last violation */
+const char *standin_complaint(void); /* returns the last violation */
 
 id new_string(const char *text);
 id new_number(int64_t value);
@@ -46,22 +47,22 @@ int count_of(id array);
 id element_of(id array, int index);
 id temporary_directory(void);
 
-void put_halves(id surface, int count, float first, float step); /* from its begin on */
+void put_halves(id surface, int count, float first, float step); /* from its beginning */
 float half_at(id surface, int index);
 
 long code_of(id error);
 const char *error_text(id error);
-/* The number in the user info; -1: none. */
+/* Returns the number in the user info; -1 if there is none. */
 int64_t underlying_of(id error);
 
-/* A descriptor for the text, with one entry of the dictionary for each of `files`. */
+/* Makes a descriptor for the text, whose dictionary has one entry per element of `files`. */
 typedef struct file_entry {
-    const char *path; /* behind @model_path/ */
+    const char *path; /* after @model_path/ */
     const void *bytes;
     size_t length;
 } file_entry;
 id new_descriptor(const char *text, const file_entry *files, int count);
-/* `model.mil` and the files, in folder. */
+/* Writes `model.mil` and the files to the folder. */
 void write_bundle(const char *folder, const char *text, const file_entry *files, int count);
 void remove_folder(const char *folder);
 
@@ -70,12 +71,13 @@ bool memory_load(id model, id *error);
 bool memory_evaluate(id model, id request, id options, id *error);
 bool memory_unload(id model, id *error);
 
-/* Surfaces with indices from 0 on, seven arguments. */
+/* Makes a request for surfaces with indices from 0, with seven arguments. */
 id new_request(int inputs, const id *input, int outputs, const id *output, int procedure);
 id wrap_surface(id surface);
 
-/* A weight file of `count` records of `halves` fp16 values; record k holds value[k]. `place`: what a record says of its
- * payload's place; 0: right. Headers before each record: `headers`. Kept until the process ends. */
+/* Makes a weight file of `count` records of `halves` fp16 values; record k holds value[k]. `place` is the offset that
+ * each record claims for its payload; 0 means the right one. `headers` puts a file header before each record. The file
+ * is kept until the process ends. */
 typedef struct weight_file {
     unsigned char *bytes;
     size_t length;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What every driver must do. Events hold requests back where a test needs them to be in flight, so no test depends on how
- * fast a device is. How the queue treats failures is in tests/device/test_queue.c: no driver fails on request.
+ * Requirements for every driver. If a test needs requests in flight, events hold them back, so no test depends on a
+ * device's speed. tests/device/test_queue.c tests how the queue handles failures, because no driver fails on request.
  */
 #include "drivers/conformance.h"
 
@@ -37,7 +37,7 @@ static const char add_program[] =
                      "        tensor<fp32, [2, 3]> total = add(x = x, y = y)[name = string(\"total\")];\n"
                      "    } -> (total);\n}\n";
 
-static const char scale_program[] = CONFORMANCE_HEAD /* z = total + total: takes what add_program gives */
+static const char scale_program[] = CONFORMANCE_HEAD /* z = total + total; its input is add_program's output */
     "    func main<ios18>(tensor<fp32, [2, 3]> total) {\n"
     "        tensor<fp32, [2, 3]> z = add(x = total, y = total)[name = string(\"z\")];\n"
     "    } -> (z);\n}\n";
@@ -151,7 +151,7 @@ static void adder_free(adder *a) {
 
 static bool computes(void) { return !excuse_for("values_of_small_programs"); }
 
-/* total[i] = first + i + 10 + 10 i, on a device that computes. */
+/* Expects total[i] = first + i + 10 + 10 i, if the device computes. */
 static void expect_sum(const adder *a, float first) {
     if (!computes()) return;
     float values[6];
@@ -231,7 +231,7 @@ CONFORM(unknown_devices_are_refused_by_name) {
 
 CONFORM(programs_tell_their_inputs_and_outputs) {
     propane_device *d = conformance_open();
-    propane_program *p = conformance_compile(d, add_program); /* its module is gone by now */
+    propane_program *p = conformance_compile(d, add_program); /* its module has already been freed */
     EXPECT(propane_program_input_count(p) == 2 && propane_program_output_count(p) == 1);
     EXPECT_TEXT(propane_program_input(p, 0)->name, "x");
     EXPECT_TEXT(propane_program_input(p, 1)->name, "y");
@@ -279,7 +279,7 @@ CONFORM(refusals_explain) {
 
     EXPECT_FAIL(
         propane_module_parse(returns_parameter, strlen(returns_parameter), "conformance.mil", NULL, &module, &err),
-        PROPANE_ERR_INVALID, "result 'x' is also a parameter"); /* or bindings by name would be ambiguous */
+        PROPANE_ERR_INVALID, "result 'x' is also a parameter"); /* otherwise bindings by name would be ambiguous */
 
     module = parse(wide_integers);
     EXPECT_FAIL(propane_program_supported(d, module, NULL, &err), PROPANE_ERR_UNSUPPORTED,
@@ -320,7 +320,7 @@ CONFORM(bindings_are_checked) {
     adder_free(&a);
 }
 
-/* A driver that is the host itself takes memory from anywhere; any other one says no. */
+/* A driver that is the host itself accepts memory from anywhere; any other one refuses it. */
 CONFORM(buffers_of_another_device_work_or_are_refused) {
     adder a = adder_create();
     propane_device *other = conformance_open();
@@ -342,7 +342,7 @@ CONFORM(buffers_of_another_device_work_or_are_refused) {
     adder_free(&a);
 }
 
-/* The caller's own memory, where the device is the host. */
+/* The caller's own memory, if the device is the host. */
 CONFORM(wrapped_memory_works_or_is_refused) {
     adder a = adder_create();
     const propane_io *x = propane_program_find(a.program, "x");
@@ -388,7 +388,7 @@ CONFORM(one_buffer_may_feed_several_inputs) {
     adder_free(&a);
 }
 
-/* An output may share an input's buffer if the program says so; then the result is the same. */
+/* An output may share an input's buffer if the program allows it; the result is then the same. */
 CONFORM(an_output_over_an_input_is_right_or_refused) {
     adder a = adder_create();
     propane_request *r = NULL;
@@ -483,10 +483,10 @@ CONFORM(padded_rows_are_written_and_read) {
         if (byte % 64 < 8)
             EXPECT(fp16_to_f32(bits) == values[byte / 64 * 4 + byte % 64 / 2]);
         else
-            EXPECT(bits == 0); /* the padding stays untouched */
+            EXPECT(bits == 0); /* the padding stays unchanged */
     }
     propane_buffer_unlock(b);
-    /* Columns apart, rows interleaved: no two neighbours are dense. */
+    /* Columns apart and rows interleaved, so that no two neighbours are dense. */
     propane_io sparse = {.name = "sparse", .dtype = PROPANE_INT16, .rank = 3, .dim = {2, 1, 3}, .stride = {2, 99, 8}};
     int32_t numbers[6] = {1, -2, 3, -32768, 32767, 0}, again[6];
     EXPECT_OK(propane_buffer_write(b, &sparse, PROPANE_INT32, numbers, 6, &err));
@@ -549,7 +549,7 @@ CONFORM(completions_are_filled_and_may_be_asked_for_again) {
     const int64_t passed = clock_ns() - begin;
     EXPECT_OK(propane_wait(a.request, &second, &err));
     EXPECT_FAIL(propane_wait(a.request, &(propane_completion){0}, &err), PROPANE_ERR_INVALID, "its size is 0");
-    EXPECT(first.status == PROPANE_OK && first.device_ns >= 0); /* negative: not known */
+    EXPECT(first.status == PROPANE_OK && first.device_ns >= 0); /* negative if unknown */
     EXPECT_MSG(first.simulated || first.device_ns <= passed, "%lld ns on the device in %lld",
                (long long)first.device_ns, (long long)passed);
     EXPECT(first.simulated == propane_device_describe(a.device)->simulated);
@@ -558,7 +558,7 @@ CONFORM(completions_are_filled_and_may_be_asked_for_again) {
     adder_free(&a);
 }
 
-/* All or none, whether a device makes one compiled program of them or several. */
+/* All or none succeed, whether a device makes one compiled program of them or several. */
 CONFORM(programs_may_be_compiled_at_once) {
     static const char *const sources[] = {add_program, matmul_program, half_program};
     propane_device *d = conformance_open();
@@ -589,7 +589,7 @@ CONFORM(programs_may_be_compiled_at_once) {
     propane_device_close(d);
 }
 
-/* A request that would wait for ever does not keep a device from being closed, and says what became of it. */
+/* A request that would wait for ever does not prevent closing the device, and is reported as cancelled. */
 CONFORM(closing_cancels_what_waits_for_an_event) {
     propane_device *d = conformance_open();
     propane_program *p = conformance_compile(d, add_program);
@@ -659,7 +659,7 @@ static void *signal_later(void *event) {
     return NULL;
 }
 
-/* What the host writes before it signals is what the device reads. */
+/* The device reads what the host writes before it signals. */
 CONFORM(the_device_waits_for_the_host) {
     adder a = adder_create();
     propane_event *gate = event_create(a.device);
@@ -668,7 +668,7 @@ CONFORM(the_device_waits_for_the_host) {
     fill(a.x, propane_program_find(a.program, "x"), 100, 1);
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, signal_later, gate) == 0);
-    EXPECT_OK(propane_wait(a.request, NULL, &err)); /* helping, it must not hang before the signal */
+    EXPECT_OK(propane_wait(a.request, NULL, &err)); /* it helps, but must not hang before the signal */
     pthread_join(thread, NULL);
     expect_sum(&a, 100);
     propane_event_free(gate);
@@ -688,7 +688,7 @@ CONFORM(requests_signal_and_wait_for_one_another) {
         EXPECT_OK(propane_submit(&a.request, 1, &err));
         EXPECT_OK(propane_event_wait(event, round, -1, &err));
         EXPECT_OK(propane_wait(b.request, NULL, &err));
-        EXPECT_OK(propane_wait(a.request, NULL, &err)); /* it has signalled, but may not be over yet */
+        EXPECT_OK(propane_wait(a.request, NULL, &err)); /* it has signalled, but may not be complete yet */
         EXPECT(propane_event_value(event) == round);
     }
     expect_sum(&a, 0);
@@ -747,7 +747,7 @@ CONFORM(several_threads_submit) {
         shares[i] = (share){&a, i};
         EXPECT(pthread_create(&threads[i], NULL, submit_many, &shares[i]) == 0);
     }
-    for (int i = 0; i < 50; i++) { /* compiling meanwhile is allowed */
+    for (int i = 0; i < 50; i++) { /* compiling at the same time is allowed */
         propane_program_free(conformance_compile(a.device, i % 2 ? matmul_program : half_program));
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
@@ -779,7 +779,7 @@ CONFORM(values_of_small_programs) {
     for (int i = 0; i < 6; i++) EXPECT(total[i] == x[i] + y[i]);
 
     static const float a[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, b[8] = {1, -1, 2, 0, 3, 1, 4, 2};
-    static const float product[6] = {30, 10, 70, 18, 110, 26}; /* integers: exact on any engine */
+    static const float product[6] = {30, 10, 70, 18, 110, 26}; /* integers, which are exact on any engine */
     float c[6];
     conformance_run(matmul_program, (const float *const[]){a, b}, c, 6);
     for (int i = 0; i < 6; i++)
@@ -789,7 +789,7 @@ CONFORM(values_of_small_programs) {
     float w[5];
     conformance_run(half_program, (const float *const[]){u, v}, w, 5);
     EXPECT(w[0] == 2 && w[1] == 2.25f && w[2] == -1.5f);
-    EXPECT(w[3] == INFINITY || w[3] == 65504); /* 120,000 is beyond fp16; some engines saturate */
+    EXPECT(w[3] == INFINITY || w[3] == 65504); /* 120,000 is out of range for fp16; some engines saturate */
     EXPECT(w[4] == fp16_to_f32(fp16_from_f64((double)u[4] * (double)v[4])));
 }
 

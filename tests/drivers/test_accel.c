@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The devices accel and registers: the conformance suite through the interpreter, each call of the driver failing once, and
- * what a node refuses.
+ * The devices accel and registers: the conformance suite through the interpreter, a failure of each of the driver's
+ * calls, and what a node refuses.
  */
 #include <errno.h>
 
@@ -91,7 +91,7 @@ TEST(programs_and_procedures_are_checked) {
     accel_node_close(first);
 }
 
-/* What the kernel refuses with EINVAL, this node does. */
+/* This node refuses what the kernel refuses with EINVAL. */
 TEST(a_submit_is_checked) {
     propane_error err = {0};
     accel_node *n = NULL;
@@ -121,7 +121,8 @@ TEST(a_submit_is_checked) {
     EXPECT_FAIL(accel_node_open("/dev/null", &n, &err), PROPANE_ERR_DEVICE, "DRM_IOCTL_VERSION");
 }
 
-/* A product, a per-channel scale, a kernel with a bias and one that leaves zeros out: each constant overwritten alone. */
+/* A matrix product, a per-channel scale, a kernel with a bias and one that omits zeros: each constant is overwritten
+ * separately. */
 static const char accel_patched_text[] = CONFORMANCE_HEAD
     "    func main<ios18>(tensor<fp16, [1, 2, 4, 4]> x) {\n"
     "        tensor<fp16, [2, 2, 1, 1]> w = const()[name = string(\"w\"), val = tensor<fp16, [2, 2, 1, 1]>([1, 2, 3, "
@@ -140,7 +141,7 @@ static const char accel_patched_text[] = CONFORMANCE_HEAD
     "        tensor<fp16, [1, 2, 2, 2]> y = conv(x = e, weight = z, strides = two)[name = string(\"y\")];\n"
     "    } -> (y);\n}\n";
 
-/* y's channels where x is 1 everywhere. */
+/* Checks y's channels, if x is 1 everywhere. */
 static void accel_patched_expect(propane_program *p, propane_device *d, float first, float second) {
     propane_error err = {0};
     runner r = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The ane driver against the stand-in (tests/standin): the conformance suite, what only this driver promises, and each
- * fault that the stand-in can make. Nothing here says that the driver works on Apple's hardware.
+ * fault that the stand-in can simulate. Nothing here proves that the driver works on Apple's hardware.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -67,7 +67,7 @@ static const char add_half[] =
             "        tensor<fp16, [1, 4, 1, 8]> z = add(x = x, y = y)[name = string(\"z\")];\n"
             "    } -> (z);\n");
 
-/* Names that are not in alphabetical order: whoever binds by position gives the difference the wrong sign. */
+/* The names are not in alphabetical order, so binding by position would give the difference the wrong sign. */
 static const char subtract[] =
     PROGRAM("tensor<fp16, [1, 2, 1, 32]> q, tensor<fp16, [1, 2, 1, 32]> k) {\n"
             "        tensor<fp16, [1, 2, 1, 32]> z = sub(x = q, y = k)[name = string(\"z\")];\n"
@@ -79,7 +79,7 @@ static const char uneven[] =
             "        tensor<fp16, [1, 400, 1, 64]> z = add(x = large, y = small)[name = string(\"z\")];\n"
             "    } -> (z);\n");
 
-/* `spare` is no symbol of the compiled program. */
+/* `spare` is not a symbol of the compiled program. */
 static const char unused[] =
     PROGRAM("tensor<fp16, [1, 2, 1, 32]> spare, tensor<fp16, [1, 2, 1, 32]> x) {\n"
             "        tensor<fp16, [1, 2, 1, 32]> z = add(x = x, y = x)[name = string(\"z\")];\n"
@@ -158,17 +158,17 @@ static void empty_temporary_folder(void) {
     EXPECT(mkdir(getenv("TMPDIR"), 0700) == 0);
 }
 
-/* Folders of programs, in TMPDIR and in what the stand-in's system gives to the user; some are other tests'. */
+/* Counts folders of programs, in TMPDIR and in the stand-in system's user folder; some belong to other tests. */
 static int folders_there(void) {
     char folder[1200];
     const char *machine = getenv("PROPANE_STANDIN_MACHINE"), *at = NULL;
-    for (const char *p = machine; p && (p = strstr(p, "temporary=")) != NULL; p++) at = p; /* the last one counts */
+    for (const char *p = machine; p && (p = strstr(p, "temporary=")) != NULL; p++) at = p; /* the last one is valid */
     EXPECT(at != NULL);
     snprintf(folder, sizeof folder, "%.*s", (int)strcspn(at + 10, ","), at + 10);
     return files_left() + entries(folder);
 }
 
-/* Everything is given back; the one object left is the driver's empty dictionary. */
+/* Checks that everything has been released; the one object left is the driver's empty dictionary. */
 static void expect_nothing_left(void) {
     expect_clean();
     EXPECT_MSG(get("objects") == 1, "%ld objects are left", get("objects"));
@@ -178,7 +178,7 @@ static void expect_nothing_left(void) {
     EXPECT_MSG(files_left() == 0, "%d files are left in %s", files_left(), getenv("TMPDIR"));
 }
 
-/* ---- what it promises --------------------------------------------------------------------------------------------------------- */
+/* ---- promises ----------------------------------------------------------------------------------------------------------------- */
 
 static void add_once(const char *uri) {
     job j;
@@ -211,8 +211,8 @@ TEST(a_model_may_tell_no_folder) {
     add_once("ane");
 }
 
-/* A surface that stays locked is one that no engine works on. What the cpu device's program is bound to is locked while it
- * runs, written where it is a result, and unlocked again: also where a later one of them cannot be locked. */
+/* No engine works on a locked surface. The surfaces bound to the cpu device's program are locked while it runs, written
+ * if they are results, and unlocked again, even if a later one of them cannot be locked. */
 TEST(surfaces_that_another_device_works_on_are_unlocked_again) {
     propane_device *cpu = NULL, *ane = NULL;
     propane_program *p = NULL;
@@ -286,7 +286,7 @@ TEST(inputs_that_are_not_used_are_left_out) {
     expect_nothing_left();
 }
 
-/* C11: the small surface grows to the size of the large one, and keeps what was in it. */
+/* C11: the small surface grows to the size of the large one and keeps its content. */
 TEST(surfaces_are_made_even) {
     job j;
     static float z[25600];
@@ -294,7 +294,7 @@ TEST(surfaces_are_made_even) {
     EXPECT_OK(start(&j, "ane:memory?sizes=any", uneven));
     EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "status 0x1d: ");
     end(&j);
-    EXPECT_OK(start(&j, "ane", uneven)); /* not proved: equal */
+    EXPECT_OK(start(&j, "ane", uneven)); /* not proved, so sizes are equal */
     put(&j, 0, 0, 0);
     put(&j, 1, 1, 1);
     EXPECT_OK(once(&j));
@@ -332,7 +332,8 @@ static long bytes_of_uneven(const char *uri) {
     return bytes;
 }
 
-/* Once a trial has shown that sizes may differ, no surface grows. What is proved for one route is not for the other. */
+/* Once a trial has shown that sizes may differ, no surface grows. What is proved for one route is not proved for the
+ * other. */
 TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     set("sizes", "equal");
     try_sizes(0, "; number, size or order");
@@ -347,14 +348,14 @@ TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     try_sizes(1, "hold");
     EXPECT(bytes_of_uneven("ane:client") == any);
     set("sizes", "equal");
-    EXPECT(bytes_of_uneven("ane") == even); /* refused at work: made equal, and remembered */
+    EXPECT(bytes_of_uneven("ane") == even); /* refused during work: made equal, and remembered */
     EXPECT(!ane_remembered_yes(the_api(), 0, ANE_FACT_sizes) && ane_remembered_yes(the_api(), 1, ANE_FACT_sizes));
     try_sizes(1, "0x1d");
     EXPECT(bytes_of_uneven("ane:client") == even);
     expect_nothing_left();
 }
 
-/* A buffer that is bound to two programs takes the others along; what was queued before goes on. */
+/* A buffer that is bound to two programs makes the others grow, too; requests queued earlier continue. */
 TEST(growing_reaches_the_neighbours) {
     job small, large;
     float z[64];
@@ -389,7 +390,7 @@ TEST(growing_reaches_the_neighbours) {
     expect_nothing_left();
 }
 
-/* A program whose constants go into a weight file: y = x + c. */
+/* Writes a program whose constants go into a weight file: y = x + c. */
 static void constant_program(char *out, size_t size, int value) {
     snprintf(out, size, "%s",
              CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [1, 1, 1, 32]> x) {\n"
@@ -402,7 +403,7 @@ static void constant_program(char *out, size_t size, int value) {
              "(y);\n}\n");
 }
 
-/* y = x * c0 + c1 + c2: constants of different sizes, which are not multiples of 64 bytes. */
+/* y = x * c0 + c1 + c2: constants of different sizes that are not multiples of 64 bytes. */
 static const char three_constants[] =
     PROGRAM("tensor<fp16, [1, 3, 1, 7]> x) {\n"
             "        tensor<fp16, [1, 3, 1, 7]> c0 = const()[name = string(\"c0\"), val = tensor<fp16, [1, 3, 1, 7]>("
@@ -424,7 +425,7 @@ static uint64_t whole(const uint8_t *p, int bytes) {
     return v;
 }
 
-/* The one file of three_constants, byte by byte, and where its text says that the records are. */
+/* Checks the single file of three_constants, byte by byte, and the record offsets in its text. */
 static void expect_one_file(int route) {
     ane_options o;
     ane_source s;
@@ -551,7 +552,7 @@ static void choose_way(const char *uri, const char *chosen, const char *also) {
     expect_nothing_left();
 }
 
-/* A device tries nothing: what would crash or hang does not. */
+/* A device tries nothing, so ways that would crash or hang cannot do so. */
 TEST(a_device_uses_the_standard_way_and_tries_nothing) {
     forget();
     set("direct", "wrong");
@@ -579,7 +580,7 @@ TEST(a_way_to_evaluate_can_be_asked_for) {
     expect_nothing_left();
 }
 
-/* The spans lie far apart: a busy machine lengthens sleeps. */
+/* The times are far apart, because a busy machine lengthens sleeps. */
 TEST(the_fastest_way_is_taken) {
     set("realtime", "works");
     set("standard_ns", "40000000");
@@ -618,7 +619,7 @@ TEST(real_time_may_do_without_a_task) {
     choose_way("ane:client", "real-time evaluation is used", " ms (beginRealTimeTask answers no)");
 }
 
-/* What a trial had found before it crashed is kept, and the way that crashed is not used. */
+/* What a trial found before it crashed is kept, and the way that crashed is not used. */
 TEST(a_trial_that_crashes_leaves_the_safe_way) {
     forget();
     pid_t child = fork();
@@ -662,7 +663,7 @@ TEST(a_way_that_fails_at_work_is_left) {
     EXPECT(z[3] == 4);
     end(&j);
     choose_way("ane", "standard evaluation is used, direct evaluation failed at work: ", "");
-    forget(); /* the process knows it, the file too */
+    forget(); /* the process knows the answer, and so does the file */
     choose_way("ane", "standard evaluation is used", "");
 }
 
@@ -677,7 +678,7 @@ typedef struct several {
     propane_compile_report report;
 } several;
 
-/* add_half, subtract, and two programs that differ in their constants alone. */
+/* Compiles add_half, subtract, and two programs that differ only in their constants. */
 static propane_status compile_several(several *s, const char *uri) {
     static char constants[2][2000];
     const char *sources[SEVERAL] = {add_half, subtract, constants[0], constants[1]};
@@ -703,7 +704,7 @@ static void bind_several(several *s, int k, job *j) {
     EXPECT_OK(propane_request_create(j->program, bindings, j->in + j->out, &j->request, &err));
 }
 
-/* In any order, and with programs freed before the last one runs. */
+/* Runs the programs in any order, with some freed before the last one runs. */
 static void run_several(several *s) {
     float z[64], a[64];
     job j;
@@ -759,7 +760,7 @@ TEST(several_functions_take_one_compile) {
     several_on("ane:client?procedures=on&dispatch=standard", 4, 1, "4 procedures");
 }
 
-/* The standard: one compile for the proof, once for a process and route, and one for the group. */
+/* The default: one compile for the proof, once per process and route, and one for the group. */
 TEST(procedures_are_proved_first) {
     several_on("ane:memory?dispatch=standard", 4, 2, "4 procedures of 1 compiled program");
     several_on("ane:memory?dispatch=standard", 4, 1, "4 procedures of 1 compiled program");
@@ -798,7 +799,7 @@ TEST(a_group_that_is_refused_becomes_smaller_ones) {
     end_several(&s);
 }
 
-/* The programs after it are tried in that size, too: 30 functions in programs of at most 3, after 30, 15 and 7. */
+/* The programs after it are tried in the same size: 30 functions in programs of at most 3, after 30, 15 and 7. */
 TEST(a_limit_of_functions_is_found_once) {
     enum { FUNCTIONS = 30 };
     static propane_compile_item items[FUNCTIONS];
@@ -826,7 +827,8 @@ TEST(a_limit_of_functions_is_found_once) {
     expect_nothing_left();
 }
 
-/* A machine without places takes no smaller groups either: one failed load, and the sentence says whose they are. */
+/* A machine without free slots does not accept smaller groups either: one load fails, and the message says who holds
+ * the slots. */
 TEST(a_full_machine_is_no_reason_for_smaller_groups) {
     enum { FIRST = 60 };
     static propane_program *p[FIRST];
@@ -854,7 +856,7 @@ TEST(a_full_machine_is_no_reason_for_smaller_groups) {
     expect_nothing_left();
 }
 
-/* A function that is refused is named, whatever it stood beside. */
+/* A refused function is named, whatever other functions were in its group. */
 TEST(a_function_that_is_refused_is_found) {
     static const char bad[] =
         PROGRAM("tensor<fp16, [1, 2, 1, 32]> x) {\n"
@@ -879,7 +881,7 @@ TEST(a_function_that_is_refused_is_found) {
     expect_nothing_left();
 }
 
-/* Requests that name a procedure or symbol that is not there: the stand-in's rules, and what the driver says of them. */
+/* Requests that name a missing procedure or symbol: the stand-in's rules, and the driver's messages. */
 TEST(a_wrong_index_is_an_error) {
     const ane_api *a;
     ane_options o;
@@ -919,7 +921,7 @@ static int64_t engine_time(const char *uri) {
 
 TEST(the_engines_own_time_is_told_where_it_is_given) {
     EXPECT(engine_time("ane") == -1);
-    EXPECT(engine_time("ane:memory?statistics=on") == -1); /* the mask does not stay */
+    EXPECT(engine_time("ane:memory?statistics=on") == -1); /* the mask is not kept */
     set("statistics", "kept");
     EXPECT(engine_time("ane:memory?statistics=on") == -1);
     set("statistics", "gives");
@@ -932,7 +934,7 @@ TEST(the_engines_own_time_is_told_where_it_is_given) {
     EXPECT(engine_time("ane:memory?statistics=on") == -1);
 }
 
-/* Arguments that are left out are written: the stand-in refuses gelu without a mode, as an engine has been seen to. */
+/* Omitted arguments are written: the stand-in refuses gelu without a mode, as an engine has been seen to do. */
 TEST(defaults_are_written) {
     static const char gelu[] =
         PROGRAM("tensor<fp16, [1, 2, 1, 32]> x) {\n"
@@ -955,7 +957,7 @@ TEST(defaults_are_written) {
     expect_nothing_left();
 }
 
-/* A failed compile makes the next one wait. */
+/* A failed compile delays the next one. */
 TEST(compiles_are_paced_after_a_failure) {
     job j;
     struct timespec before, after;
@@ -992,7 +994,7 @@ TEST(every_weight_mode_is_proved) {
     expect_nothing_left();
 }
 
-/* Loading a compiled program with other weights is not a compile; programs that are not the donor's are refused. */
+/* Loading a compiled program with other weights is not a compile. Programs that differ from the donor's are refused. */
 TEST(a_donor_saves_the_compile) {
     char first[2000], second[2000];
     propane_device *d = NULL;
@@ -1012,7 +1014,7 @@ TEST(a_donor_saves_the_compile) {
     EXPECT_OK(compile(d, add_half, &p[2]));
     options.donor = p[2];
     propane_program *same = NULL;
-    EXPECT_OK(propane_program_compile(d, m, &options, &same, &err)); /* without weights nothing is patched */
+    EXPECT_OK(propane_program_compile(d, m, &options, &same, &err)); /* without weights, nothing is patched */
     EXPECT(get("compiles") == 2 && get("programs") == 4);
     propane_module_free(m);
     propane_program_free(same);
@@ -1053,14 +1055,14 @@ TEST(the_list_of_symbols_is_complete) {
 /* ---- faults ----------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct told_error {
-    const char *domain; /* behind com.apple.appleneuralengine; NULL: NSCocoaErrorDomain */
+    const char *domain; /* after com.apple.appleneuralengine; NULL for NSCocoaErrorDomain */
     long code;
     const char *text;
-    long underlying, stage; /* -1: not told */
+    long underlying, stage; /* -1 if not reported */
     bool has_status;
     int64_t status;
     bool transient;
-    const char *hint; /* part of it; "": none */
+    const char *hint; /* part of the hint; "" if there is none */
 } told_error;
 
 static const told_error told_errors[] = {
@@ -1191,7 +1193,7 @@ static void try_fault(const fault *f) {
     EXPECT_MSG(files_left() == 0, "%s=%s: files are left", f->key, f->value);
 }
 
-/* Each request for memory fails in turn: nothing is left behind by any of them. */
+/* Each request for memory fails in turn, and none of the failures leaves anything behind. */
 static propane_status add_in_short_memory(const propane_module *m, const char *uri, job *j) {
     *j = (job){0};
     PROPANE_TRY(propane_device_open(uri, &j->device, &err));
@@ -1228,7 +1230,7 @@ TEST(memory_that_runs_out_leaves_nothing) {
     expect_nothing_left();
 }
 
-/* Here the trial's folder is removed while memory is short, and that may fail: it is left to the system. */
+/* The trial's folder is removed while memory is short, and that may fail; it is then left to the system. */
 TEST(memory_that_runs_out_in_a_trial_leaves_nothing) {
     int n = 0;
     for (propane_status status = PROPANE_ERR_MEMORY; status != PROPANE_OK;) {
@@ -1246,7 +1248,7 @@ TEST(memory_that_runs_out_in_a_trial_leaves_nothing) {
     empty_temporary_folder();
 }
 
-/* One process each: what is loaded stays as it was found. */
+/* Uses one process per fault, because what is loaded is never looked up again. */
 TEST(every_fault_ends_in_its_message) {
     for (int i = 0; i < FAULTS; i++) {
         pid_t child = fork();
@@ -1261,9 +1263,9 @@ TEST(every_fault_ends_in_its_message) {
     }
 }
 
-/* ---- loads that may go well a moment later ------------------------------------------------------------------------------- */
+/* ---- loads that may succeed a moment later ------------------------------------------------------------------------------- */
 
-/* One place for all programs: what is freed is not free at once. */
+/* There is a single slot for all programs, and a freed slot is not available at once. */
 TEST(a_load_without_a_place_is_tried_again) {
     propane_device *d = NULL;
     propane_program *p[2] = {NULL};
@@ -1299,14 +1301,14 @@ TEST(waiting_for_a_place_can_be_stopped) {
     expect_nothing_left();
 }
 
-/* Nothing says that it may go well the next time: one try. */
+/* Nothing indicates that a retry would succeed, so there is one try. */
 TEST(a_load_that_fails_is_not_tried_again) {
     job j;
     set("load", "once");
     EXPECT_FAIL(start(&j, "ane:memory?dispatch=standard", add_half), PROPANE_ERR_DEVICE, "does not load: com.apple");
     end(&j);
     set("load", "");
-    set("system", "26"); /* whose error has no such word */
+    set("system", "26"); /* its error does not contain such a hint */
     set("pool", "1");
     propane_device *d = NULL;
     propane_program *p[2] = {NULL};
@@ -1341,7 +1343,7 @@ TEST(files_are_written_to_both_folders_that_the_system_names) {
     expect_nothing_left();
 }
 
-/* TMPDIR is not asked on the memory route. */
+/* The memory route ignores TMPDIR. */
 TEST(the_memory_route_does_not_depend_on_tmpdir) {
     char own[1200];
     snprintf(own, sizeof own, "%s", getenv("TMPDIR"));
@@ -1355,7 +1357,7 @@ TEST(the_memory_route_does_not_depend_on_tmpdir) {
     expect_nothing_left();
 }
 
-/* How many objects live while a program is loaded, and how many files are there. */
+/* Returns how many objects exist while a program is loaded, and checks the number of files. */
 static long loaded_objects(const char *uri, int files) {
     job j, again;
     float y[21];
@@ -1363,7 +1365,7 @@ static long loaded_objects(const char *uri, int files) {
     EXPECT_OK(start(&j, uri, three_constants));
     long objects = get("objects");
     EXPECT_MSG(folders_there() == before + files, "%s: %d, %d before", uri, folders_there(), before);
-    EXPECT_OK(start(&again, uri, three_constants)); /* the folder may be gone: it is filled again */
+    EXPECT_OK(start(&again, uri, three_constants)); /* the folder may have been removed; it is filled again */
     for (int k = 0; k < 2; k++) {
         put(k ? &j : &again, 0, 1, 0);
         EXPECT_OK(once(k ? &j : &again));
@@ -1411,7 +1413,7 @@ TEST(what_was_tried_is_dropped) {
 
 /* ---- attributes ------------------------------------------------------------------------------------------------------------ */
 
-/* The wrapper raises where it is asked for its own attributes: the inner model tells the same. */
+/* The wrapper raises an exception if its own attributes are requested; the inner model has the same information. */
 TEST(attributes_are_the_inner_models) {
     set("wrapper", "attributes");
     set("order", "declared");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Other programs' ways to the engine, against the stand-in: it must let through what is reported to run on a Mac, and refuse
- * what is reported to be refused, with the same code. Each test names the program whose order of calls it follows, and where
- * that is written down; the programs' own code is not here. So what the stand-in demands has witnesses besides our driver.
+ * Other programs' ways to use the engine, against the stand-in. The stand-in must accept what is reported to run on a
+ * Mac, and refuse what is reported to be refused, with the same code. Each test names the program whose order of calls
+ * it follows and where that is documented; it contains none of their code. So the stand-in's requirements have
+ * witnesses other than our driver.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ typedef struct memory_program {
     id model;
 } memory_program;
 
-/* `told`: what the dictionary says of the files; they are written to NSTemporaryDirectory()/hexStringIdentifier. */
+/* `told` is what the dictionary contains about the files. They are written to
+ * NSTemporaryDirectory()/hexStringIdentifier. */
 static void make_program(memory_program *p, const file_entry *told, const file_entry *files, int count) {
     p->model = CALL(id, (id, SEL, id), calls_class("_ANEInMemoryModel"),
                     "inMemoryModelWithDescriptor:", new_descriptor(p->text, told, count));
@@ -80,7 +82,7 @@ static void compile_and_load(memory_program *p) {
     expect_done(memory_load(p->model, &error), error, "load");
 }
 
-/* The engine may be coming up: up to eight times, 3 ms apart. */
+/* The engine may be waking up, so evaluate tries up to eight times, 3 ms apart. */
 static bool evaluate_patiently(id model, id request, id options, id *error) {
     for (int i = 0; i < 8; i++) {
         *error = NULL;
@@ -104,7 +106,8 @@ static void expect_sum(id surface, float want) {
 
 /* ---- PM: Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs ------------------------------------------------------------ */
 
-/* Exists, load; else write, compile, load; one file; then no descriptor and no folder; attributes of the inner model. */
+/* Exists, load; else write, compile, load; one file; then neither descriptor nor folder; attributes of the inner
+ * model. */
 static void run_pm(memory_program *p) {
     id error = NULL, in = new_surface(SURFACE), out[] = {new_surface(SURFACE), new_surface(SURFACE)};
     EXPECT(!CALL(bool, (id, SEL, int), p->model, "compiledModelExists", 0));
@@ -139,7 +142,7 @@ TEST(pm_packs_all_weights_into_one_file) {
     expect_clean();
 }
 
-/* Its issue 34: with a constant 128 in every record the first tensor is read for all, and nobody says so. */
+/* Its issue 34: with a constant 128 in every record, the first tensor is silently read for all. */
 TEST(pm_once_wrote_the_first_place_everywhere) {
     static memory_program p;
     void *pool = calls_pool();
@@ -158,7 +161,7 @@ TEST(pm_once_wrote_the_first_place_everywhere) {
     calls_drain(pool);
 }
 
-/* And its other one: a file each. 26 takes it, 27 has code 10. */
+/* And its other one: one file per tensor. macOS 26 accepts it, 27 returns code 10. */
 static void several_files(const char *system, long code) {
     static memory_program p;
     void *pool = calls_pool();
@@ -193,7 +196,7 @@ TEST(several_files_are_refused_on_27) { several_files("27", 10); }
 
 /* ---- DV: midasdf/ANEDVD/src/ane/shim.m, midasdf/ANEDVD/probe/ane_slots_probe.m ---------------------------------------------- */
 
-/* Seven tries, the pause between them doubles: here from 1 ms on. */
+/* Tries seven times with doubling pauses, which start at 1 ms here. */
 static bool load_dv(id model, id *error) {
     for (int i = 0; i < 7; i++) {
         *error = NULL;
@@ -271,7 +274,7 @@ static id hints(void) {
     return new_dictionary(2, keys, values);
 }
 
-/* One file with a header before every record, two procedures, each with its own. */
+/* One file with a header before every record, and two procedures, each with its own record. */
 TEST(qa_repeats_the_file_header) {
     static memory_program p;
     void *pool = calls_pool();
@@ -312,7 +315,8 @@ static void make_sy(memory_program *p, int k) {
     expect_done(memory_compile(p->model, &error), error, "compile");
 }
 
-/* The machine's places are used up; one is given back, and the second try behind a pause takes it. Its own plan has 100. */
+/* The machine's slots are used up. One is released, and the second try, after a pause, gets it. Its own plan has
+ * 100. */
 TEST(sy_replaces_a_program_when_all_places_are_taken) {
     static memory_program p[SY_PROGRAMS + 1];
     void *pool = calls_pool();
@@ -325,7 +329,7 @@ TEST(sy_replaces_a_program_when_all_places_are_taken) {
         calls_retain(p[k].model);
         bool done = memory_load(p[k].model, &error);
         EXPECT_MSG(done == (k < SY_PROGRAMS), "program %d: %s", k, error_text(error));
-        if (k < SY_PROGRAMS) calls_drain(inner); /* without it the programs of the others would stay */
+        if (k < SY_PROGRAMS) calls_drain(inner); /* otherwise the other programs would stay */
     }
     EXPECT_MSG(code_of(error) == 54 && underlying_of(error) == 5, "%s", error_text(error));
     EXPECT(strstr(error_text(error), "(transient; retry) (underlying=0x5)"));
@@ -333,7 +337,7 @@ TEST(sy_replaces_a_program_when_all_places_are_taken) {
     EXPECT(!memory_load(p[SY_PROGRAMS].model, &error) && code_of(error) == 54);
     sleep_ms(1);
     expect_done(memory_load(p[SY_PROGRAMS].model, &error), error, "load");
-    id request = new_request(1, &in, 1, &out, 0); /* used again and again */
+    id request = new_request(1, &in, 1, &out, 0); /* reused */
     for (int k = 0; k < 10; k++) {
         put_halves(in, HALVES, (float)k, 1);
         evaluate_good(p[SY_PROGRAMS].model, request, NULL);
@@ -350,7 +354,7 @@ TEST(sy_replaces_a_program_when_all_places_are_taken) {
 
 /* ---- UT: IchenDEV/ANE-LM/core/ane_runtime.cpp ------------------------------------------------------------------------------- */
 
-/* 122 programs of one file each in one process, which is more than 119 compiles; the folder stays until the end. */
+/* 122 programs of one file each in one process, which is more than 119 compiles. The folder stays until the end. */
 TEST(ut_loads_122_programs) {
     enum { PROGRAMS = 122 };
     static memory_program p[PROGRAMS];
@@ -389,8 +393,8 @@ static const char h3_text[] =
                      "        tensor<fp16, [1, 2, 1, 64]> y = sub(x = g, y = down_weight)[name = string(\"y\")];\n"
                      "    } -> (y);\n}\n";
 
-/* An empty dictionary, setModelURL: to a folder of another name, weights as inputs in the names' order, surfaces of
- * different sizes and larger than need be, hints, the wrapper's attributes, eight repeats. */
+/* An empty dictionary, setModelURL: to a folder of another name, weights as inputs in the order of their names,
+ * surfaces of different sizes and larger than necessary, hints, the wrapper's attributes, eight repeats. */
 TEST(h3_gives_weights_as_inputs) {
     void *pool = calls_pool();
     char folder[1400];
@@ -435,7 +439,7 @@ TEST(h3_gives_weights_as_inputs) {
 
 /* ---- MS: allbilly/mlx-ane-sd/notes/m1_macos_capture_report.md ---------------------------------------------------------------- */
 
-/* One file with a record for each of three outputs, which are sorted by name. */
+/* One file with one record for each of three outputs, which are sorted by name. */
 TEST(ms_sorts_outputs_by_name) {
     static memory_program p;
     void *pool = calls_pool();
@@ -550,7 +554,7 @@ static void count_call(struct block *b, bool done, id error) {
     atomic_fetch_add(&b->calls, 1);
 }
 
-/* Waits for `value`, and signals the next one. */
+/* Makes a request that waits for `value` and signals the next one. */
 static id request_with_events(id in, id out, id event, uint64_t value) {
     id one[] = {wrap_surface(in)}, other[] = {wrap_surface(out)}, zero[] = {new_number(0)};
     id wait[] = {CALL(id, (id, SEL, uint64_t, id, int64_t), calls_class("_ANESharedWaitEvent"),
@@ -576,7 +580,7 @@ static void run_client(client_program *p, bool purge_first) {
     expect_done(client_call(p, "loadModel:options:qos:error:", &error), error, "load");
     id event = GET(GET(calls_class("IOSurfaceSharedEvent"), "alloc"), "init");
     static block done = {.flags = BLOCK_IS_GLOBAL,
-                         .invoke = count_call}; /* it outlives the call, as what holds it does */
+                         .invoke = count_call}; /* it outlives the call, and so does everything that holds it */
     done.isa = calls_find("_NSConcreteGlobalBlock");
     for (uint64_t step = 0; step < 3; step++) {
         id request = request_with_events(in, out, event, 2 * step + 1);
@@ -584,7 +588,7 @@ static void run_client(client_program *p, bool purge_first) {
         expect_done(CALL(bool, (id, SEL, id, id, id, uint32_t, id *), p->client,
                          "evaluateWithModel:options:request:qos:error:", p->model, p->options, request, QOS, &error),
                     error, "evaluate");
-        EXPECT(atomic_load(&done.calls) == (int)step); /* it waits: the input is written after the call */
+        EXPECT(atomic_load(&done.calls) == (int)step); /* it waits, because the input is written after the call */
         put_halves(in, HALVES, (float)step, 1);
         ((void (*)(id, SEL, uint64_t))calls_send())(event, calls_selector("setSignaledValue:"), 2 * step + 1);
         while (atomic_load(&done.calls) == (int)step) sleep_ms(1);

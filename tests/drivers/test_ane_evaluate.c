@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * How the ane driver evaluates: repeats of what the engine cancelled, and order with a GPU by shared events, against the
- * stand-in. Nothing here says that the driver works on Apple's hardware.
+ * How the ane driver evaluates, against the stand-in: repeating what the engine cancelled, and ordering with a GPU by
+ * shared events. Nothing here proves that the driver works on Apple's hardware.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static void open_rig(const char *rest, ane_rig *r) {
 
 /* ---- cancelled evaluations ---------------------------------------------------------------------------------------------------- */
 
-/* The first evaluation of a process and each one behind a pause are cancelled three to five times: no caller notices. */
+/* The first evaluation of a process, and each one after a pause, is cancelled three to five times without any caller
+ * noticing. */
 static void repeats_on(const char *rest) {
     ane_rig r;
     propane_completion done;
@@ -74,9 +75,9 @@ static void evaluations_of(const char *system, const char *how, const char *part
     ane_rig_expect_nothing_left();
 }
 
-/* Eight repeats, and then it is an error. */
+/* After eight repeats it is an error. */
 TEST(a_repeat_has_an_end) { evaluations_of("27", "0x12", "code 34, status 0x12", 9); }
-/* On other systems such a rhythm has ended in panics. */
+/* On other systems such rapid repeats have ended in kernel panics. */
 TEST(macos_26_repeats_nothing) { evaluations_of("26", "0x12", "code 34, status 0x12", 1); }
 TEST(macos_15_repeats_nothing) { evaluations_of("15", "0x12", "code 34, status 0x12", 1); }
 TEST(surfaces_are_no_reason_to_repeat) { evaluations_of("27", "0x1d", "code 42, status 0x1d", 1); }
@@ -102,7 +103,7 @@ static uint64_t value_of(const ane_rig *r) {
     return ANE_SEND0(the_api(), event_value, (ane_id)ane_events_native(r->device));
 }
 
-/* The host signals what each run waits for; each run signals its own. */
+/* The host signals what each run waits for; each run signals its own value. */
 TEST(runs_signal_a_metal_event) {
     ane_rig r;
     propane_completion done;
@@ -125,7 +126,7 @@ typedef struct gpu {
     int runs;
 } gpu;
 
-/* Waits for run k - 1, works, signals what run k waits for. */
+/* Waits for run k - 1, works, and signals what run k waits for. */
 static void *play_gpu(void *from) {
     const gpu *g = from;
     const ane_api *a = the_api();
@@ -155,7 +156,7 @@ TEST(a_gpu_and_the_engine_take_turns) {
     ane_rig_expect_nothing_left();
 }
 
-/* A GPU that waits for a run which failed is let go. */
+/* A GPU that waits for a failed run is released. */
 TEST(a_run_that_fails_signals_too) {
     ane_rig r;
     propane_completion done;
@@ -189,8 +190,8 @@ TEST(what_is_cancelled_keeps_its_turn) {
     ane_rig_expect_nothing_left();
 }
 
-/* What waits for ever is an error in time; the GPU is let go, nothing that the engine may still use is freed, and the
- * device runs nothing more. */
+/* A request that waits for ever becomes an error in time. The GPU is released, nothing that the engine may still use is
+ * freed, and the device runs nothing more. */
 TEST(a_request_that_does_not_end_is_left_alone) {
     ane_rig r;
     propane_completion done;
@@ -245,7 +246,7 @@ TEST(missing_classes_of_events_are_told) {
     ane_rig_expect_nothing_left();
 }
 
-/* The public way: a device, its note, its event. */
+/* Uses the public interface: a device, its note, its event. */
 TEST(a_buffer_gives_the_event) {
     propane_device *d = NULL;
     propane_buffer *b = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What is remembered of the engine: kept between processes, believed on this system alone, and never a reason to fail.
+ * What is remembered about the engine: kept between processes, trusted only on this system, and never a reason to fail.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -51,7 +51,7 @@ TEST(an_answer_is_kept) {
     EXPECT(!there);
 }
 
-/* Each of these counts as nothing, and is replaced by the next answer. */
+/* Each of these is ignored and replaced by the next answer. */
 TEST(a_file_that_is_not_understood_is_no_answer) {
     static const struct {
         const char *content, *note;
@@ -79,7 +79,7 @@ TEST(a_file_that_is_not_understood_is_no_answer) {
     }
 }
 
-/* Parts of another form are left out; the rest counts. */
+/* Entries in another form are ignored; the rest is valid. */
 TEST(strange_entries_are_left_out) {
     const ane_api *a = fresh();
     char path[USER_CACHE_PATH_ROOM], *content = NULL, changed[2000];
@@ -104,7 +104,7 @@ TEST(strange_entries_are_left_out) {
     EXPECT(ane_remembered_yes(a, 1, ANE_FACT_sizes) && ane_remembered_yes(a, 0, ANE_FACT_folder));
 }
 
-/* No folder that can be written is an error of remembering, and of nothing else. */
+/* Without a writable folder, only remembering fails, and nothing else. */
 TEST(without_a_place_nothing_is_remembered) {
     const ane_api *a = fresh();
     ane_answer answer;

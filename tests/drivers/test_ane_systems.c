@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver's tests on the systems that the stand-in is not by itself: the same programs, started again as macOS 15
- * and 26.
- * A test that is about a rule which only some systems have says so itself, by a switch.
+ * The ane driver's tests on the systems that are not the stand-in's default: the same programs, started again as macOS
+ * 15 and 26. A test for a rule of only some systems selects the system itself, by a switch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@ static void run_on(const char *system, const char *program) {
         snprintf(machine, sizeof machine, "%s,system=%s", said ? said : "", system);
         snprintf(path, sizeof path, "%s/%s", folder, program);
         setenv("PROPANE_STANDIN_MACHINE", machine, 1);
-        unsetenv("TEST_SKIPS"); /* what they skip is said by their own runs */
+        unsetenv("TEST_SKIPS"); /* their own runs report what they skip */
         execv(path, (char *[]){path, NULL});
         _exit(127);
     }

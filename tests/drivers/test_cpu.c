@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The cpu driver under the conformance suite, and what only it promises: its refusals name the operation, precision and
- * the number of threads are the caller's choice, the profile counts.
+ * The cpu driver under the conformance suite, and what only it promises: its refusals name the operation, the caller
+ * chooses precision and number of threads, and the profile counts.
  */
 #include <math.h>
 
@@ -21,7 +21,7 @@ extern const propane_driver cpu_driver;
     "        tensor<fp32, [" #M ", " #N "]> w = tanh(x = z)[name = string(\"w\")];\n"                                  \
     "    } -> (w);\n}\n"
 #define PRODUCT PRODUCT_OF(33, 65, 40)
-/* Above what is worth waking the pool for (gemm_blocking.c), and in several tiles and tasks for each of three threads. */
+/* Large enough to wake the pool (gemm_blocking.c), with several tiles and tasks for each of three threads. */
 #define LARGE_PRODUCT PRODUCT_OF(330, 257, 410)
 
 enum {
@@ -80,7 +80,7 @@ TEST(bf16_rounds_the_operands_of_products) {
     EXPECT_MSG(worst > 1e-5 && worst < 0.02, "worst %g", worst); /* observed 2.7e-3 */
 }
 
-/* Of the own kernels: with a library it may (docs/blas.md). */
+/* For Propane's kernels; with a library they may differ (docs/blas.md). */
 TEST(the_number_of_threads_changes_no_bit) {
     static float one[LARGE_Z], more[LARGE_Z];
     propane_error err = {0};
@@ -89,14 +89,14 @@ TEST(the_number_of_threads_changes_no_bit) {
     product(true, NULL, one);
     pool_stop();
     EXPECT_OK(pool_set_threads(3, &err));
-    for (int threads = 0; threads <= 3; threads++) { /* 0: all of the pool's */
+    for (int threads = 0; threads <= 3; threads++) { /* 0 means all of the pool's */
         memset(more, 0, sizeof more);
         product(true, &(propane_compile_options){.size = sizeof(propane_compile_options), .threads = threads}, more);
         EXPECT_MSG(memcmp(one, more, sizeof one) == 0, "%d of 3 threads give other bits than a pool of one", threads);
     }
 }
 
-/* The plan is one product and one elementwise step, and its profile counts the runs. */
+/* The plan is one matrix product and one elementwise step, and its profile counts the runs. */
 TEST(the_profile_counts) {
     propane_error err = {0};
     propane_module *m = NULL;

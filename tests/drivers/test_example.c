@@ -7,9 +7,9 @@
 #include "propane.h"
 #include "support/test.h"
 
-static char program[1000]; /* from where this test lies: BUILD/tests/drivers/test_example */
+static char program[1000]; /* found from this test's path: BUILD/tests/drivers/test_example */
 
-/* What it prints, standard error included; the exit code. */
+/* Runs the program, collects its output including standard error, and returns the exit code. */
 static int run(const char *arguments, char *output, size_t size) {
     char command[1200];
     snprintf(command, sizeof command, "'%s' %s 2>&1", program, arguments);

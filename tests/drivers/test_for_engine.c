@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rewrites for the engine: each on the program that breaks its rule and on the one that barely keeps it (tests/chip/cases), where
- * there is a rule. The rewritten program computes what the old one said, at inputs where the rule bites; the rule finds nothing
- * any more; what keeps the rule stays as it is.
+ * Rewrites for the engine: each on the program that breaks its rule and on the one that barely satisfies it
+ * (tests/chip/cases), if there is a rule. The rewritten program computes what the original specified, at inputs for
+ * which the rule applies, and the rule finds nothing any more. A program that satisfies the rule is unchanged.
  */
 #include <math.h>
 #include <stdio.h>
@@ -91,10 +91,10 @@ static const char hardswish_by_hand[] = HARDSWISH("        tensor<fp16, [3, 2]> 
                                                   "        tensor<fp16, [3, 2]> y = mul(x = h, y = p);\n");
 
 static const struct engine_case {
-    const char *id, *text; /* text NULL: tests/chip/cases/ID.bad.mil and ID.good.mil */
-    const char *said;      /* in the report; NULL: nothing is rewritten */
+    const char *id, *text; /* if text is NULL, tests/chip/cases/ID.bad.mil and ID.good.mil */
+    const char *said;      /* in the report; NULL if nothing is rewritten */
     float first, step, second;
-    double worst; /* of the larger of 1 and the value; seen: half of it and less */
+    double worst; /* of the larger of 1 and the value; at most half of it was observed */
 } engine_cases[] = {
     {"N1", NULL, "softplus", 18, -0.15f, 0, 2e-3},
     {"N2", NULL, "logsumexp", 8, -0.11f, 0, 2e-3},
@@ -127,7 +127,7 @@ static char *read_case(const struct engine_case *c, const char *kind) {
     return data;
 }
 
-/* The rewritten text, and what was said of it. */
+/* Returns the rewritten text and its report. */
 static char *rewritten(const char *from, int *count, char **report) {
     propane_module *m = NULL;
     char *out = NULL;
@@ -138,7 +138,7 @@ static char *rewritten(const char *from, int *count, char **report) {
     return out;
 }
 
-/* Whether check finds the rule in it. */
+/* Returns true if check finds the rule in the program. */
 static bool has_finding(const char *text, const char *rule) {
     propane_module *m = NULL;
     propane_report *r = NULL;

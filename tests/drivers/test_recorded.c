@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Outputs that a Neural Engine gave, against sim:m3-max. christopherkarani/Espresso (Tests/ANERuntimeTests/Fixtures, commit f2d1da0e) holds
- * three of an M3 Max: attention, feed-forward and the feed-forward's gradient of a layer of Stories110M's shape, all weights 0.01, inputs
- * (i mod 64 + 1) * 0.01 and (i mod 128 + 1) * 0.005. All 768 rows of each are the same, and each number is a whole multiple of n * 2^-16, n the
- * length of the last product. So a recording is 256 integers; here stand some of them and three sums over all.
+ * Outputs recorded from a Neural Engine, compared with sim:m3-max. christopherkarani/Espresso
+ * (Tests/ANERuntimeTests/Fixtures, commit f2d1da0e) has three of an M3 Max: attention, feed-forward and the
+ * feed-forward's gradient of a layer with the shape of Stories110M, all weights 0.01, inputs (i mod 64 + 1) * 0.01 and
+ * (i mod 128 + 1) * 0.005. All 768 rows of each are the same, and each number is an integer multiple of n * 2^-16,
+ * where n is the length of the last product. So a recording consists of 256 integers. This file contains some of them
+ * and three sums over all.
  *
- * PROPANE_RECORDED=FOLDER with the three files compares each number of them.
+ * PROPANE_RECORDED=FOLDER, a folder with the three files, compares every number in them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +39,7 @@ enum { DIM = 768, HIDDEN = 2048, LENGTH = 256, COUNT = DIM * LENGTH };
             CONST("tensor<int32, [4]>", "pd", "tensor<int32, [4]>([0, 0, 0, 0])") CONST("int32", "gr", "int32(1)")     \
                 body "    } -> (y);\n}\n"
 
-/* Root mean square over the channels, weight 0.01: x to xn. */
+/* Root mean square over the channels with weight 0.01, from x to xn. */
 #define NORM                                                                                                           \
     CONST("tensor<int32, [1]>", "axis", "tensor<int32, [1]>([1])")                                                     \
     CONST("bool", "kd", "bool(true)")                                                                                  \
@@ -91,9 +93,9 @@ static const char attention[] = FUNCTION(
 
 typedef struct recording {
     const char *file;
-    int64_t n; /* a step of the numbers is n * 2^-16 */
+    int64_t n; /* the unit of the numbers is n * 2^-16 */
     int64_t sum, weighted, squares;
-    int column[9], value[9]; /* some of the 256; column -1 ends them */
+    int column[9], value[9]; /* some of the 256; column -1 ends the list */
 } recording;
 
 static const recording recordings[] = {
@@ -114,7 +116,7 @@ static const recording recordings[] = {
      {0, 0, 4, 6, 34, 145, 638, 2998}},
 };
 
-/* What the inputs hold: weights 0.01, a mask of what is seen, numbers that count up along a row. */
+/* The inputs: weights 0.01, a mask of the visible part, numbers that count up along a row. */
 static float weights[HIDDEN * DIM], mask[LENGTH * LENGTH], up64[COUNT], up128[HIDDEN * LENGTH];
 
 static void fill(void) {
@@ -124,7 +126,7 @@ static void fill(void) {
     for (int i = 0; i < HIDDEN * LENGTH; i++) up128[i] = (float)(i % 128 + 1) * 0.005f;
 }
 
-/* A feed-forward reads what the attention gave. */
+/* The feed-forward reads the attention's output. */
 static void run_attention(const char *uri, float *y) {
     conformance_run_on(uri, attention, (const float *const[]){up64, weights, mask}, y, COUNT, NULL);
 }
@@ -135,7 +137,7 @@ static void run_gradient(const char *uri, float *y) {
     conformance_run_on(uri, gradient, (const float *const[]){up128, up128, weights, weights}, y, COUNT, NULL);
 }
 
-/* The recorded file, where a folder with it was given. */
+/* Reads the recorded file, if its folder was given. */
 static float *read_file(const char *name) {
     const char *folder = getenv("PROPANE_RECORDED");
     char path[4096];
@@ -183,7 +185,8 @@ TEST(an_m3_max_gave_these_bits) {
     mem_free(y);
 }
 
-/* What each part of it does: without the array's products, tables or rounding the gradient is another. Observed: worst column 20, 0.87 %. */
+/* Shows the effect of each part: without the array's products, tables or rounding the gradient differs. Observed: worst
+ * column 20, 0.87 %. */
 TEST(each_part_is_needed) {
     static const struct {
         const char *uri;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * core/device/runner.h: own and lent buffers, what is bound to what, what is refused.
+ * core/device/runner.h: own and lent buffers, bindings, refusals.
  */
 #include <string.h>
 
@@ -47,11 +47,11 @@ TEST(inputs_come_first_and_every_buffer_is_made) {
     EXPECT_TEXT(r.bindings[2].name, "y");
     expect_difference(&r);
     runner_close(&r);
-    runner_close(&r); /* of zeros now */
+    runner_close(&r); /* zeroed at this point */
     end();
 }
 
-/* Lends the buffer for `a`, and no other. */
+/* Lends only the buffer for `a`. */
 static propane_status lend_first(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
                                  propane_error *e) {
     (void)io, (void)e;

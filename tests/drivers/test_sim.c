@@ -82,7 +82,7 @@ TEST(the_compile_budget_ends) {
     }
 }
 
-/* C18: the M1 takes no fp32 inputs. */
+/* C18: the M1 does not accept fp32 inputs. */
 TEST(a_rule_refuses_with_id_and_evidence) {
     static const char text[] = ONE_OP("tensor<fp32, [1, 4, 1, 32]>", "tensor<fp32, [1, 4, 1, 32]>", "relu(x = x)");
     propane_device *d = open_sim("sim:m1");
@@ -149,7 +149,8 @@ TEST(results_saturate) {
     EXPECT_MSG(isinf(y[0]), "%g", (double)y[0]);
 }
 
-/* Every fp16 between -8 and 8 through one function; the worst error, in units of `unit` where that is not 0. */
+/* Runs every fp16 between -8 and 8 through one function and returns the worst error, in units of `unit` if that is not
+ * 0. */
 static double worst_error(const char *uri, const char *call, double (*truth)(double), bool positive) {
     static float x[2048], y[2048];
     char text[600];
@@ -170,8 +171,9 @@ static double true_silu(double x) { return x / (1 + exp(-x)); }
 static double true_gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
 static double one_over_root(double x) { return 1 / sqrt(x); }
 
-/* The worst errors that a public study measured on M4 and M6 (751K, chapter 8): sigmoid 3.4e-3, silu 1.5e-2, gelu 6.2e-3, tanh 1.6e-3.
- * Seen here: 3.4e-3, 1.6e-2, 6.2e-3, 1.6e-3; log and rsqrt, of which nothing was published, 1.5e-3 and 4e-2 at 1/256. */
+/* The worst errors measured by a public study on M4 and M6 (751K, chapter 8): sigmoid 3.4e-3, silu 1.5e-2, gelu 6.2e-3,
+ * tanh 1.6e-3. Observed here: 3.4e-3, 1.6e-2, 6.2e-3, 1.6e-3. For log and rsqrt, for which nothing was published:
+ * 1.5e-3, and 4e-2 at 1/256. */
 TEST(functions_come_from_tables) {
     static const struct {
         const char *call;
@@ -200,7 +202,7 @@ TEST(functions_come_from_tables) {
                      "string(\"t\")];\n        tensor<fp16, [1, 4]> y = " more                                         \
                      "[name = string(\"y\")];\n    } -> (y);\n}\n"
 
-/* x * sigmoid(x) is the table of silu, which is not 0 at 0, unless something else reads the sigmoid. */
+/* x * sigmoid(x) uses silu's table, which is not 0 at 0, unless something else reads the sigmoid. */
 TEST(a_sigmoid_and_its_product_are_one_table) {
     static const float x[4] = {0, 0.25f, -3, 7};
     float y[4];
@@ -214,7 +216,8 @@ TEST(a_sigmoid_and_its_product_are_one_table) {
     EXPECT(y[0] == 0);
 }
 
-/* Sums, differences and products of fp16: halves go away from zero on an M3 and later, to even on the cpu. */
+/* Sums, differences and products of fp16: halves are rounded away from zero on an M3 and later, and to even on the
+ * cpu. */
 TEST(elementwise_results_are_rounded_half_away) {
     static const char text[] =
         CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [2, 3]> x, tensor<fp16, [3]> w) {\n"
@@ -247,7 +250,7 @@ TEST(elementwise_results_are_rounded_half_away) {
         run_on("sim:m3?refuse=0", program, inputs, away, 6);
         run_on("sim:m3?refuse=0&arithmetic=0", program, inputs, even, 6);
         for (int k = 0; k < 6; k++) {
-            if (i == 2 && k == 0) continue; /* 1 + 2^-11 is no fp16: it is 1 */
+            if (i == 2 && k == 0) continue; /* 1 + 2^-11 is not an fp16: it is rounded to 1 */
             EXPECT_MSG(away[k] == cases[i].away[k] && even[k] == cases[i].even[k], "%s %d: %a and %a", cases[i].op, k,
                        (double)away[k], (double)even[k]);
         }
@@ -325,7 +328,7 @@ TEST(a_forked_child_does_not_compile) {
 
 /* ---- products as the multiply-add array computes them ------------------------------------------------------------------- */
 
-/* One product of two fp16 in whole units of 2^-16, and the result as fp16: written once more, in doubles. */
+/* Multiplies two fp16 in integer units of 2^-16 and rounds to fp16: an independent implementation in doubles. */
 static double array_product(double x, double w) {
     int ex, ew;
     (void)frexp(x, &ex);
@@ -351,16 +354,17 @@ static float array_result(double units) {
                      "        tensor<fp16, [1, 2]> z = matmul(x = x, y = y, transpose_x = f, transpose_y = f)[name = " \
                      "string(\"z\")];\n    } -> (z);\n}\n"
 
-/* What tells this arithmetic from wide sums: what is dropped, which way halves go, what stays infinite. */
+/* The differences between this arithmetic and wide sums: what is dropped, how halves are rounded, what stays
+ * infinite. */
 TEST(products_are_rounded_and_sums_saturate) {
     static const struct {
         float x[4], y[4], exact, wide;
     } cases[] = {
         {{0x1.8p-9f}, {0x1.8p-8f}, 0, 0x1.2p-16f},            /* exponents -17: dropped */
         {{0x1p-8f}, {0x1p-8f}, 0x1p-16f, 0x1p-16f},           /* -16: kept */
-        {{0x1.8p-8f}, {0x1p-8f}, 0x1p-15f, 0x1.8p-16f},       /* half a step goes away from zero */
-        {{-0x1.8p-8f}, {0x1p-8f}, -0x1p-15f, -0x1.8p-16f},    /* on both sides */
-        {{2048, 1}, {1, 1}, 2050, 2048},                      /* 2049 likewise, not to even */
+        {{0x1.8p-8f}, {0x1p-8f}, 0x1p-15f, 0x1.8p-16f},       /* half a step is rounded away from zero */
+        {{-0x1.8p-8f}, {0x1p-8f}, -0x1p-15f, -0x1.8p-16f},    /* for both signs */
+        {{2048, 1}, {1, 1}, 2050, 2048},                      /* 2049 is rounded away from zero as well, not to even */
         {{256, -256}, {256, 256}, INFINITY, 0},               /* 65536 stays infinite */
         {{181, 0.25f}, {181, 1}, 32768, 32768},               /* 32761.25 is below the top; fp16 steps are 16 */
         {{0x1p-14f, 0x1p-15f}, {4, 4}, 0x1p-12f, 0x1.8p-12f}, /* a subnormal counts as -14: 2^-13 is kept */
@@ -399,7 +403,8 @@ TEST(products_are_rounded_and_sums_saturate) {
     "        tensor<fp16, [18, 8]> z = concat(values = (l, m, c), axis = a, interleave = i)[name = string(\"z\")];\n"  \
     "    } -> (z);\n}\n"
 
-/* Random operands of many sizes through linear, matmul and conv, against the loop in doubles: equal bit for bit. */
+/* Random operands of many sizes through linear, matmul and conv, compared with the loop in doubles: equal bit for
+ * bit. */
 TEST(products_equal_their_definition) {
     float x[240], w[320], b[8], out[144];
     unsigned seed = 1;
@@ -434,7 +439,7 @@ static float in_order(const double *terms, int n) {
     return worst >= 2147483648.0 ? copysignf(INFINITY, (float)sum) : array_result(sum);
 }
 
-/* A sum that has been 32768 stays infinite, wherever on the way that was. Seen: 132 of 700 results. */
+/* A sum that reaches 32768 anywhere on the way stays infinite. Observed: 132 of 700 results. */
 TEST(sums_are_watched_where_they_may_be_too_large) {
     static const char text[] =
         CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [2, 5, 40]> x, tensor<fp16, [2, 40, 70]> y) {\n"
@@ -513,7 +518,7 @@ int main(int argc, char **argv) {
         T(sums_are_watched_where_they_may_be_too_large),
         T(convolutions_read_their_windows),
     };
-    /* The suite's values are fp32, which the engine rounds: sums_are_fp16 and others test that. */
+    /* The suite's values are fp32, which the engine rounds; sums_are_fp16 and other tests cover that. */
     static const conformance_driver driver = {
         .title = "drivers/sim", .uri = "sim:m4?round=0", .more = more, .more_count = sizeof more / sizeof more[0]};
     return conformance_main(&driver, argc, argv);

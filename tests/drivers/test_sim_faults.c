@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The rules about numbers against the simulator: where check warns of a program, a run on sim: differs from what the program says
- * (eval), or is no number; of the program that barely keeps the rule it does not. So check and diff cannot contradict each
- * other. The programs are those of tests/chip/numbers; each row gives inputs at which the rule bites.
+ * The rules about numbers against the simulator. If check warns of a program, a run on sim: differs from what the
+ * program specifies (eval), or is NaN. For the program that barely satisfies the rule, it does not. So check and diff
+ * cannot contradict each other. The programs are those of tests/chip/numbers; each row gives inputs for which the rule
+ * applies.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,13 +19,13 @@ static propane_error err;
 
 typedef struct numbers_case {
     const char *id;
-    float first, further; /* of the first input: its first element, and the others */
+    float first, further; /* of the first input: its first element, and all others */
     float second;         /* all of the second input */
-    double keeps;         /* the good program is within so much, of 1 and of the value; seen: half of it and less */
+    double keeps;         /* error bound of the good program, of 1 and of the value; at most half of it was observed */
 } numbers_case;
 
-/* N9 says that the angle itself is lost before it gets to the engine: there is nothing for a run to show. N11 is about many
- * calls. */
+/* N9 is not in the list: the angle is already lost before it gets to the engine, so a run shows nothing. N11 is about
+ * many calls. */
 static const numbers_case numbers[] = {
     {"N1", 20, 9, 0, 0.02},   {"N2", 20, 7.9f, 0, 0.02},   {"N3", 20, 1, 0, 0.05},   {"N4", 30, -30, 0, 0.7},
     {"N5", 300, 300, 0, 0.5}, {"N6", 1, 1, 0, 0.02},       {"N7", 1.2f, 1, 0, 0.02}, {"N8", NAN, 1, 5, 0.02},
@@ -39,7 +40,7 @@ static char *text_of(const char *id, const char *kind) {
     return data;
 }
 
-/* Elements of the first result. */
+/* Returns the number of elements in the first result. */
 static int result_count(const char *text) {
     propane_module *m = NULL;
     propane_device *d = NULL;
@@ -55,8 +56,8 @@ static int result_count(const char *text) {
     return count;
 }
 
-/* The worst difference between the chip and the cpu, which computes in fp32 what the program says; infinite: one of them is no
- * number, or both. */
+/* Returns the worst difference between the chip and the cpu, which computes the specified program in fp32. Infinite if
+ * either result is NaN. */
 static double difference(const char *uri, const numbers_case *c, const char *kind) {
     static float x[MOST], z[MOST], here[MOST], there[MOST];
     char *text = text_of(c->id, kind);
@@ -83,7 +84,7 @@ static void expect_bites(const char *uri, const numbers_case *c) {
                uri, good);
 }
 
-/* Sums are fp32 here: that they lose digits is another rule (C42), which test_sim.c holds. */
+/* Sums are fp32 here, because their loss of digits is another rule (C42), which test_sim.c tests. */
 TEST(what_check_warns_of_a_run_shows) {
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (!numbers[i].keeps) continue;
@@ -100,7 +101,7 @@ TEST(what_check_warns_of_a_run_shows) {
     }
 }
 
-/* Without the switch it computes what the program says, so that the differences above are the faults'. */
+/* Without the switch it computes what the program specifies, so the differences above come from the faults. */
 TEST(the_switch_turns_them_off) {
     static const char *const ids[] = {"N1", "N2", "N7", "N10"};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
@@ -111,7 +112,7 @@ TEST(the_switch_turns_them_off) {
             }
 }
 
-/* N1 by channels, with a slope that the program computes: 8 and 16 on both sides of 10.4. */
+/* N1 by channels, with a computed slope: 8 and 16 are on the two sides of 10.4. */
 TEST(a_slope_that_is_computed) {
     static const char text[] =
         "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the stand-in for Apple's libraries refuses, accepts and says as macOS 15, 26 and 27, and by which switch: asked by
- * plain calls, without Propane's driver.
+ * What the stand-in for Apple's libraries refuses, accepts and reports as macOS 15, 26 and 27, and with which switch.
+ * Tested by plain calls, without Propane's driver.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void end(id model, void *pool) {
 
 /* ---- errors ------------------------------------------------------------------------------------------------------------------ */
 
-/* The request's surfaces are of these sizes; what the evaluation says. */
+/* Evaluates a request with surfaces of these sizes and returns the error. */
 static id refused(id model, size_t a, size_t b, bool swapped) {
     id error = NULL, in[] = {new_surface(swapped ? b : a), new_surface(swapped ? a : b)}, out = new_surface(LARGE);
     id request = new_request(2, in, 1, &out, 0);
@@ -64,7 +64,7 @@ typedef struct texts {
     const char *system;
     long code, underlying;
     const char *text;
-    bool mixed; /* are surfaces of different sizes taken? */
+    bool mixed; /* whether surfaces of different sizes are accepted */
 } texts;
 
 static const texts surface_texts[] = {
@@ -108,7 +108,7 @@ static void handler(id exception) {
     (void)!write(heard, text, (size_t)length);
 }
 
-/* In a child: what its handler was told, and that it ended with SIGABRT. */
+/* Runs the call in a child: checks what its handler received, and that it ended with SIGABRT. */
 static void expect_raise(void (*call)(void), const char *want) {
     int ends[2], how = 0;
     char text[800] = "";
@@ -169,7 +169,7 @@ TEST(calls_that_raise_on_27) {
     expect_raise(ask_wrapper, "externConstants]: unrecognized selector");
 }
 
-/* A list of statistics is taken, and one object is on 26. */
+/* A list of statistics is accepted, and on macOS 26 a single object is, too. */
 TEST(statistics_that_do_not_raise) {
     void *pool = calls_pool();
     id error = NULL;
@@ -184,7 +184,7 @@ TEST(statistics_that_do_not_raise) {
 
 /* ---- the machine -------------------------------------------------------------------------------------------------------------- */
 
-/* Loads `count` programs; how many the machine took. */
+/* Loads `count` programs and returns how many the machine accepted. */
 static int load_many(int count) {
     char text[2000];
     int loaded = 0;
@@ -203,7 +203,7 @@ static int load_many(int count) {
     return loaded;
 }
 
-/* Two processes share the places; those of one that is killed are free again. */
+/* Two processes share the slots; those of a killed process become free again. */
 TEST(places_are_shared_between_processes) {
     int ends[2], loaded = 0;
     standin_to("system", "27");
@@ -225,7 +225,7 @@ TEST(places_are_shared_between_processes) {
     EXPECT_MSG((loaded = load_many(5)) == 3, "%d of 5 in the 3 places of a killed process", loaded);
 }
 
-/* A child has none of its parent's places, and does not give them back. */
+/* A child has none of its parent's slots and does not release them. */
 TEST(a_child_does_not_give_its_parents_places_back) {
     int how = 0, loaded = 0;
     standin_to("system", "27");
@@ -243,7 +243,7 @@ static bool evaluate_once(id model, id *error) {
     return memory_evaluate(model, new_request(2, in, 1, &out, 0), NULL, error);
 }
 
-/* Requests 3 ms apart until one is taken; all others have code 34. */
+/* Sends requests 3 ms apart until one is accepted; all others return code 34. */
 static int refusals(id model) {
     for (int n = 0; n < 9; n++) {
         id error = NULL;
@@ -274,7 +274,7 @@ TEST(the_engine_comes_up_after_a_pause) {
     end(model, pool);
 }
 
-/* The user's folder is the system's to say. */
+/* The system determines the user's folder. */
 TEST(the_temporary_folder_does_not_follow_TMPDIR) {
     void *pool = calls_pool();
     id error = NULL;
@@ -362,7 +362,7 @@ static const char fp32_in[] =
 
 typedef struct verdict {
     const char *what, *text;
-    const char *key, *value; /* a switch besides; NULL: none */
+    const char *key, *value; /* an additional switch; NULL if there is none */
     bool good[3];            /* on 15, 26, 27 */
 } verdict;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * An update that goes on beside kernels of other layers gives the bits of one that does not: on the processor with two queues, on
- * a simulated engine and on the ane device's stand-in, for each form of weights, moments and heads. Runs of language models of
- * a few thousand parameters, some of whose tensors are several pieces of the optimiser's sweep.
+ * An update that runs concurrently with the kernels of other layers produces the same bits as one that does not: on the
+ * processor with two queues, on a simulated engine and on the ane device's stand-in, for each form of weights, moments
+ * and heads. Runs language models of a few thousand parameters, some of whose tensors are several pieces of the
+ * optimiser's sweep.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +16,8 @@
 #include "support/test.h"
 
 enum { TOKENS = 3000, MOST_STEPS = 200, WIDE_LAYERS = 3 };
-/* Sanitizers make a step five times as long, ThreadSanitizer thirty times: they look at fewer steps and forms, and
- * ThreadSanitizer at no simulated engine, whose queues are the processor's. */
+/* Sanitizers make a step five times as long, ThreadSanitizer thirty times, so they test fewer steps and forms.
+ * ThreadSanitizer tests no simulated engine, whose queues are the processor's. */
 #if defined __SANITIZE_THREAD__
 enum { RUN_STEPS = 12, EACH = 5, SIMULATED = 0 };
 #elif defined __SANITIZE_ADDRESS__
@@ -42,7 +43,7 @@ typedef struct seen {
     int64_t steps;
 } seen;
 
-static bool has_stand_in; /* main has looked */
+static bool has_stand_in; /* set by main */
 static uint16_t tokens[TOKENS];
 
 static void on_step(void *context, const train_report *r) {
@@ -197,7 +198,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* A length of gradients that about half of the run's are longer than, so that guesses are right and wrong. */
+/* Returns a gradient norm that about half of the run's norms exceed, so that guesses are right and wrong. */
 static double middle_norm(how h) {
     propane_error err = {0};
     double norms[MOST_STEPS];
@@ -210,7 +211,8 @@ static double middle_norm(how h) {
     return norms[seen_without.steps / 2];
 }
 
-/* An update that is guessed before the norm is known, confirmed or made again: the bits of one that waits for it. */
+/* An update that is guessed before the norm is known, and then confirmed or repeated, produces the same bits as one
+ * that waits for the norm. */
 static void expect_early(how h, const char *what) {
     int right = 0, wrong = 0;
     if (!h.steps) h.steps = 24;
@@ -246,7 +248,7 @@ TEST(guessed_updates) {
     expect_same_bits(&patched, "early", "patched");
 }
 
-/* A step by itself, and the batch that it always gets. */
+/* A separate step, and the batch that it always gets. */
 typedef struct lone {
     model_weights *weights;
     train_step *step;
@@ -280,7 +282,8 @@ static adamw_step lone_update(int64_t number, double scale) {
                         .guarded = true};
 }
 
-/* Three batches, of which the second one moves nothing; what is evaluated after it, and the weights at the end. */
+/* Runs three batches, of which the second moves nothing. Returns what is evaluated after it, and the weights at the
+ * end. */
 static propane_status a_batch_without_update(bool guess, int late, double *loss, float *out, propane_error *err) {
     lone l;
     double ignored;
@@ -290,7 +293,7 @@ static propane_status a_batch_without_update(bool guess, int late, double *loss,
         adamw_step step = lone_update(n, 1);
         train_step_update_guess(l.step, &step);
         status = train_step_batch(l.step, l.inputs, l.targets, true, 1, &ignored, err);
-        if (n == late) step.gradient_scale = 0.5; /* the guess was wrong */
+        if (n == late) step.gradient_scale = 0.5; /* so that the guess is wrong */
         if (status == PROPANE_OK && n != 2) status = train_step_update(l.step, &step, err);
         if (status == PROPANE_OK && n == 2) status = train_step_evaluate(l.step, l.inputs, l.targets, NULL, loss, err);
     }
@@ -335,7 +338,8 @@ static double part_that_is(const float *a, const float *b, int64_t count) {
     return (double)same / (double)count;
 }
 
-/* A loss scale that is too large for some gradients: these weights stay, the others move, in both orders alike. */
+/* A loss scale that is too large for some gradients: their weights stay and the others move, identically in both
+ * orders. */
 TEST(gradients_that_are_no_numbers) {
     propane_error err = {0};
     const how h = {.precision = "fp16"};
@@ -377,7 +381,7 @@ static int by_begin(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The spans of a run, in order; kernels and updates are numbered by the batch, which an "embed" begins. */
+/* Reads the spans of a run, in order. Kernels and updates are numbered by the batch, which begins with an "embed". */
 static int read_spans(const json_t *root) {
     const json_t *events = json_object_get(root, "traceEvents");
     int n = 0, batch = 0;
@@ -405,7 +409,7 @@ static int read_spans(const json_t *root) {
 static bool is_update(const span *s) { return strcmp(s->lane, "update") == 0; }
 static bool is_kernel(const span *s) { return s->submitted >= 0; }
 
-/* The nth update of a part, of a run that updates each in each step; its order among all that are traced. */
+/* The nth update of a part, in a run that updates each part in each step, and its order among all traced ones. */
 typedef struct part_update {
     double begin, end;
 } part_update;
@@ -423,8 +427,8 @@ static void read_updates(int n) {
     }
 }
 
-/* Each kernel of batch b has its part's update b before it, and if it reads weights forward, update b - 1 after it; how many updates went on while another
- * part's kernel had been submitted and was not done. */
+/* Checks that each kernel of batch b ends before its part's update b begins and, if it reads weights forward, begins
+ * after update b - 1 has ended. Returns how many updates ran while another part's kernel was submitted and not done. */
 static int overlaps(int n) {
     int found = 0;
     for (int i = 0; i < n; i++) {
@@ -470,11 +474,11 @@ static void traced(const char *clipping, const char *overlap, int *found, int *l
     mem_free(dir);
 }
 
-/* Parts are layers' halves, and the head with its table. */
+/* Parts are halves of layers, and the head with its table. */
 static void expect_order(bool forward) {
     const int parts = 2 * WIDE_LAYERS + 1;
     EXPECT(ordered == TRACED_STEPS * parts);
-    for (int i = parts; i < ordered; i++) /* lagged, the first step is exact; the table is moved last in any case */
+    for (int i = parts; i < ordered; i++) /* lagged: the first step is exact, and the table is always moved last */
         if (forward || order[i] < parts - 1)
             EXPECT_MSG(order[i] == (forward ? i % parts : parts - 2 - i % parts), "update %d is of part %d", i,
                        order[i]);
@@ -495,7 +499,7 @@ TEST(lagged_it_shows_them_in_backward_order) {
     EXPECT_MSG(found > 0, "no update of %d went on while a kernel was in the queue", ordered);
 }
 
-/* Where nothing is clipped, and all the same no norm is known when they begin. */
+/* If nothing is clipped; even so, no norm is known when they begin. */
 TEST(guessed_it_shows_them_in_backward_order) {
     int found, lanes;
     traced("exact", "early", &found, &lanes);

@@ -191,7 +191,7 @@ op_case *grown_program(uint64_t seed, propane_error *err) {
     }
     grower g = {.count = 0};
     rng_init(&g.r, seed);
-    /* All rows in turn; every fifth seed belongs to another generator. */
+    /* All rows in turn; callers use every fifth seed for another generator. */
     const int which = (int)((seed - seed / 5) % (uint64_t)code_count);
     const op_case_row *row = &rows[first[which] + below(&g, first[which + 1] - first[which])];
     return op_case_make_grown(row->code, row->dtype, row->line, seed,

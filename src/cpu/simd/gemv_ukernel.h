@@ -52,15 +52,14 @@ typedef struct cpu_gemv_kernels {
     cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4]; /* [format][log2 of the columns] */
 } cpu_gemv_kernels;
 
-/* ---- int_dot
- * ---------------------------------------------------------------------------------------------------------- Products
- * of weights in few bits with vectors that became integers, for processors that add up products of bytes (AVX-512
- * VNNI). A vector's 32 neighbours share a scale and are sixteen bits wide, as a high and a low byte, so nothing is lost
- * that fp32 sums of a row would show: 1 / 65024 of the largest of the 32.
+/* ---- int_dot ------------------------------------------------------------------------------------------------------- */
+/* Matrix products of weights in few bits with vectors converted to integers, for processors that add products of bytes
+ * (AVX-512 VNNI). 32 neighbours of a vector share a scale and have sixteen bits each, as a high and a low byte. So
+ * nothing is lost that fp32 sums of a row would show: 1 / 65024 of the largest of the 32.
  *
  *     w x = scale_w scale_x sum (u - bias) q,   u = w + bias unsigned,   q = 256 high + low
  *
- * `start` holds -bias times the sums of four neighbouring q, which is where the sums begin: integers, so exact.
+ * `start` holds -bias times the sums of four neighbouring q, where the sums begin. These are integers, so exact.
  */
 
 /* Steps of 64 weights, in this order of bytes: one after the other; INT4 first halves of both blocks, then the second
