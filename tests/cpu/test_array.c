@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The multiply-add array's products (cpu/simd/array_ukernel.h) of every instruction set against the sums of ane/h13/accumulate.h: the
- * same bits.
+ * The multiply-add array's products (cpu/simd/array_ukernel.h) of every instruction set, compared with the sums of
+ * ane/h13/accumulate.h: the same bits.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static unsigned state = 7;
 
 static unsigned draw(void) { return (state = state * 1664525u + 1013904223u) >> 8; }
 
-/* Any fp16 of a size between 2^low and 2^high; every tenth is 0, a subnormal or a power of two. */
+/* Returns any fp16 of a size between 2^low and 2^high; every tenth is 0, a subnormal or a power of two. */
 static float number(int low, int high) {
     const int kind = (int)(draw() % 30);
     const float sign = draw() % 2 ? 1 : -1;
@@ -56,7 +56,7 @@ TEST(rounded_products_have_the_same_bits) {
         const cpu_kernels *k = cpu_kernels_of(isa);
         for (int round = 0; round < 40; round++) {
             compare(&k->array, cpu_isa_name(isa), false, -14, 3, DEPTH);  /* products below 64 */
-            compare(&k->array, cpu_isa_name(isa), false, -10, -6, DEPTH); /* about the step of 2^-16 */
+            compare(&k->array, cpu_isa_name(isa), false, -10, -6, DEPTH); /* near the step of 2^-16 */
             compare(&k->array, cpu_isa_name(isa), true, -14, 4, DEPTH);
             compare(&k->array, cpu_isa_name(isa), true, -12, -4, DEPTH);
             compare(&k->array, cpu_isa_name(isa), true, 3, 6, 5);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Attention, forward and backward, against sums in double, for every instruction set of this machine: contexts around the
- * tiles and blocks, widths that fill no panel, grouped heads, both orders of channels and positions, fp16, odd strides.
+ * Attention, forward and backward, against sums in double, for every instruction set of this machine: contexts around
+ * the sizes of tiles and blocks, widths that fill no panel, grouped heads, both orders of channels and positions, fp16,
+ * odd strides.
  */
 #include <math.h>
 #include <string.h>
@@ -19,7 +20,7 @@ typedef struct shape {
     bool sharp; /* scores so far apart that most probabilities vanish */
 } shape;
 
-/* Everything as doubles in [item][position][channel], and as the kernel sees it. */
+/* All values as doubles in [item][position][channel], and in the kernel's layout. */
 typedef struct values {
     double *want[CPU_ATTENTION_ROLES];
     unsigned char *memory[CPU_ATTENTION_ROLES];
@@ -30,7 +31,7 @@ static bool has_keys(int role) {
     return role == CPU_ATTENTION_K || role == CPU_ATTENTION_V || role == CPU_ATTENTION_DK || role == CPU_ATTENTION_DV;
 }
 
-/* Rows have 3 elements more than they need, and begin one element late. */
+/* Rows are padded by 3 elements, and begin one element late. */
 static int64_t place_of(const shape *s, const values *v, int role, int64_t i, int64_t d) {
     return 1 + (s->turned ? d * (v->positions[role] + 3) + i : i * (s->width + 3) + d);
 }
@@ -89,7 +90,7 @@ static void add(double *y, double factor, const double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) y[i] += factor * x[i];
 }
 
-/* One query row by the definition. */
+/* Computes one query row by the definition. */
 static void reference_row(const shape *s, const cpu_attention *a, values *v, int64_t item, int64_t i, double *p,
                           double *g) {
     int64_t w = s->width, keys = s->context, rows = keys * s->groups, at = (item * rows + i) * w,
@@ -130,8 +131,8 @@ static double worst_error(const shape *s, const values *v, int role, double *lar
     return worst;
 }
 
-/* Bound: 3e-6 of the largest value; fp16: half a unit there, too. Observed: 4e-7. Sharp: scores reach some hundreds, whose
- * last bit is 3e-5; observed: below 2.5e-5. */
+/* Bound: 3e-6 of the largest value, and half a unit more for fp16. Observed: 4e-7. Sharp: scores reach some hundreds,
+ * whose last bit is 3e-5; observed below 2.5e-5. */
 static void check(const shape *s, cpu_isa isa, bool backward, bool causal) {
     cpu_attention a = {.kernels = cpu_kernels_of(isa),
                        .backward = backward,
@@ -152,7 +153,7 @@ static void check(const shape *s, cpu_isa isa, bool backward, bool causal) {
     size_t bytes = cpu_attention_scratch_bytes(&a, pool_threads());
     void *scratch = mem_pages_alloc(bytes);
     EXPECT(p && scratch);
-    memset(scratch, 0xff, bytes); /* NaN: nothing may be read that was not written */
+    memset(scratch, 0xff, bytes); /* NaN, so that reads of unwritten memory show */
     cpu_attention_run(&a, scratch);
     for (int role = backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O;
          role <= (backward ? CPU_ATTENTION_DV : CPU_ATTENTION_O); role++) {
@@ -190,7 +191,7 @@ static void check_all(bool backward) {
 TEST(forward) { check_all(false); }
 TEST(backward) { check_all(true); }
 
-/* Several blocks of keys, also with a period that they do not divide, and scores of which few count. */
+/* Several blocks of keys, some with a period that they do not divide, and scores of which few matter. */
 TEST(blocks) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!cpu_isa_available((cpu_isa)isa) || isa == CPU_ISA_AVX512_BF16) continue;
@@ -206,7 +207,7 @@ TEST(blocks) {
     }
 }
 
-/* The same bits with one thread and with three, which are given the items in other portions. */
+/* The same bits with one thread and with three, which get the items in other portions. */
 TEST(threads) {
     shape s = {.items = 8, .groups = 2, .context = 270, .width = 16, .turned = true};
     cpu_isa isa;

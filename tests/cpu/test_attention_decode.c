@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Attention over a cache that the program writes into, behind a mask that is an input: the plan is one step, the rows go
- * into the caches' own memory, and the numbers are the evaluator's.
+ * Attention over a cache that the program writes to, with a mask that is an input: the plan is one step, the rows are
+ * written to the caches' own memory, and the numbers equal the evaluator's.
  */
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static model_config config_of(int64_t heads, int64_t kv, int64_t width) {
     return c;
 }
 
-/* What the parameter holds: different rows for new keys, a mask with seen and unseen keys, random numbers. */
+/* Fills a parameter: different rows for new keys, a mask with seen and unseen keys, random numbers. */
 static void fill(const mil_value *p, mil_tensor *t, int64_t n, rng *r) {
     int64_t count = mil_type_count(&p->type);
     for (int64_t i = 0; i < count; i++) {
@@ -86,7 +86,8 @@ static void check(cpu_isa isa, mil_dtype dtype, int64_t heads, int64_t kv, int64
             worst = fmax(worst, fabs(got[i] - want[k].data[i]));
             largest = fmax(largest, fabs(want[k].data[i]));
         }
-        /* seen: fp32 6e-7, and where a row sees nothing, so that what tells keys apart is added to -1e4, 4e-4; fp16 6e-4 */
+        /* Observed: fp32 6e-7; 4e-4 if a row sees nothing, so that the differences between keys are added to -1e4; fp16
+         * 6e-4. */
         double bound = dtype == MIL_fp16 ? 4e-3 : n > 2 ? 1e-3 : 4e-6;
         EXPECT_MSG(worst <= largest * bound, "%s, %lld of %lld heads, %lld new: result %d is %g off, of %g",
                    cpu_isa_name(isa), (long long)kv, (long long)heads, (long long)n, k, worst, largest);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Products by a CBLAS (tests/cpu/cblas): every layout, type, batch form and what is added, against sums in double; the choice between the
- * library and the own kernels, and its file; libraries that are missing or wrong.
+ * Products by a CBLAS (tests/cpu/cblas): every layout, type, batch form and addend, against sums in double; the choice
+ * between the library and Propane's kernels, and its file; libraries that are missing or wrong.
  *
- * Bound for an element: (k + 8) eps sum |a||b|, and half a unit in the last place where C is fp16. Observed: at most 0.11 of it with
- * fp32 results (the double adds up in double), 1.0 with fp16.
+ * Bound per element: (k + 8) eps sum |a||b|, and half a unit in the last place if C is fp16. Observed: at most 0.11 of
+ * it with fp32 results (the test library adds in double), 1.0 with fp16.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -23,7 +23,7 @@
 
 static char library[1100];
 
-/* The double, every product of which is the library's. */
+/* Opens the test library so that it computes every product. */
 static cpu_blas open_double(bool single) {
     propane_error err = {0};
     const cpu_blas *found = NULL;
@@ -72,7 +72,8 @@ static float load(const cpu_matrix *x, int64_t item, int64_t i, int64_t j) {
                                : ((const float *)(const void *)data)[at];
 }
 
-/* Pieces of k lie in reverse, so that no stride leads over them. `k_rows`: k is its rows. */
+/* Pieces of k are stored in reverse, so that no stride leads from one to the next. `k_rows` means that k is the
+ * operand's rows. */
 static void make(operand *o, rng *r, const plan *p, int64_t rows, int64_t cols, layout l, cpu_dtype dtype, bool shared,
                  bool pieces, bool k_rows) {
     cpu_matrix *x = &o->x;
@@ -101,7 +102,7 @@ static void make(operand *o, rng *r, const plan *p, int64_t rows, int64_t cols, 
     if (pieces) x->pieces = o->pieces;
 }
 
-/* Element k of a product in pieces, as the operand's own strides lead to it. */
+/* Returns the position of element k of a product in pieces, by the operand's own strides. */
 static int64_t place(const plan *p, int64_t k) {
     return p->piece ? p->k - (k / p->piece + 1) * p->piece + k % p->piece : k;
 }
@@ -121,7 +122,7 @@ static double check(const plan *p, const cpu_gemm *g, const operand *before, con
                 }
                 cpu_matrix was = before->x;
                 sum *= (double)p->alpha;
-                for (int t = 0; t < 2; t++) { /* what is accumulated; a residual, which may be C's own */
+                for (int t = 0; t < 2; t++) { /* what is accumulated; a residual, which may be C itself */
                     if (!(t ? p->residual || p->own : p->accumulate)) continue;
                     const double x =
                         (double)(t && p->residual ? load(g->residual, item, i, j) : load(&was, item, i, j));
@@ -169,7 +170,7 @@ static double multiply(const cpu_blas *blas, const plan *p, uint64_t seed) {
                               : p->own    ? &own
                                           : NULL,
                   .squares = p->squares ? &squares : NULL};
-    before = c; /* C's memory as it was */
+    before = c; /* C's original memory */
     before.memory = mem_alloc(c.bytes);
     EXPECT(before.memory != NULL);
     memcpy(before.memory, c.memory, c.bytes);
@@ -228,7 +229,7 @@ TEST(products) {
     if (getenv("TEST_VERBOSE")) printf("largest error of fp32 results: %.3f of its bound\n", worst);
 }
 
-/* More than a block of each direction, where operands are converted block by block. */
+/* More than one block in each direction, with operands converted block by block. */
 TEST(blocks) {
     const cpu_blas blas = open_double(true);
     static const plan plans[] = {
@@ -310,7 +311,8 @@ static cpu_gemm shape_of(int64_t m, int64_t n, int64_t k) {
                       .c = {.row_stride = n, .col_stride = 1}};
 }
 
-/* The double is slow, so the own kernels win; a file that says otherwise is believed. Damaged lines mean measuring again. */
+/* The test library is slow, so Propane's kernels win, but a file with the opposite result is trusted. Damaged lines
+ * lead to measuring again. */
 TEST(the_choice_is_measured_once_and_kept) {
     propane_error err = {0};
     char path[1200], line[2000], *data = NULL, *folder = test_temp_dir();
@@ -336,7 +338,7 @@ TEST(the_choice_is_measured_once_and_kept) {
              (int)(sizes - data), data, (int)(sizes - data), data);
     EXPECT_OK(file_write(path, line, strlen(line), &err));
     const cpu_gemm third = shape_of(96, 80, 66);
-    EXPECT(!cpu_gemm_choose_blas(&blas, &third)); /* measured, and the file read again for what others wrote */
+    EXPECT(!cpu_gemm_choose_blas(&blas, &third)); /* measured, after reading the file again for results of others */
     before = calls();
     EXPECT(cpu_gemm_choose_blas(&blas, &other));
     EXPECT(calls() == before);

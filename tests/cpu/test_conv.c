@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Layers with constant weights and images whose channels lie innermost: small networks of a layer, what is added, the
- * function after it and something that reads the result, at sizes below, at and above the tiles of every instruction set,
- * against the slow meanings; the same bits with one thread and with several.
+ * Layers with constant weights and images with innermost channels: small networks of a layer, an addition, an
+ * activation and a reader of the result, at sizes below, at and above the tiles of every instruction set, compared with
+ * the slow reference; the same bits with one thread and with several.
  */
 #include <math.h>
 
@@ -49,13 +49,13 @@ static const net nets[] = {
     {1, 19, 5, 40, 31, 3, 1, 2, 2, true, false, GELU, SQUEEZE},
     {2, 16, 6, 5, 8, 5, 1, 2, 1, false, true, CLIP, CONCAT},
     {1, 12, 16, 16, 48, 4, 4, 0, 1, true, false, NONE, TURNED},
-    {2, 3, 32, 33, 21, 8, 8, 0, 1, true, false, NONE, TURNED}, /* channels read where they lie apart */
+    {2, 3, 32, 33, 21, 8, 8, 0, 1, true, false, NONE, TURNED}, /* channels that are apart are read in place */
     {1, 4, 9, 10, 17, 1, 2, 0, 1, true, true, RELU, ALONE},
-    {1, 1024, 4, 9, 40, 1, 1, 0, 1, true, true, RELU, ALONE}, /* points in the same cache lines */
+    {1, 1024, 4, 9, 40, 1, 1, 0, 1, true, true, RELU, ALONE}, /* points that map to the same cache lines */
     {1, 1300, 3, 8, 65, 1, 1, 0, 1, true, true, TANH, ALONE}, /* several passes */
     {1, 130, 2, 3, 9, 3, 1, 1, 1, true, false, RELU, ALONE},
     {1, 20, 12, 12, 37, 3, 1, 1, 1, true, true, THRESHOLD, DEPTHWISE},
-    {1, 64, 14, 14, 64, 3, 1, 1, 1, true, false, RELU, ALONE}, /* minimal filtering */
+    {1, 64, 14, 14, 64, 3, 1, 1, 1, true, false, RELU, ALONE}, /* Winograd filtering */
     {2, 67, 9, 11, 81, 3, 1, 0, 1, false, true, SILU, MEAN},
     {1, 80, 10, 13, 64, 3, 1, 2, 1, true, true, HARD_SWISH, SECOND},
     {1, 48, 0, 4, 96, 0, 0, 0, 0, true, false, GELU, ALONE},
@@ -64,7 +64,7 @@ static const net nets[] = {
     {1, 96, 0, 197, 130, 0, 0, 0, 0, true, false, NONE, ALONE},
 };
 
-/* Steps of several layers: their images are large where a 1x1 convolution comes in. */
+/* Steps of several layers: their images are large if a 1x1 convolution is included. */
 static const net blocks[] = {
     {1, 17, 23, 29, 40, 1, 1, 0, 1, true, false, RELU, DEPTHWISE},
     {1, 16, 60, 61, 64, 1, 1, 0, 1, true, false, RELU, PROJECT},
@@ -130,7 +130,7 @@ static mil_value *function(mil_builder *b, act f, mil_value *x) {
     case RELU6: return mil_build_unary(b, MIL_OP_relu6, mil_build_binary_scalar(b, MIL_OP_mul, x, 6));
     case CLIP: return with_numbers(b, MIL_OP_clip, x, -0.25, 0.5);
     case HARD_SWISH: return mil_build_binary(b, MIL_OP_mul, x, with_numbers(b, MIL_OP_sigmoid_hard, x, 1.0 / 6, 0.5));
-    case THRESHOLD: /* as coremltools writes the same */
+    case THRESHOLD: /* the form that coremltools writes */
         x = with_alpha(b, MIL_OP_thresholded_relu, x, -0.75);
         return mil_build_binary(b, MIL_OP_mul, x, with_numbers(b, MIL_OP_sigmoid_hard, x, 2.0 / 3, 0.5));
     case SWISH: return mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_sigmoid, x), x);
@@ -152,7 +152,7 @@ static mil_value *pool(mil_builder *b, mil_opcode code, mil_value *x) {
     return only(mil_build_op(b, code, NULL, in, code == MIL_OP_avg_pool ? 5 : 4));
 }
 
-/* Squeeze and excitation, and the convolution that reads what it makes. */
+/* Builds squeeze and excitation, and the convolution that reads its result. */
 static mil_value *excited(mil_builder *b, rng *r, mil_value *y, int64_t out) {
     const net one = {.kernel = 1, .stride = 1, .dilation = 1};
     const int64_t axes[2] = {2, 3}, channels = y->type.dim[1];
@@ -188,7 +188,7 @@ static void build_tail(mil_builder *b, rng *r, const net *t, mil_value *y) {
         y = mil_build_concat(b, parts, 2, 1);
         break;
     case TURNED: y = mil_build_transpose(b, y, (int64_t[]){0, 2, 3, 1}, 4); break;
-    case SECOND: /* the value itself is wanted, too */
+    case SECOND: /* the value itself is also a result */
         mil_build_result(b, y);
         y = mil_build_binary(b, MIL_OP_add, conv(b, r, y, &three, t->out, 1, true), y);
         break;
@@ -221,7 +221,7 @@ static mil_module *make(const net *t, mil_builder *b) {
     return m;
 }
 
-/* Seen: 6.2e-6 of the largest element, or of 1, where tiles are filtered; 1.4e-6 elsewhere. */
+/* Observed: 6.2e-6 of the largest element, or of 1, with Winograd filtering; 1.4e-6 elsewhere. */
 static const double bound = 1.5e-5;
 
 static void run(const mil_function *f, cpu_isa isa, int threads, const mil_tensor *in, float **out, int *steps) {
@@ -245,7 +245,7 @@ static void run(const mil_function *f, cpu_isa isa, int threads, const mil_tenso
     arena_free(a);
 }
 
-/* Random input of a function of one parameter. */
+/* Makes a random input for a function of one parameter. */
 static mil_tensor input_of(const mil_function *f, arena *a) {
     const mil_type type = f->params[0]->type;
     const mil_tensor in = {type, arena_array(a, (size_t)mil_type_count(&type), sizeof(double))};
@@ -255,7 +255,7 @@ static mil_tensor input_of(const mil_function *f, arena *a) {
     return in;
 }
 
-/* One network on one set of instructions. */
+/* Compares one network on one instruction set. */
 static void compare(const mil_function *f, size_t index, cpu_isa isa, const mil_tensor *in, const mil_tensor *want,
                     double *worst) {
     float *one[2] = {0}, *all[2] = {0};
@@ -320,7 +320,7 @@ static int steps_of(net t) {
     return steps;
 }
 
-/* The copy behind is the result's: it has its channels apart again. */
+/* The second step copies the result, whose channels are apart again. */
 TEST(a_layer_is_one_step) {
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, HARD_SWISH, ALONE}) == 2);
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, THRESHOLD, ALONE}) == 2);
@@ -330,17 +330,18 @@ TEST(a_layer_is_one_step) {
     EXPECT(steps_of((net){1, 16, 0, 8, 32, 0, 0, 0, 0, true, true, GELU, ALONE}) == 2); /* the other layer, with abs */
 }
 
-/* With the copy behind, as above. */
+/* With a copy at the end, as above. */
 TEST(layers_behind_one_another_are_one_step) {
     EXPECT(steps_of((net){1, 16, 9, 8, 32, 1, 1, 0, 1, true, false, RELU, DEPTHWISE}) == 3);
-    EXPECT(steps_of((net){1, 16, 9, 8, 32, 1, 1, 0, 1, true, false, RELU, PROJECT}) == 3); /* small */
+    /* Too small to include the projection. */
+    EXPECT(steps_of((net){1, 16, 9, 8, 32, 1, 1, 0, 1, true, false, RELU, PROJECT}) == 3);
     EXPECT(steps_of((net){1, 16, 60, 61, 64, 1, 1, 0, 1, true, false, RELU, PROJECT}) == 2);
     EXPECT(steps_of((net){1, 3, 113, 127, 64, 3, 2, 1, 1, true, false, RELU, PROJECT_ADD}) == 2);
-    /* the mean with the layers, two products, two functions, the factors with the convolution */
+    /* The mean with the layers, two products, two functions, the factors with the convolution. */
     EXPECT(steps_of((net){1, 24, 14, 14, 72, 1, 1, 0, 1, true, false, RELU, EXCITE}) == 7);
 }
 
-/* Attention of an image: every row sees all keys. */
+/* Attention in an image: every row sees all keys. */
 TEST(open_attention_is_one_step) {
     mil_builder b = {0};
     propane_error err = {0};
@@ -359,9 +360,10 @@ TEST(open_attention_is_one_step) {
         int steps;
         if (!cpu_isa_available((cpu_isa)isa)) continue;
         run(b.function, (cpu_isa)isa, 0, &in, out, &steps);
-        EXPECT_MSG(steps == 2, "%s: %d steps", cpu_isa_name((cpu_isa)isa), steps); /* the two functions are the other */
+        /* The two functions are the other step. */
+        EXPECT_MSG(steps == 2, "%s: %d steps", cpu_isa_name((cpu_isa)isa), steps);
         for (int64_t i = 0; i < mil_type_count(&in.type); i++)
-            EXPECT_MSG(fabs((double)out[0][i] - want[0].data[i]) <= 1e-6, "%s: element %lld", /* seen: 2.1e-7 */
+            EXPECT_MSG(fabs((double)out[0][i] - want[0].data[i]) <= 1e-6, "%s: element %lld", /* observed 2.1e-7 */
                        cpu_isa_name((cpu_isa)isa), (long long)i);
         mem_free(out[0]);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise kernels against the C library in double, over the whole range of floats with its special values, for every
- * instruction set of this machine; every length of the rest, misaligned and in place.
+ * Elementwise kernels against the C library in double, over the whole range of floats with special values, for every
+ * instruction set of this machine; every length of the remainder, misaligned and in place.
  */
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "cpu/simd/kernels.h"
 #include "support/test.h"
 
-/* ---- the truth -------------------------------------------------------------------------------------------------------- */
+/* ---- the reference ---------------------------------------------------------------------------------------------------- */
 
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 
@@ -112,7 +112,7 @@ static double ulp_of(double x) {
     return ldexp(1, e - 24);
 }
 
-/* `floor_abs`: errors below it do not count (functions that pass through zero away from x = 0) */
+/* `floor_abs`: smaller errors do not count (functions that pass through zero away from x = 0). */
 static double error_ulp(float got, double want, double floor_abs) {
     float rounded = (float)want;
     if (rounded != rounded) return got != got ? 0 : 1e30;
@@ -127,10 +127,11 @@ static double error_ulp(float got, double want, double floor_abs) {
     return e <= floor_abs ? 0 : e / ulp_of(want);
 }
 
-/* Bounds in ulp. Observed with AVX-512, the same with AVX2 and NEON, in brackets plain C with glibc 2.36 (TEST_VERBOSE=1 prints
- * all): rsqrt 1.47 (1.47), exp 1.02 (0.50), exp2 1.02 (0.50), log 0.76 (0.82), tanh 1.25 (2.03), erf 1.15 (0.82), sigmoid
- * 2.38 (2.35), gelu 17.8 (17.6: x/sqrt(2) is rounded, and Phi falls steeply), gelu_tanh 12.6 (15.2), gelu_sigmoid 6.8,
- * softplus 1.84 (1.43), softsign 1.46, elu 0.87 (0.74); the others are rounded correctly. silu: 2.8 where sigmoid is normal. */
+/* Bounds in ulp. Observed with AVX-512 (AVX2 and NEON are the same) and, in brackets, with plain C and glibc 2.36
+ * (TEST_VERBOSE=1 prints all): rsqrt 1.47 (1.47), exp 1.02 (0.50), exp2 1.02 (0.50), log 0.76 (0.82), tanh 1.25 (2.03),
+ * erf 1.15 (0.82), sigmoid 2.38 (2.35), gelu 17.8 (17.6: x/sqrt(2) is rounded, and Phi falls steeply), gelu_tanh 12.6
+ * (15.2), gelu_sigmoid 6.8, softplus 1.84 (1.43), softsign 1.46, elu 0.87 (0.74); all others are rounded correctly.
+ * silu: 2.8 if sigmoid is normal. */
 typedef struct bound {
     cpu_elementwise_code code;
     double ulp, floor_abs, p, q;
@@ -185,7 +186,7 @@ static const float specials[] = {
     65504,   65520,      5.9604645e-8f, 2.9e-8f,   30000,      1e10f,       16777216};
 enum { SPECIALS = sizeof specials / sizeof specials[0] };
 
-/* Each 997th float of both signs (4.3 million), the specials, and the range where functions bend. */
+/* Fills every 997th float of both signs (4.3 million), the specials, and the range where functions bend. */
 static size_t fill_domain(float *x, size_t max) {
     size_t n = 0;
     for (int i = 0; i < SPECIALS; i++) x[n++] = specials[i];
@@ -253,7 +254,8 @@ TEST(signs_of_zero) {
         }
 }
 
-/* Every count from 0 to 67 at every misalignment gives what each element alone gives, in place too, and nothing beyond. */
+/* Every count from 0 to 67 at every misalignment produces the same results as each element alone, in place too, and
+ * writes nothing beyond. */
 TEST(unary_lengths) {
     float x[96], y[96], one[1];
     rng r;
@@ -282,7 +284,7 @@ TEST(unary_lengths) {
             }
 }
 
-/* All pairs of specials and random numbers, the three patterns. Observed: pow 0.52 ulp. */
+/* All pairs of specials and random numbers, in the three patterns. Observed: pow 0.52 ulp. */
 TEST(binary_accuracy) {
     enum { N = SPECIALS + 60 };
     float v[N], got[N], single[1];
@@ -322,8 +324,8 @@ static bool same_float(float got, float want) {
     return got != got ? want != want : got == want && !signbit(got) == !signbit(want);
 }
 
-/* Numbers whose quotients lie next to integers: multiples of decimal fractions, integers about 2^24, powers of two one
- * unit in the last place apart; then specials, and floats of random bits. */
+/* Fills numbers whose quotients are close to integers: multiples of decimal fractions, integers near 2^24, and powers
+ * of two one unit in the last place apart; then specials, and floats of random bits. */
 static int fill_near_multiples(float *v) {
     static const float steps[] = {0.1f, 0.01f, 0.7f, 0.3f, 3, 1e10f, 1e-40f, 1e38f};
     static const float wide[] = {16777215, 16777216, 16777218, 33554432, 3.4e38f, 1e10f, 7, 0x1p-126f, 0x1.fffffep-1f};
@@ -341,7 +343,7 @@ static int fill_near_multiples(float *v) {
     return n;
 }
 
-/* floor_div and mod of all pairs: to the bit, the sign of zero too. */
+/* floor_div and mod of all pairs, exact to the bit, including the sign of zero. */
 TEST(exact_quotients) {
     enum { ROOM = 300 };
     float v[ROOM], other[ROOM], got[ROOM];
@@ -353,7 +355,7 @@ TEST(exact_quotients) {
                 cpu_kernels_of((cpu_isa)isa)->elementwise.binary[code - CPU_ELEMENTWISE_UNARY_END];
             for (int j = 0; j < n; j++)
                 for (int pattern = 0; pattern < 3; pattern++) {
-                    /* lines of all lengths: an odd number sends the whole vector the slow way */
+                    /* Lines of all lengths: an odd number sends the whole vector to the slow path. */
                     const int count = pattern == CPU_ELEMENTWISE_VV ? n : 1 + (j * 7) % 67;
                     for (int i = 0; i < n; i++) other[i] = v[(i + j) % n];
                     const float *x = pattern == CPU_ELEMENTWISE_SV ? v + j : v,
@@ -371,7 +373,7 @@ TEST(exact_quotients) {
         }
 }
 
-/* Multiples of a step by the step: no quotient may be one too large, no remainder outside of [0, step). */
+/* Multiples of a step divided by the step: no quotient may be one too large, no remainder outside [0, step). */
 TEST(multiples_of_a_step) {
     static const float steps[] = {0.1f, 0.01f, 0.7f, 1e-3f, 1e-40f};
     enum { N = 2000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Fusions: each rule fires on the smallest program that has its pattern, and leaves the nearest program alone that has not. A rule
- * without such a pair fails. That fused programs give what the operations mean is test_plan.c's.
+ * Fusions: each rule applies to the smallest program with its pattern, and not to the most similar program without it.
+ * A rule without such a pair of tests fails. test_plan.c tests that fused programs compute what the operations mean.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 typedef struct fuse_program {
     mil_builder b;
-    bool miss; /* builds the program that the rule must leave alone */
+    bool miss; /* builds the program to which the rule must not apply */
 } fuse_program;
 
 #define SHAPE(...)                                                                                                     \
@@ -22,7 +22,7 @@ static mil_value *input(fuse_program *p, const char *name, mil_dtype dtype, int 
     return mil_build_param(&p->b, name, mil_type_tensor(dtype, rank, dim));
 }
 
-/* A constant of ones. */
+/* Builds a constant of ones. */
 static mil_value *ones(fuse_program *p, const char *name, int rank, const int64_t *dim) {
     const mil_type type = mil_type_tensor(MIL_fp32, rank, dim);
     double *data = mem_array((size_t)mil_type_count(&type), sizeof *data);
@@ -41,7 +41,7 @@ static mil_value *conv(fuse_program *p, mil_value *x, mil_value *weight, int64_t
     return op->results[0];
 }
 
-/* softmax(Q K' + M) V; miss: somebody else reads the probabilities. */
+/* softmax(Q K' + M) V; miss: another operation reads the probabilities. */
 static void build_attention(fuse_program *p) {
     mil_value *q = input(p, "q", MIL_fp32, SHAPE(1, 2, 4, 8)), *k = input(p, "k", MIL_fp32, SHAPE(1, 2, 16, 8));
     mil_value *v = input(p, "v", MIL_fp32, SHAPE(1, 2, 16, 8)), *m = input(p, "m", MIL_fp32, SHAPE(1, 1, 4, 16));
@@ -51,14 +51,15 @@ static void build_attention(fuse_program *p) {
     if (p->miss) mil_build_result(&p->b, mil_build_unary(&p->b, MIL_OP_relu, probabilities));
 }
 
-/* A convolution and relu; miss: weights that are an input. */
+/* A convolution and relu; miss: the weights are an input. */
 static void build_conv(fuse_program *p) {
     mil_value *x = input(p, "x", MIL_fp32, SHAPE(1, 4, 6, 6));
     mil_value *w = p->miss ? input(p, "w", MIL_fp32, SHAPE(8, 4, 3, 3)) : ones(p, "w", SHAPE(8, 4, 3, 3));
     mil_build_result(&p->b, mil_build_unary(&p->b, MIL_OP_relu, conv(p, x, w, 1)));
 }
 
-/* 1x1, depthwise and 1x1 on an image that no cache holds; miss: the first one's results are wanted, too. */
+/* 1x1, depthwise and 1x1 convolutions on an image too large for any cache; miss: the first one's results are also a
+ * result. */
 static void build_bottleneck(fuse_program *p) {
     mil_value *x = input(p, "x", MIL_fp32, SHAPE(1, 16, 56, 56));
     mil_value *wide = conv(p, x, ones(p, "w", SHAPE(96, 16, 1, 1)), 1);
@@ -67,7 +68,7 @@ static void build_bottleneck(fuse_program *p) {
     if (p->miss) mil_build_result(&p->b, mil_build_unary(&p->b, MIL_OP_tanh, wide));
 }
 
-/* int8 in blocks of 32 with a scale each; miss: blocks of 16. */
+/* int8 in blocks of 32 with one scale each; miss: blocks of 16. */
 static void build_quantized_weights(fuse_program *p) {
     const int64_t block = p->miss ? 16 : 32, blocks = 64 / block;
     mil_value *w = input(p, "w", MIL_int8, SHAPE(16, blocks, block));
@@ -78,7 +79,7 @@ static void build_quantized_weights(fuse_program *p) {
     mil_build_result(&p->b, mil_build_matmul(&p->b, a, x, false, false));
 }
 
-/* fp16 read as fp32 by a product; miss: by a sum, too. */
+/* fp16 read as fp32 by a matrix product; miss: by a sum, too. */
 static void build_cast(fuse_program *p) {
     mil_value *x = mil_build_cast(&p->b, input(p, "x", MIL_fp16, SHAPE(20, 64)), MIL_fp32);
     mil_build_result(&p->b, mil_build_matmul(&p->b, input(p, "w", MIL_fp32, SHAPE(20, 20)), x, false, false));
@@ -86,7 +87,7 @@ static void build_cast(fuse_program *p) {
         mil_build_result(&p->b, mil_build_binary(&p->b, MIL_OP_add, x, input(p, "y", MIL_fp32, SHAPE(20, 64))));
 }
 
-/* Products added over the batch; miss: over the rows. */
+/* Matrix products summed over the batch; miss: over the rows. */
 static void build_batch_sum(fuse_program *p) {
     mil_value *x = input(p, "x", MIL_fp32, SHAPE(3, 8, 16)), *y = input(p, "y", MIL_fp32, SHAPE(3, 16, 8));
     const int64_t axis[] = {p->miss ? 1 : 0};
@@ -94,14 +95,14 @@ static void build_batch_sum(fuse_program *p) {
     mil_build_result(&p->b, mil_build_reduce(&p->b, MIL_OP_reduce_sum, product, axis, 1, false));
 }
 
-/* A product and a tensor of its type; miss: a row, which broadcasts. */
+/* The sum of a matrix product and a tensor of its type; miss: a row, which broadcasts. */
 static void build_residual(fuse_program *p) {
     mil_value *x = input(p, "x", MIL_fp32, SHAPE(8, 16)), *y = input(p, "y", MIL_fp32, SHAPE(16, 24));
     mil_value *z = p->miss ? input(p, "z", MIL_fp32, SHAPE(1, 24)) : input(p, "z", MIL_fp32, SHAPE(8, 24));
     mil_build_result(&p->b, mil_build_binary(&p->b, MIL_OP_add, mil_build_matmul(&p->b, x, y, false, false), z));
 }
 
-/* The squares of all that a product makes; miss: of each row. */
+/* The squares of a matrix product's whole result; miss: of each row. */
 static void build_squares(fuse_program *p) {
     mil_value *x = input(p, "x", MIL_fp32, SHAPE(32, 32)), *y = input(p, "y", MIL_fp32, SHAPE(32, 32));
     mil_value *z = mil_build_matmul(&p->b, x, y, false, false);
@@ -142,7 +143,7 @@ static const struct fuse_case {
 
 enum { FUSE_CASES = sizeof fuse_cases / sizeof fuse_cases[0] };
 
-/* How often the rule fires; -1: there is no such rule. */
+/* Returns how often the rule is applied; -1 if there is no such rule. */
 static int fired(const struct fuse_case *c, bool miss) {
     fuse_program p = {.miss = miss};
     const cpu_plan_options options = {.kernels = cpu_kernels_of(cpu_isa_best()), .fuse = true};

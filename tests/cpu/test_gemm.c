@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products against sums in double: every layout, dtype, residual and batch form, sizes around the tiles and blocks,
- * misaligned memory, all instruction sets of this machine; the same bits for 1, 2 and 3 threads.
+ * Matrix products against sums in double: every layout, dtype, residual and batch form, sizes around the tiles and
+ * blocks, misaligned memory, all instruction sets of this machine; the same bits for 1, 2 and 3 threads.
  *
- * Bound for an element: (k + 8) eps sum |a||b| and what storing rounds. Observed: at most 0.23 of that bound with fp32
- * results (a chain of k sums errs like sqrt(k), not k), 1.0 with fp16 results (half a unit in the last place).
+ * Bound per element: (k + 8) eps sum |a||b|, and the rounding of stored results. Observed: at most 0.23 of that bound
+ * with fp32 results (the error of a chain of k sums grows like sqrt(k), not k), 1.0 with fp16 results (half a unit in
+ * the last place).
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,13 +25,13 @@ typedef struct plan {
     layout a, b, c;
     cpu_dtype a_type, b_type, c_type;
     float alpha;
-    bool own_residual; /* C itself is what is added */
+    bool own_residual; /* C itself is the addend */
     bool accumulate, residual, bf16, pointers, share_a, share_b, pack_a, pack_b;
 } plan;
 
 typedef struct storage {
     cpu_matrix matrix;
-    void *memory; /* the whole, with a margin */
+    void *memory; /* the whole memory, with a margin */
     int64_t elements;
     const void *items[16];
 } storage;
@@ -43,7 +44,7 @@ static float load(const cpu_matrix *x, int64_t item, int64_t i, int64_t j) {
     return x->dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)data)[at]) : ((const float *)data)[at];
 }
 
-/* Random in (-1, 1); memory begins at an odd element. */
+/* Fills with random numbers in (-1, 1); memory begins at an odd element. */
 static void make(storage *s, rng *r, int64_t rows, int64_t cols, int64_t batch, layout l, cpu_dtype dtype, bool shared,
                  bool pointers, bool is_c) {
     cpu_matrix *x = &s->matrix;
@@ -85,14 +86,14 @@ static uint64_t hash(const void *data, size_t bytes) {
 
 typedef struct work {
     storage a, b, c, residual;
-    void *before; /* C's memory as it was */
+    void *before; /* C's original memory */
     bool own_residual;
 } work;
 
-/* sum_k a b and sum_k |a b| of every element, in double. All instruction sets multiply the same matrices, so it is computed
- * once for them. */
+/* sum_k a b and sum_k |a b| of every element, in double. All instruction sets multiply the same matrices, so it is
+ * computed only once. */
 typedef struct products {
-    double *sum, *magnitude; /* [item][i][j]; NULL: not yet */
+    double *sum, *magnitude; /* [item][i][j]; NULL before they are computed */
 } products;
 
 static void load_in_double(const cpu_gemm *g, const cpu_matrix *x, int64_t item, int64_t rows, int64_t cols,
@@ -131,7 +132,7 @@ static void products_free(products *p) {
     *p = (products){0};
 }
 
-/* Largest error as a part of its bound; elements between C's must not change. */
+/* Returns the largest error as a fraction of its bound. Elements between C's must not change. */
 static double check(const cpu_gemm *g, const work *w, products *reference, const char *what) {
     double worst = 0;
     int64_t size = g->c.dtype == CPU_F16 ? 2 : 4;
@@ -175,7 +176,7 @@ static void name_of(const plan *p, cpu_isa isa, char *text, size_t size) {
              (double)p->alpha, p->accumulate ? " accumulate" : "", p->residual ? " residual" : "");
 }
 
-/* Runs the plan with the pool's threads; the hash of C. With a reference, C is checked. */
+/* Runs the plan with the pool's threads and returns the hash of C. With a reference, C is checked. */
 static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, products *reference, double *worst) {
     char what[256];
     name_of(p, isa, what, sizeof what);
@@ -219,10 +220,10 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, products *referen
     size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads());
     char *scratch = mem_pages_alloc(bytes + 64);
     EXPECT(scratch);
-    memset(scratch, 0xff, bytes); /* NaN: scratch that is read before it is written shows */
+    memset(scratch, 0xff, bytes); /* NaN, so that scratch that is read before it is written shows */
     memset(scratch + bytes, 0x5a, 64);
     uint64_t allocations = mem_alloc_count();
-    cpu_gemm next = g; /* what is fetched for it changes nothing */
+    cpu_gemm next = g; /* prefetching for it must change nothing */
     next.m = (next.m + 1) / 2;
     if (seed % 2) g.next = &next;
     cpu_gemm_run(&g, scratch);
@@ -240,7 +241,7 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, products *referen
     return h;
 }
 
-/* All plans with 1 thread against the reference; with 2 all, with 3 each fourth: the same bits. */
+/* Runs all plans with 1 thread against the reference, all with 2 threads and every fourth with 3: the same bits. */
 static void with_threads(const plan *p, int count) {
     propane_error err = {0};
     double worst = 0;
@@ -271,7 +272,7 @@ static void with_threads(const plan *p, int count) {
     mem_free(first);
 }
 
-/* The three shapes of training and their layouts, at sizes below, at and above tile and vector. */
+/* The three shapes of training and their layouts, at sizes below, at and above tile and vector sizes. */
 TEST(sizes) {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 31, 32, 33, 48, 65};
     enum { SIZES = sizeof sizes / sizeof sizes[0] };
@@ -342,8 +343,8 @@ TEST(long_sums) {
     with_threads(p, count);
 }
 
-/* What is added in the first block of k as the tiles write C: whole tiles and edges, one block of k and several, items by
- * stride and by pointer, C itself; and what cannot be added like that (alpha, fp16). */
+/* Addends that the tiles add in the first block of k as they write C: whole tiles and edges, one and several blocks of
+ * k, items by stride and by pointer, C itself; and cases in which that is impossible (alpha, fp16). */
 TEST(residuals) {
     static const int64_t m[] = {12, 14, 28, 45}, n[] = {32, 37, 64}, k[] = {3, 64, 1030, 2100};
     plan p[4 * 3 * 4 + 4];
@@ -372,7 +373,7 @@ TEST(residuals) {
     with_threads(p, count);
 }
 
-/* Large enough for several blocks and tasks each way; attention's batches. */
+/* Large enough for several blocks and tasks in each direction, and attention's batches. */
 TEST(blocks) {
     static const plan p[] = {
         {.m = 300, .n = 520, .k = 70, .batch = 1, .alpha = 1},
@@ -388,8 +389,8 @@ TEST(blocks) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
-/* A whose columns are contiguous, in several blocks over enough columns of B: tiles copy the next block's words on the fly.
- * Full and last panels, parts of k that are whole blocks and that are not, several passes, and what is rounded on the way. */
+/* A with contiguous columns, in several blocks over enough columns of B: tiles copy the next block's words on the fly.
+ * Full and last panels, parts of k that are and are not whole blocks, several passes, and rounded operands. */
 TEST(passing) {
     static const plan p[] = {
         {.m = 336, .n = 256, .k = 64, .batch = 1, .alpha = 1, .a = COLS},
@@ -398,16 +399,17 @@ TEST(passing) {
         {.m = 340, .n = 256, .k = 32, .batch = 2, .alpha = 1, .a = COLS, .share_b = true, .residual = true},
         {.m = 330, .n = 256, .k = 48, .batch = 1, .alpha = 1, .a = COLS, .bf16 = true},
         {.m = 337, .n = 200, .k = 1040, .batch = 1, .alpha = 1, .a = COLS, .residual = true},
-        {.m = 341, .n = 200, .k = 1088, .batch = 1, .alpha = 1, .a = COLS}, /* passes of one length: on into the next */
+        /* Passes of equal length, which continue into the next. */
+        {.m = 341, .n = 200, .k = 1088, .batch = 1, .alpha = 1, .a = COLS},
         {.m = 341, .n = 200, .k = 1088, .batch = 2, .alpha = 1, .a = COLS, .share_b = true},
-        /* blocks of more panels than a tile copies */
+        /* Blocks of more panels than a tile copies. */
         {.m = 350, .n = 1040, .k = 272, .batch = 1, .alpha = 1, .a = COLS},
     };
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
-/* A whose rows are contiguous, in whole fours of k: the first tiles pack it from fp32 or fp16, the last panel's are packed
- * before. */
+/* A with contiguous rows, in multiples of four k: the first tiles pack it from fp32 or fp16, and the last panel is
+ * packed before. */
 TEST(copying) {
     static const plan p[] = {
         {.m = 336, .n = 128, .k = 64, .batch = 1, .alpha = 1},
@@ -420,8 +422,8 @@ TEST(copying) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
-/* B whose rows are contiguous, beside an A that stands: the first tiles pack it, from fp32 or fp16, for both forms of A; edges
- * in columns, a single panel of A, several passes and items, k that is not whole fours. */
+/* B with contiguous rows and a stationary A: the first tiles pack it, from fp32 or fp16, for both forms of A; edges in
+ * columns, a single panel of A, several passes and items, k that is not a multiple of four. */
 TEST(copying_columns) {
     static const int64_t k[] = {64, 4, 1300, 66}, m[] = {60, 61, 14}, n[] = {336, 341};
     plan p[48];
@@ -442,8 +444,8 @@ TEST(copying_columns) {
     with_threads(p, count);
 }
 
-/* Items that share A, whose B stand side by side: each layout of A and B, edges in rows and columns of each item, several
- * passes, by pointers, and what happens to C item by item. */
+/* Items that share A, with their B side by side: each layout of A and B, edges in rows and columns of each item,
+ * several passes, pointers, and what happens to C item by item. */
 TEST(side_by_side) {
     plan p[24];
     int count = 0;
@@ -494,7 +496,7 @@ TEST(empty) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
-/* A zero does not hide what it meets: 0 * inf is NaN, and stays in its row and column. */
+/* A zero does not hide its factor: 0 * inf is NaN, and stays in its row and column. */
 TEST(infinities) {
     enum { N = 40 };
     float a[N * N], b[N * N], c[N * N];
@@ -546,8 +548,8 @@ TEST(instruction_sets) {
     }
 }
 
-/* k in pieces that lie apart, in any order: the same as one product after the other. Bound: 1e-6 of the sum of
- * magnitudes, which is at most k. Observed: 1.3e-6 for k = 288. */
+/* k in separate pieces, in any order, equals one product after the other. Bound: 1e-6 of the sum of magnitudes, which
+ * is at most k. Observed: 1.3e-6 for k = 288. */
 static void check_pieces(cpu_isa isa, int64_t m, int64_t n, int64_t piece, bool turn_a, bool turn_b) {
     enum { PIECES = 3 };
     int64_t k = piece * PIECES, order[PIECES] = {2, 0, 1}, at_a[PIECES], at_b[PIECES];

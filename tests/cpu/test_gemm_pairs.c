@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The kernels for vdpbf16ps on a machine without it: the same source, compiled with its three instructions replaced by
- * AVX-512 code that rounds and adds as Intel's manual says (both products of a pair added one after the other, the upper
- * one first, each rounded to nearest). What this cannot show is the instruction itself; packing, pairs and tiles it does.
+ * AVX-512 code that rounds and adds as Intel's manual specifies (both products of a pair are added one after the other,
+ * the upper one first, each rounded to nearest). This cannot test the instruction itself, but it tests packing, pairs
+ * and tiles.
  */
 #include "support/test.h"
 
@@ -16,7 +17,7 @@
 #define EMULATED                                                                                                       \
     static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 
-EMULATED __m512i round_words(__m512 v) { /* bf16 in the low half of each word; no NaN in these tests */
+EMULATED __m512i round_words(__m512 v) { /* bf16 in the low half of each word; these tests have no NaN */
     __m512i u = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
     return _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
 }
@@ -43,7 +44,7 @@ EMULATED __m512 emulate_dot(__m512 sum, __m512i a, __m512i b) {
 
 static float bf16(float x) { return bf16_to_f32(bf16_from_f32(x)); }
 
-/* Packs and multiplies one tile; sums against double. Observed: 0.2 of the bound. */
+/* Packs and multiplies one tile, and compares the sums with double. Observed: 0.2 of the bound. */
 static void check_tile(int64_t rows, int64_t cols, int64_t k, bool turn_a, bool turn_b, bool half) {
     const cpu_gemm_kernels *t = &cpu_gemm_bf16_avx512;
     int64_t size = half ? 2 : 4, kw = (k + 1) / 2, room = (kw + 15) / 16 * 16;

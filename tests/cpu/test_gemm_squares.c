@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The sum of the squares that a product gives of what it writes, against the sum of what is there: sizes below, at and above
- * a tile, several blocks and passes, what is added to C, C in other layouts; the same bits for 1, 2 and 3 threads.
+ * The sum of squares that a matrix product returns for its result, against the sum over the stored result: sizes below,
+ * at and above a tile, several blocks and passes, additions to C, C in other layouts; the same bits for 1, 2 and 3
+ * threads.
  *
  * Bound: 2e-6 of the sum, for chains of at most 33 additions in fp32. Observed: 3.1e-8.
  */
@@ -34,7 +35,7 @@ static double sum_of(const cpu_gemm *g) {
     return sum;
 }
 
-/* `form`: 1 C is added to, 2 something else is, 4 C lies by columns; every fifth C has gaps in both directions. */
+/* `form` bits: 1 adds to C, 2 adds something else, 4 stores C by columns. Every fifth C has gaps in both directions. */
 static double run(const arena3 *x, cpu_isa isa, bool bf16, int64_t m, int64_t n, int64_t k, int form, float scale,
                   double *want) {
     double squares = -1;
@@ -117,7 +118,7 @@ TEST(sizes_and_forms) {
     close_arena(&x);
 }
 
-/* What fp32 cannot hold must not look like a sum. */
+/* Values that fp32 cannot hold must not look like a valid sum. */
 TEST(too_large_and_not_a_number) {
     arena3 x;
     open_arena(&x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights in every form times a few vectors: each instruction set against sums in double of what is stored, and plans
- * against the slow meaning of the same program.
+ * Weights in every form times a few vectors: each instruction set against sums in double of the stored values, and
+ * plans against the slow reference of the same program.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static propane_error err;
 typedef struct stored {
     void *data;
     uint16_t *scales;
-    double *value; /* [m, k]: what the bits mean */
+    double *value; /* [m, k]: the values that the bits represent */
 } stored;
 
 /* Random codes and scales: of blocks of 256 every byte is a code or a scale, fp16 numbers may be negative. */
@@ -113,7 +113,7 @@ static double check(cpu_isa isa, cpu_weights format, const stored *w, int64_t m,
     return worst;
 }
 
-/* One matrix in one form, for each instruction set and number of vectors. */
+/* Checks one matrix in one form, for each instruction set and number of vectors. */
 static void check_everywhere(cpu_weights format, int64_t m, int64_t k, rng *r) {
     stored w = make(format, m, k, r);
     for (int i = 0; i < CPU_ISA_COUNT; i++) {
@@ -121,12 +121,12 @@ static void check_everywhere(cpu_weights format, int64_t m, int64_t k, rng *r) {
         if (!cpu_isa_available(isa)) continue;
         for (int n = 1; n <= CPU_GEMV_COLUMNS; n++) {
             double e = check(isa, format, &w, m, k, n, true, r);
-            /* seen: 2e-7; plain C, one long chain of sums: 2e-6 */
+            /* observed: 2e-7; plain C, with one long chain of sums: 2e-6 */
             EXPECT_MSG(e < 1e-5, "%s, form %d, [%lld, %lld] x %d: error %g", cpu_isa_name(isa), format, (long long)m,
                        (long long)k, n, e);
             if (format < CPU_WEIGHTS_INT8 || !cpu_kernels_of(isa)->int_dot.prepare) continue;
             e = check(isa, format, &w, m, k, n, false, r);
-            /* vectors of sixteen bits; seen: 1.4e-5 */
+            /* 16-bit vectors; observed: 1.4e-5 */
             EXPECT_MSG(e < 3e-5, "integers, form %d, [%lld, %lld] x %d: error %g", format, (long long)m, (long long)k,
                        n, e);
         }
@@ -258,8 +258,8 @@ TEST(products_make_rows_while_they_pack) {
     }
 }
 
-/* A random value of its type for each input, as stored and as the reference reads it; what is behind the third is `scale` times
- * as large. */
+/* Makes a random value of its type for each input, as stored and as the reference reads it. The inputs after the third
+ * are `scale` times as large. */
 static void random_inputs(const mil_function *f, arena *a, uint64_t seed, double scale, mil_tensor *in, void **inputs) {
     rng r;
     rng_init(&r, seed);
@@ -277,7 +277,7 @@ static void random_inputs(const mil_function *f, arena *a, uint64_t seed, double
     }
 }
 
-/* y = W x + z with W packed, as a program: the plan reads what is stored, and gives what the operations mean. */
+/* y = W x + z with W packed, as a program: the plan reads the stored form and computes what the operations mean. */
 static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int64_t k, int64_t n, int gemvs) {
     mil_module *module = mil_module_create("test");
     mil_builder b = {0};
@@ -311,7 +311,7 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
         worst = fmax(worst, fabs(got[i] - want->data[i]));
         largest = fmax(largest, fabs(want->data[i]));
     }
-    /* seen: fp32 3e-7, 1.6e-5 where vectors become integers; fp16 4e-4, half a step of the result */
+    /* Observed: fp32 3e-7, 1.6e-5 if vectors become integers; fp16 4e-4, half a unit of the result. */
     double bound = dtype == MIL_fp16 ? 2e-3 : packing >= MODEL_INT8 ? 6e-5 : 1e-5;
     EXPECT_MSG(worst <= largest * bound, "packing %d: %g of %g", packing, worst, largest);
     mem_pages_free(block, (size_t)p->block_bytes + 64);
@@ -395,7 +395,7 @@ TEST(products_of_the_same_vectors_are_one_step) {
     EXPECT_OK(mil_eval_function(f, in, false, a, &want, &err));
     EXPECT_OK(cpu_program_run(p, block, inputs, outputs, &err));
     for (int i = 0; i < 5; i++)
-        for (int64_t e = 0; e < rows[i] * N; e++) { /* seen: 4e-6 */
+        for (int64_t e = 0; e < rows[i] * N; e++) { /* observed: 4e-6 */
             double got = (double)((const float *)outputs[i])[e];
             EXPECT_MSG(fabs(got - want[i].data[e]) < 2e-5, "product %d: %g, want %g", i, got, want[i].data[e]);
         }
@@ -413,7 +413,7 @@ TEST(packing_keeps_what_it_can) {
     uint8_t q4[32];
     uint16_t s[2];
     for (int i = 0; i < 64; i++) w[i] = (float)rng_normal(&r);
-    w[5] = 4; /* the extremes are kept */
+    w[5] = 4; /* the extremes are preserved */
     w[40] = -5;
     model_pack(MODEL_INT8, w, 1, 64, q8, s);
     EXPECT(q8[5] == 127 && q8[40] == -127);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Products of whole programs against their meaning in double: batches with broadcast dimensions, operands that are
- * transposed, cut or reshaped views, several products of one operand, sums after them. Each runs with a guard after every
- * buffer, so that a kernel that writes more than was planned is found even where nobody reads what it wrote over; and with
- * one thread and with more, which give the same bits. With PROPANE_BLAS a third time, with all products by that library.
+ * Matrix products of whole programs against their meaning in double: batches with broadcast dimensions, operands that
+ * are transposed, sliced or reshaped views, several products of one operand, sums after them. Each runs with a guard
+ * after every buffer, so that a kernel that writes more than planned is found even if nobody reads what it overwrote.
+ * Each also runs with one thread and with more, which must produce the same bits, and with PROPANE_BLAS a third time,
+ * with all products by that library.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "support/test.h"
 
 #define MAX_IO    16
-#define MAX_FLOPS 4e6 /* of a product, for the reference is slow */
+#define MAX_FLOPS 4e6 /* of a product, because the reference is slow */
 
 typedef struct matmul_test {
     mil_module *module;
@@ -26,12 +27,12 @@ typedef struct matmul_test {
     mil_dtype dtype;
     cpu_isa isa;
     rng r;
-    int64_t terms; /* the most that a result is a sum of */
+    int64_t terms; /* the largest number of terms in a result */
     mil_tensor in[MAX_IO];
     mil_tensor *want;
 } matmul_test;
 
-static double worst[2]; /* fp32, fp16; of the bound */
+static double worst[2]; /* fp32, fp16; as a fraction of the bound */
 
 static void begin(matmul_test *t, mil_dtype dtype, uint64_t seed) {
     *t = (matmul_test){.module = mil_module_create("matmul"), .arena = arena_create(), .dtype = dtype};
@@ -53,7 +54,8 @@ static void compare(const matmul_test *t, const mil_tensor *want, const void *ou
     mil_unpack_f64(got, want->type.dtype, out, count);
     for (int64_t i = 0; i < count; i++) scale = fmax(scale, fabs(want->data[i]));
     const bool half = t->dtype == MIL_fp16;
-    /* A product, a sum and a sum over the batch, each rounded once; sums in fp32, whose errors hardly add up. */
+    /* A product, a sum and a sum over the batch, each rounded once. Sums are in fp32, whose errors hardly
+     * accumulate. */
     const double bound = scale * ((half ? 3 * 0x1p-11 : 0) + (4 + sqrt((double)t->terms)) * 0x1p-23);
     for (int64_t i = 0; i < count; i++) {
         const double error = fabs(got[i] - want->data[i]) / bound;
@@ -63,7 +65,7 @@ static void compare(const matmul_test *t, const mil_tensor *want, const void *ou
     mem_free(got);
 }
 
-/* The library that the environment names, for products of any size; NULL: none. */
+/* Returns the library that the environment names, for products of any size; NULL if there is none. */
 static const cpu_blas *library(void) {
     static cpu_blas any_size;
     const cpu_blas *found = NULL;
@@ -99,7 +101,7 @@ static void run(matmul_test *t, const cpu_blas *blas, int threads, void *const *
     cpu_program_deinit(program);
 }
 
-/* Builds, runs and frees. */
+/* Builds, runs and frees the program. */
 static void check(matmul_test *t, const char *label) {
     propane_error err = {0};
     void *inputs[MAX_IO] = {0}, *alone[MAX_IO] = {0}, *more[MAX_IO] = {0};
@@ -142,7 +144,7 @@ static mil_value *source(matmul_test *t, const int64_t *dim, int rank) {
     return mil_build_const_f64(&t->b, NULL, &type, data);
 }
 
-/* Cut out of something larger. */
+/* Makes a slice of a larger value. */
 static mil_value *cut(matmul_test *t, const int64_t *dim, int rank) {
     int64_t whole[MIL_MAX_RANK], begin_at[MIL_MAX_RANK];
     for (int d = 0; d < rank; d++) {
@@ -152,7 +154,7 @@ static mil_value *cut(matmul_test *t, const int64_t *dim, int rank) {
     return mil_build_slice(&t->b, source(t, whole, rank), begin_at, dim);
 }
 
-/* Two neighbours of its dimensions were one. */
+/* Makes a value whose two adjacent dimensions were a single one before. */
 static mil_value *split(matmul_test *t, const int64_t *dim, int rank) {
     int64_t merged[MIL_MAX_RANK];
     const int at = pick(t, rank - 1);
@@ -169,7 +171,7 @@ static mil_value *view(matmul_test *t, const int64_t *dim, int rank) {
     }
 }
 
-/* The first `count` of them in any order. */
+/* Shuffles the first `count` elements. */
 static void shuffle(matmul_test *t, int64_t *perm, int rank, int count) {
     for (int d = 0; d < rank; d++) perm[d] = d;
     for (int d = count - 1; d > 0; d--) {
@@ -179,11 +181,11 @@ static void shuffle(matmul_test *t, int64_t *perm, int rank, int count) {
     }
 }
 
-/* A value of that shape, stored in another order or not. */
+/* Makes a value of that shape, possibly stored in another order. */
 static mil_value *operand(matmul_test *t, const int64_t *dim, int rank) {
     int64_t perm[MIL_MAX_RANK], stored[MIL_MAX_RANK];
     if (!pick(t, 3)) return view(t, dim, rank);
-    shuffle(t, perm, rank, pick(t, 2) ? rank : rank - 2); /* or items alone */
+    shuffle(t, perm, rank, pick(t, 2) ? rank : rank - 2); /* or only the items */
     for (int d = 0; d < rank; d++) stored[perm[d]] = dim[d];
     return mil_build_transpose(&t->b, view(t, stored, rank), perm, rank);
 }
@@ -212,11 +214,11 @@ static batch any_batch(matmul_test *t) {
     return b;
 }
 
-/* A matrix for each item, some of its dimensions of the batch 1 or, in front, left out. */
+/* Makes one matrix per item, with some batch dimensions of 1 or, at the front, omitted. */
 static mil_value *matrices(matmul_test *t, const batch *b, int64_t rows, int64_t cols) {
     int64_t dim[5];
     int rank = 0;
-    const bool shared = !pick(t, 4); /* by all items */
+    const bool shared = !pick(t, 4); /* shared by all items */
     for (int d = 0; d < b->rank; d++) {
         const bool one = shared || !pick(t, 3);
         if (one && rank == 0 && pick(t, 2)) continue;
@@ -232,7 +234,7 @@ static mil_value *matrices(matmul_test *t, const batch *b, int64_t rows, int64_t
     return mil_build_transpose(&t->b, v, perm, rank);
 }
 
-/* What may stand behind a product. */
+/* Adds operations that may come after a product. */
 static void finish(matmul_test *t, mil_value *v) {
     const int rank = v->type.rank;
     int64_t dim[MIL_MAX_RANK], order[MIL_MAX_RANK];
@@ -293,17 +295,17 @@ TEST(products_of_random_views) {
     printf("  worst of the bound: fp32 %.2f, fp16 %.2f\n", worst[0], worst[1]);
 }
 
-/* ---- what once went wrong -------------------------------------------------------------------------------------------------- */
+/* ---- past failures --------------------------------------------------------------------------------------------------------- */
 
-/* Rows of an image, then its columns, by one table of relative positions: every item has the same B, and A's items lie two
- * strides apart. */
+/* Rows of an image, then its columns, with one table of relative positions: every item has the same B, and A's items
+ * are two strides apart. */
 static void check_positions(mil_dtype dtype, int64_t heads, int64_t d, int64_t w, int isa) {
     matmul_test t;
     begin(&t, dtype, (uint64_t)isa);
     t.terms = d;
     mil_value *table = mil_build_param(&t.b, "r", mil_type_tensor(dtype, 2, (const int64_t[]){2 * w - 1, d}));
     for (int form = 0; form < 4; form++) {
-        const bool columns = form & 1, last = form & 2; /* the channels stand last */
+        const bool columns = form & 1, last = form & 2; /* the channels are last */
         const int64_t first_dim[] = {heads, d, w * w}, last_dim[] = {heads, w * w, d};
         const int64_t first_image[] = {heads, d, w, w}, last_image[] = {heads, w, w, d};
         const int64_t first_perm[] = {0, columns ? 3 : 2, columns ? 2 : 3, 1};
@@ -327,7 +329,7 @@ TEST(relative_positions) {
                         check_positions(form & 1 ? MIL_fp16 : MIL_fp32, heads[h], sizes[s], form & 2 ? 8 : 16, isa);
 }
 
-/* B is cut along k in other places where C has more rows than columns. */
+/* B is divided along k at other places if C has more rows than columns. */
 static void check_square_and_tall(int isa) {
     matmul_test t;
     begin(&t, MIL_fp32, (uint64_t)isa);

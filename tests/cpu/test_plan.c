@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Plans: what is fused, what is a view, what is computed in place, that memory never overlaps what is alive (dead memory is
- * filled with NaN while these programs run), that a run allocates nothing, and that random programs give what the slow
- * meaning of their operations gives, fused or not.
+ * Plans: what is fused, what is a view, what is computed in place, that memory never overlaps live values (dead memory
+ * is filled with NaN while these programs run), that a run allocates nothing, and that random programs compute the same
+ * as the slow reference, fused or not.
  */
 #include <math.h>
 
@@ -74,7 +74,8 @@ static void run(plan_test *t) {
     EXPECT_OK(cpu_program_run(t->program, t->block, t->inputs, t->outputs, &err));
 }
 
-/* All outputs against the slow meaning; `unit` is the allowed error relative to 1 + |value|. Returns the worst. */
+/* Compares all outputs with the slow reference. `unit` is the allowed error relative to 1 + |value|. Returns the worst
+ * error. */
 static double check(plan_test *t, double unit, const char *label) {
     propane_error err = {0};
     mil_tensor *want = NULL;
@@ -163,7 +164,7 @@ TEST(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each) {
     end(&t);
 }
 
-/* A matrix that changes over halves of `n` lines and gives one of them the other sign. */
+/* Builds a matrix that swaps halves of `n` lines and negates one of them. */
 static mil_value *turn(plan_test *t, mil_dtype dtype, int64_t n) {
     double *data = arena_array(t->arena, (size_t)(n * n), sizeof *data);
     mil_type type = mil_type_tensor(dtype, 4, (const int64_t[]){1, 1, n, n});
@@ -181,7 +182,7 @@ static mil_value *table(plan_test *t, mil_dtype dtype, int64_t n, int64_t length
     return mil_build_const_f64(&t->b, "table", &type, data);
 }
 
-/* RoPE and its gradient, of a scaled operand that others read, too; `bad`: the matrix does more than pick. */
+/* RoPE and its gradient, on a scaled operand that others read, too. `bad`: the matrix does more than pick rows. */
 static void build_rope(plan_test *t, mil_dtype dtype, int64_t length, bool bad) {
     mil_builder *b = &t->b;
     mil_value *h = param(t, "h", dtype, SHAPE(2, 3, 12, length)), *d = param(t, "d", dtype, SHAPE(2, 3, 12, length));
@@ -220,7 +221,7 @@ TEST(products_that_pick_lines_are_elementwise) {
     }
 }
 
-/* The same bits from one thread. */
+/* Checks that one thread produces the same bits. */
 static void check_alone(plan_test *t) {
     void *before[MAX_IO];
     for (int i = 0; i < t->program->output_count; i++) {
@@ -235,8 +236,8 @@ static void check_alone(plan_test *t) {
     }
 }
 
-/* Sums that need sums, longer than a chunk, beside weights that repeat along lines; the results go over an operand.
- * From 109 columns on a tile is cut in parts, 1100 columns are two tiles. */
+/* Sums that depend on sums, longer than a chunk, with weights that repeat along lines; the results overwrite an
+ * operand. From 109 columns, a tile is divided into parts; 1100 columns are two tiles. */
 TEST(columns_go_over_their_fold_in_passes) {
     static const int64_t widths[] = {1, 7, 40, 70, 109, 300, 1100};
     for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
@@ -265,7 +266,7 @@ TEST(columns_go_over_their_fold_in_passes) {
         mil_build_result(b, dot);
         mil_build_result(b, mil_build_reduce(b, MIL_OP_reduce_min, rest, axis, 1, true));
         compile(&t, true);
-        EXPECT(t.program->step_count == 2); /* the cast of a vector is its own */
+        EXPECT(t.program->step_count == 2); /* the cast of a vector is a separate step */
         fill_inputs(&t, 30 + i);
         run(&t);
         check(&t, 1e-6, "passes"); /* observed 1.6e-7 */
@@ -274,8 +275,8 @@ TEST(columns_go_over_their_fold_in_passes) {
     }
 }
 
-/* Products that one sum reads, and constants around reduced factors, in columns and in rows; `twice`: what is read twice or
- * is a result stays. */
+/* Multiplications read by a single sum, and constants at reduced factors, in columns and in rows. `twice`: what is read
+ * twice or is a result must stay. */
 TEST(products_go_into_what_reads_them) {
     for (int i = 0; i < 8; i++) {
         const bool rows = i & 1, twice = i & 2, large = i & 4;
@@ -315,7 +316,8 @@ TEST(products_go_into_what_reads_them) {
     }
 }
 
-/* Attention with its gradient, heads of one group behind one another; `hole`: the mask lets one later position through. */
+/* Attention with its gradient, with the heads of a group one after the other. `hole`: the mask lets one later position
+ * through. */
 static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     mil_builder *b = &t->b;
     double *mask = arena_array(t->arena, (size_t)(s * s), sizeof *mask);
@@ -342,7 +344,7 @@ static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     mil_build_result(b, mil_build_matmul(b, q, ds, true, false)); /* of k */
 }
 
-/* Forward and backward with the probabilities in common: products and softmax by themselves. */
+/* Forward and backward share the probabilities, so products and softmax are separate steps. */
 TEST(attention_with_shared_probabilities) {
     static const struct {
         int64_t s, group;
@@ -360,8 +362,8 @@ TEST(attention_with_shared_probabilities) {
     }
 }
 
-/* y = W x for three W, and the gradients of two over a batch: x is packed once for each. What is added in between, with an
- * operand of its own, has no part in it. */
+/* y = W x for three W, and the gradients of two over a batch: x is packed once for each. An addition in between, with
+ * its own operand, is not part of it. */
 TEST(products_of_the_same_operand_pack_it_once) {
     for (int64_t batch = 1; batch <= 2; batch++) {
         plan_test t;
@@ -382,12 +384,12 @@ TEST(products_of_the_same_operand_pack_it_once) {
                    t.program->shared_count);
         fill_inputs(&t, (uint64_t)batch);
         run(&t);
-        check(&t, 4e-6, "shared operands"); /* seen: 1.3e-6 */
+        check(&t, 4e-6, "shared operands"); /* observed: 1.3e-6 */
         end(&t);
     }
 }
 
-/* A value that is wanted outside of the step as well is stored and used. */
+/* A value that is also wanted outside the step is both stored and used. */
 TEST(taps_are_stored_by_the_step_that_makes_them) {
     plan_test t;
     begin(&t);
@@ -403,7 +405,8 @@ TEST(taps_are_stored_by_the_step_that_makes_them) {
     end(&t);
 }
 
-/* s has the sums of the rows, but broadcasts along the columns: it must not be taken for a reduced value of the step. */
+/* s has the sums of the rows, but broadcasts along the columns, so it must not be taken for a reduced value of the
+ * step. */
 TEST(dropped_axes_are_not_confused) {
     plan_test t;
     begin(&t);
@@ -417,7 +420,7 @@ TEST(dropped_axes_are_not_confused) {
     end(&t);
 }
 
-/* A product lies on the way from one elementwise operation to the other: they must stay apart. */
+/* A matrix product is between one elementwise operation and the other, so they must stay apart. */
 TEST(no_cycles_through_other_steps) {
     plan_test t;
     begin(&t);
@@ -451,7 +454,7 @@ TEST(products_take_the_sum_behind_them) {
     end(&t);
 }
 
-/* Of two products that are added one takes the sum. */
+/* If two products are added, one of them absorbs the sum. */
 TEST(the_sum_of_two_products_is_taken_once) {
     plan_test t;
     begin(&t);
@@ -469,7 +472,7 @@ TEST(the_sum_of_two_products_is_taken_once) {
 
 /* ---- accumulation --------------------------------------------------------------------------------------------------------- */
 
-/* sum + sum over the batch of dy x^T, fp16 taps: one step, in place, no copy of the taps. */
+/* sum + sum over the batch of dy x^T with fp16 taps: one step, in place, no copy of the taps. */
 TEST(weight_gradients_accumulate_in_place) {
     plan_test t;
     begin(&t);
@@ -495,8 +498,8 @@ TEST(weight_gradients_accumulate_in_place) {
     end(&t);
 }
 
-/* The sum of the squares of a product's result is the product's work, behind what else it takes, views and the sum over a
- * batch included; not where the result is a batch or fp16. */
+/* A product computes the sum of the squares of its result, after everything else that it absorbs, including views and
+ * the sum over a batch. It does not if the result is a batch or fp16. */
 TEST(products_add_up_their_squares) {
     static const struct {
         mil_dtype dtype;
@@ -562,12 +565,12 @@ TEST(elementwise_chains_reuse_memory) {
     EXPECT_MSG(t.program->block_bytes < 4 * value + (1 << 20), "%lld", (long long)t.program->block_bytes);
     fill_inputs(&t, 10);
     run(&t);
-    check(&t, 1e-3, "chain"); /* squaring six times magnifies; observed 7e-5 */
+    check(&t, 1e-3, "chain"); /* squaring six times magnifies errors; observed 7e-5 */
     end(&t);
 }
 
-/* A select with operands of one column spreads them: a chain of many has more values than a step has registers, and becomes
- * several. `reduced`: the operands are what a reduction of the same step makes. */
+/* A select with operands of one column spreads them. A chain of many has more values than a step has registers, so it
+ * becomes several steps. `reduced`: a reduction in the same step makes the operands. */
 TEST(long_chains_of_selects_are_several_steps) {
     static const int lengths[] = {8, 32, 33, 34, 47, 48, 49, 100, 300};
     for (size_t l = 0; l < 2 * (sizeof lengths / sizeof lengths[0]); l++) {
@@ -595,7 +598,7 @@ TEST(long_chains_of_selects_are_several_steps) {
     }
 }
 
-/* As above with nothing between: three operands of one column each, from outside. */
+/* The same with no operation in between: three operands of one column each, from outside. */
 TEST(selects_of_many_columns_are_several_steps) {
     for (int length = 1; length <= 60; length += length < 30 ? 9 : 1) {
         plan_test t;
@@ -681,7 +684,8 @@ TEST(a_run_allocates_nothing) {
     end(&t);
 }
 
-/* Each request for memory fails once: the planner reports it and gives back what it had (the sanitizer build sees leaks). */
+/* Each request for memory fails once: the planner reports it and frees what it had (the sanitizer build detects
+ * leaks). */
 TEST(no_memory_is_reported) {
     plan_test t;
     propane_error err = {0};
@@ -713,7 +717,7 @@ TEST(no_memory_is_reported) {
     arena_free(t.arena);
 }
 
-/* Sums are cut in chunks where nothing needs them whole; the cut must not show. */
+/* Sums are divided into chunks if nothing needs them whole; the division must not show. */
 TEST(long_reductions) {
     plan_test t;
     begin(&t);
@@ -746,7 +750,7 @@ typedef struct maker {
 
 static mil_value *any(maker *m) { return m->v[rng_below(&m->r, (uint64_t)m->count)]; }
 
-/* Another value of the same shape, or one that broadcasts to it; itself if there is none. */
+/* Returns another value of the same shape, or one that broadcasts to it; itself if there is none. */
 static mil_value *partner(maker *m, const mil_value *x) {
     for (int tries = 0; tries < 20; tries++) {
         mil_value *y = any(m);
@@ -759,7 +763,7 @@ static mil_value *partner(maker *m, const mil_value *x) {
 
 static mil_value *calm(maker *m, mil_value *x) { return mil_build_unary(&m->t->b, MIL_OP_tanh, x); }
 
-/* The lines of the last dimension but one in another order, with signs. */
+/* Reorders the lines of the second-to-last dimension, with signs. */
 static mil_value *picked(maker *m, mil_value *x) {
     const int64_t n = x->type.dim[x->type.rank - 2], by = (int64_t)rng_below(&m->r, (uint64_t)n);
     double *data = arena_array(m->t->arena, (size_t)(n * n), sizeof *data);

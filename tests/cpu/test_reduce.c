@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Reductions, softmax and dot products against sums in double, for every instruction set of this machine: lengths around the
- * vectors and blocks, strides, special values, in place.
+ * Reductions, softmax and dot products against sums in double, for every instruction set of this machine: lengths
+ * around the vector and block sizes, strides, special values, in place.
  */
 #include <float.h>
 #include <math.h>
@@ -46,7 +46,7 @@ static double reference(int code, const float *x, int64_t length, int64_t stride
     return r;
 }
 
-/* Bound: 16 eps of the sum of magnitudes. Observed: 1.3e-7 (2.2 eps); for products eps a factor. */
+/* Bound: 16 eps of the sum of magnitudes. Observed: 1.3e-7 (2.2 eps); for products, eps per factor. */
 TEST(reduce_contiguous) {
     float *x = mem_array(MOST * 3 + 64, 4), y[3];
     EXPECT(x);
@@ -126,7 +126,7 @@ TEST(reduce_specials) {
             t->reduce[code](&y, x, 1, 0, 0);
             t->reduce_strided[code](&column, x, 0, 1, 1);
             EXPECT(y == empty[code] && column == empty[code]);
-            for (int at = 0; at < 70; at++) { /* one NaN anywhere is a NaN */
+            for (int at = 0; at < 70; at++) { /* a single NaN anywhere makes the result NaN */
                 for (int i = 0; i < 70; i++) x[i] = i == at ? NAN : (float)i - 35;
                 t->reduce[code](&y, x, 1, 70, 0);
                 t->reduce_strided[code](&column, x, 70, 1, 1);
@@ -136,7 +136,8 @@ TEST(reduce_specials) {
     }
 }
 
-/* One row against double; scale sets how peaked it is. Bound: 2e-6 relative + 1e-37. Observed 4.2e-7. */
+/* Compares one row with double. The scale determines how peaked it is. Bound: 2e-6 relative + 1e-37. Observed
+ * 4.2e-7. */
 static void check_softmax(const float *got, int64_t got_stride, const float *x, int64_t x_stride, int64_t n,
                           const char *what) {
     double top = (double)-INFINITY, sum = 0;
@@ -144,7 +145,7 @@ static void check_softmax(const float *got, int64_t got_stride, const float *x, 
     for (int64_t i = 0; i < n; i++) sum += exp((double)x[i * x_stride] - top);
     for (int64_t i = 0; i < n; i++) {
         double want = exp((double)x[i * x_stride] - top) / sum, e = fabs((double)got[i * got_stride] - want);
-        /* x - top is rounded to fp32: eps |x - top| of relative error on top of the kernel's */
+        /* x - top is rounded to fp32: a relative error of eps |x - top| in addition to the kernel's. */
         double bound = want * (2e-6 + 0x1p-24 * (top - (double)x[i * x_stride])) + 1e-37;
         EXPECT_MSG(e <= bound, "%s: length %d element %d: %.9g, want %.9g", what, (int)n, (int)i,
                    (double)got[i * got_stride], want);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The cpu driver against what PyTorch, numpy and Python computed: every operation, and whole programs with choices, loops,
- * lists and states, as a user runs them.
+ * The cpu driver against results of PyTorch, numpy and Python: every operation, and whole programs with conditions,
+ * loops, lists and states, as a user runs them.
  */
 #include <float.h>
 #include <math.h>
@@ -17,7 +17,7 @@ typedef struct tally {
     int left_out, control; /* control: programs with blocks or lists */
 } tally;
 
-/* One rounding to the type, and fp32 arithmetic before it: relative to the largest element, for sums that cancel. */
+/* One rounding to the type, after fp32 arithmetic: relative to the largest element, for sums that cancel. */
 static void compare(const reference_case *c, const mil_type *type, const mil_tensor *want, const void *have, tally *t) {
     const int64_t count = mil_type_count(&want->type);
     const bool half = type->dtype == MIL_fp16;
@@ -49,7 +49,7 @@ static void check(const reference_case *c, void *context) {
     for (int i = 0; i < c->function->param_count; i++) state |= c->function->params[i]->type.container == MIL_STATE;
     for (int r = 0; r < c->function->result_count; r++)
         packed |= mil_dtype_get(c->function->results[r]->type.dtype)->bits < 8;
-    if (state || packed || c->is_distribution) { /* states are a pass's; distributions are tests/ops' */
+    if (state || packed || c->is_distribution) { /* a pass handles states; tests/ops tests distributions */
         t->left_out++;
         arena_free(a);
         return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Every case of every row, planned and run, against the slow meaning of its row in double. Results of fp16 programs are
- * compared after rounding to fp16, one unit in the last place apart at most where the kernel's fp32 sum comes close to a
- * tie; sums scale the bound with the square root of their length (their error grows like that).
+ * Every case of every row, planned and run, against the slow reference of its row in double. Results of fp16 programs
+ * are compared after rounding to fp16; they may differ by one unit in the last place if the kernel's fp32 sum is close
+ * to a tie. For sums, the bound grows with the square root of their length, as their error does.
  *
- * The worst error that was seen stands beside the bound; PROPANE_ROWS_VERBOSE=1 prints them for each row.
+ * The worst observed error is noted next to the bound; PROPANE_ROWS_VERBOSE=1 prints it for each row.
  */
 #include <float.h>
 #include <math.h>
@@ -19,15 +19,15 @@
 
 typedef struct sweep {
     cpu_plan_options options;
-    bool keep; /* remember the outputs of the first sweep, compare those of the next ones */
+    bool keep; /* stores the outputs of the first sweep and compares those of the next ones */
     unsigned char *bits;
     size_t used, capacity;
     bool compare;
-    double worst[MIL_OP_COUNT][2]; /* in bounds' units: fp32, fp16 */
+    double worst[MIL_OP_COUNT][2]; /* in units of the bound: fp32, fp16 */
     int cases[MIL_OP_COUNT], reference[MIL_OP_COUNT];
 } sweep;
 
-/* Length of the longest sum behind one element of the result. */
+/* Returns the length of the longest sum behind an element of the result. */
 static double reach(const op_case *c) {
     mil_cost cost;
     mil_op_cost(c->op, &cost);
@@ -53,7 +53,7 @@ static void check_bits(sweep *s, const op_case *c, const void *data, size_t byte
     s->used += bytes;
 }
 
-/* Rounded once, from an exact quotient: no bound. */
+/* True for a result that is rounded once from an exact quotient, so that there is no tolerance. */
 static bool is_exact(mil_opcode code) { return code == MIL_OP_floor_div || code == MIL_OP_mod; }
 
 static void compare(sweep *s, const op_case *c, const mil_type *type, const double *want, const void *have) {
@@ -70,18 +70,18 @@ static void compare(sweep *s, const op_case *c, const mil_type *type, const doub
         if (real) w = mil_round(type->dtype, w);
         if (w == g || (isnan(w) && isnan(g))) continue;
         EXPECT_MSG(real && !is_exact(c->code), "%s: element %lld is %g, not %g", c->label, (long long)i, g, w);
-        /* relative to the element, with the largest element's rounding error for sums that cancel */
+        /* Relative to the element, plus the largest element's rounding error for sums that cancel. */
         double bound = unit * (2 * fabs(want[i]) + (half ? 0.02 : 1) * length * (scale < 1 ? 1 : scale)) +
                        (half ? 0x1p-24 : 0x1p-149);
         double error = fabs(g - want[i]) / bound;
         if (error > s->worst[c->code][half]) s->worst[c->code][half] = error;
-        EXPECT_MSG(error <= 3, /* observed 1.54: a reduce_sum that cancels; everything else below 0.65 */
+        EXPECT_MSG(error <= 3, /* observed 1.54, for a reduce_sum that cancels; everything else is below 0.65 */
                    "%s: element %lld is %.9g, not %.9g (%.1f bounds)", c->label, (long long)i, g, want[i], error);
     }
     mem_free(got);
 }
 
-/* Elements of less than a byte are constants' alone: the driver has no such outputs. */
+/* Only constants have elements of less than a byte: the driver has no such outputs. */
 static bool has_packed_result(const op_case *c) {
     for (int r = 0; r < c->function->result_count; r++)
         if (mil_dtype_get(c->function->results[r]->type.dtype)->bits < 8) return true;

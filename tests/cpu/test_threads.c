@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The option `threads` limits every kind of step: programs run on a pool of three threads with kernels that count how
- * many of them are inside at once. A kernel waits a while for the others to come, so that the number that is reached is
- * the number that may come. The bits are the same for any number.
+ * many threads are inside at once. A kernel waits a while for the others, so that the observed number is the allowed
+ * number. The bits are the same for any number.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 
 enum { POOL = 3, WAITS = 60, WAIT_NS = 20000000 };
 
-static const cpu_kernels *real; /* what the counting kernels call */
+static const cpu_kernels *real; /* called by the counting kernels */
 static atomic_int inside, most, waits;
 
 static void enter(void) {
@@ -61,7 +61,7 @@ COUNTED(count_gemv, gemv.tiles[CPU_WEIGHTS_BF16][0],
 
 static cpu_kernels counting(void) {
     cpu_kernels k = *real;
-    k.gemm.pack_a_tile = k.gemm.pack_a_tile_f16 = NULL; /* so that it is a tile that computes */
+    k.gemm.pack_a_tile = k.gemm.pack_a_tile_f16 = NULL; /* so that a tile computes */
     k.gemm.pack_next_tile = k.gemm.pack_next_tile_f16 = NULL;
     for (int i = 0; i < 2; i++) k.gemm.pack_b_tile[i] = k.gemm.pack_b_tile_f16[i] = NULL;
     k.gemm.tiles[TALLEST] = count_tile;
@@ -86,7 +86,7 @@ static void build_product(mil_builder *b) {
     mil_build_result(b, mil_build_matmul(b, x, y, false, false));
 }
 
-/* Items that share no operand: whole tasks. */
+/* Items that share no operand are whole tasks. */
 static void build_items(mil_builder *b) {
     mil_value *x = param(b, "x", DIM(24, 84, 64)), *y = param(b, "y", DIM(24, 64, 64));
     mil_build_result(b, mil_build_matmul(b, x, y, false, false));
@@ -124,7 +124,7 @@ static const struct {
                 {"a row times a matrix", build_vector}, {"weights in bf16", build_gemv},
                 {"attention", build_attention},         {"attention behind a mask", build_decode}};
 
-/* The result of a run; how many threads were in a kernel at once. */
+/* Returns how many threads were in a kernel at once; `out` is the result of the run. */
 static int run(size_t index, int threads, void *out, size_t bytes) {
     propane_error err = {0};
     mil_module *module = mil_module_create("threads");

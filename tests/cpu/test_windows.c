@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Convolution, pooling, resizing, recurrent layers and slice_update at sizes that the shared cases do not reach: several
- * panels, several blocks of k, shared columns, groups, lines longer than the lanes. Compared with the slow meanings.
+ * Convolution, pooling, resizing, recurrent layers and slice_update at sizes that the shared cases do not reach:
+ * several panels, several blocks of k, shared columns, groups, lines longer than the lanes. Compared with the slow
+ * reference.
  */
 #include <math.h>
 
@@ -58,8 +59,8 @@ static const window_case windows[] = {
     {MIL_OP_pixel_shuffle, "x=[1,36,10,11] upscale_factor=3"},
 };
 
-/* Seen: 1.2e-6 of the largest element in plain C, 5.8e-7 elsewhere (sums of up to 1170 products), 3.7e-4 in fp16, where a
- * result is rounded once. */
+/* Observed: 1.2e-6 of the largest element in plain C, 5.8e-7 elsewhere (sums of up to 1170 products), 3.7e-4 in fp16,
+ * which rounds a result once. */
 static double bound_of(mil_dtype dtype) { return dtype == MIL_fp16 ? 1e-3 : 1e-5; }
 
 static void check(const window_case *w, mil_dtype dtype, cpu_isa isa, double *worst) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Stands in for a CBLAS in tests: products as slow sums in double, rounded once, and counts of what it was asked. It never reads
- * C where beta is 0, and ends the process where a stride is too small, as others do. CBLAS_DOUBLE in the environment:
- * wrong: its products are; slow: each takes 20 ms and more, so that no busy machine makes it the faster one.
+ * Replaces a CBLAS in tests: computes products as slow sums in double, rounded once, and counts its calls. It never
+ * reads C if beta is 0, and ends the process if a stride is too small, as others do. The environment variable
+ * CBLAS_DOUBLE selects a fault: "wrong" makes its products wrong; "slow" makes each take at least 20 ms, so that it is
+ * never the faster one, even on a busy machine.
  */
-#define _DEFAULT_SOURCE /* usleep */
+#define _DEFAULT_SOURCE /* for usleep */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 _Atomic long cblas_double_calls;
-int cblas_double_threads = 2; /* as the library was told */
+int cblas_double_threads = 2; /* as set in the library */
 
 void openblas_set_num_threads(int threads);
 void openblas_set_num_threads(int threads) { cblas_double_threads = threads; }
