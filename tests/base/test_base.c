@@ -81,7 +81,7 @@ TEST(memory_can_be_shared) {
     EXPECT(strcmp(other, "seen") == 0);
     mem_shared_free(other, 4096);
     mem_shared_free(NULL, 4096);
-    EXPECT(!mem_shared_make(name, (size_t)1 << 60) && !mem_shared_open(name, 4096)); /* nothing stays of it */
+    EXPECT(!mem_shared_make(name, (size_t)1 << 60) && !mem_shared_open(name, 4096)); /* nothing is left of it */
 }
 
 TEST(memory_tells_a_part_of_l2) {
@@ -127,11 +127,12 @@ TEST(bytes_become_base64) {
         char back[8];
         const int64_t length = text_from_base64(t.data, t.length, back, sizeof back);
         EXPECT(length == (int64_t)strlen(rows[i][0]) && memcmp(back, rows[i][0], (size_t)length) == 0);
-        EXPECT(length == 0 || text_from_base64(t.data, t.length, back, (size_t)length - 1) == -1); /* no room */
+        /* Not enough space. */
+        EXPECT(length == 0 || text_from_base64(t.data, t.length, back, (size_t)length - 1) == -1);
         text_deinit(&t);
     }
     char out[8];
-    EXPECT(text_from_base64("Zm8", 3, out, 8) == 2); /* without its '=' */
+    EXPECT(text_from_base64("Zm8", 3, out, 8) == 2); /* without the padding '=' */
     EXPECT(text_from_base64("Zm9vY", 5, out, 8) == -1 && text_from_base64("Z*8=", 4, out, 8) == -1);
     EXPECT(text_from_base64("Z\0g=", 4, out, 8) == -1);
 }
@@ -180,7 +181,7 @@ TEST(text_grows_and_remembers_failure) {
                           "b\xe2\x80\xae\xc3\xa4\t\n";
     text_harmless(shown, sizeof shown, hostile, strlen(hostile), "\n");
     EXPECT_TEXT(shown, "a\\x1b]0;x\\x07\\u009bb\\u202e\xc3\xa4\\x09\n");
-    EXPECT(text_harmless(shown, 6, "ab\033cd", 5, "") == 2); /* cut before what would not fit */
+    EXPECT(text_harmless(shown, 6, "ab\033cd", 5, "") == 2); /* cut before a character that would not fit */
     (void)propane_fail(&err, PROPANE_ERR_INVALID, "%s: no", "\033[31m");
     EXPECT_TEXT(err.text, "\\x1b[31m: no");
     (void)propane_fail_prefix(&err, err.status, "%s", "\r");
@@ -216,8 +217,8 @@ TEST(text_for_people) {
 }
 
 TEST(rng_gives_the_published_sequence) {
-    /* splitmix64 from seed 0: the first outputs in Vigna's notes; xoshiro256** on the state 1, 2, 3, 4: the crate
-     * rand_xoshiro's test vector, computed with the reference code */
+    /* splitmix64 from seed 0 is compared with the first outputs in Vigna's notes. xoshiro256** from the state 1, 2, 3,
+     * 4 is compared with the test vector of the crate rand_xoshiro, computed with the reference code. */
     rng r;
     rng_init(&r, 0);
     EXPECT(r.s[0] == 0xe220a8397b1dcdafu && r.s[1] == 0x6e789e6aa1b965f4u && r.s[2] == 0x06c45d188009454fu);
@@ -270,7 +271,8 @@ TEST(sha256_gives_the_standard_digests) {
     mem_free(million);
 }
 
-/* As if there were 100 MB to spare: what is together more is refused before it is written to, and given back whole. */
+/* With 100 MB to spare, requests whose sum is larger are refused before anything is written, and freed memory is
+ * available again in full. */
 TEST(no_more_memory_than_there_is) {
     propane_error err = {0};
     mem_spare_pin(100 << 20);

@@ -28,13 +28,13 @@ TEST(powercap) {
     make_zone(root, "intel-rapl:1", "package-1\n", "262143000000\n", "262143328850\n");
     make_zone(root, "intel-rapl:0:0", "core\n", "500000\n", "262143328850\n");
     make_zone(root, "intel-rapl:0:1", "dram\n", "7\n", "262143328850\n");
-    make_zone(root, "intel-rapl-mmio:0", "package-0\n", "1000000\n", "262143328850\n"); /* the first one again */
+    make_zone(root, "intel-rapl-mmio:0", "package-0\n", "1000000\n", "262143328850\n"); /* the first zone again */
     const energy_source source = {.powercap = root};
     energy_meter *m;
     energy_reading r;
     EXPECT_OK(energy_open(&source, &m, &err));
     make_zone(root, "intel-rapl:0", "package-0\n", "3500000\n", "262143328850\n");
-    make_zone(root, "intel-rapl:1", "package-1\n", "171150\n", "262143328850\n"); /* it went round: 0.5 J */
+    make_zone(root, "intel-rapl:1", "package-1\n", "171150\n", "262143328850\n"); /* it wrapped around: 0.5 J */
     make_zone(root, "intel-rapl:0:1", "dram\n", "250007\n", "262143328850\n");
     EXPECT_OK(energy_read(m, &r, &err));
     EXPECT_MSG(r.joules[ENERGY_CPU] > 2.9999 && r.joules[ENERGY_CPU] < 3.0001, "%g", r.joules[ENERGY_CPU]);
@@ -62,7 +62,7 @@ TEST(powercap_without_counters) {
     mem_free(root);
 }
 
-/* ---- IOReport as functions of our own: references are counted, samples are structs -------------------------------- */
+/* ---- a fake IOReport: references are counted, samples are structs ------------------------------------------------- */
 
 typedef struct channel {
     const char *name, *unit;

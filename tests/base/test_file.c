@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Files and JSON: what is written is there whole or not at all; each refusal says why.
+ * Files and JSON: what is written appears whole or not at all, and each refusal gives the reason.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -110,7 +110,7 @@ TEST(a_full_disk_is_an_error_and_leaves_nothing) {
     mem_free(dir);
 }
 
-/* The name is another one each time, is not a link's, and can only be opened by its maker. */
+/* The name differs each time, is never a link's, and can only be opened by its maker. */
 TEST(temporary_names_cannot_be_foretold) {
     char *dir = test_temp_dir(), *names[50];
     int fds[50];
@@ -123,7 +123,7 @@ TEST(temporary_names_cannot_be_foretold) {
         EXPECT(i % 2 ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
         for (int k = 0; k < i; k++) EXPECT(strcmp(names[i], names[k]) != 0);
     }
-    temporary_sweep(path); /* all are held */
+    temporary_sweep(path); /* all are locked */
     EXPECT(entries(dir) == 50);
     for (int i = 0; i < 50; i++) {
         close(fds[i]);
@@ -142,12 +142,12 @@ TEST(temporary_names_cannot_be_foretold) {
     mem_free(dir);
 }
 
-/* In a child: what it is writing goes, what its parent is writing stays, and nothing takes a name after it. */
+/* In a child: what it is writing is removed, what its parent is writing stays, and nothing takes a name afterwards. */
 static void remove_what_is_mine(const char *dir, bool writes) {
     file_writer *file = NULL;
     folder_writer *folder = NULL;
     char inside[1300];
-    if (temporary_exists()) _exit(1); /* the parent's list is not the child's */
+    if (temporary_exists()) _exit(1); /* the child does not use the parent's list */
     if (writes) {
         if (file_writer_open(in_dir(dir, "mine"), &file, &err)) _exit(2);
         if (folder_writer_open(in_dir(dir, "my folder"), &folder, &err)) _exit(3);
@@ -184,7 +184,7 @@ TEST(what_is_being_written_can_be_removed) {
     mem_free(dir);
 }
 
-/* Rubbish is what nobody holds, of a form that is made here, and no link. */
+/* Swept names have a form that is made here, are held by nobody, and are not links. */
 TEST(only_rubbish_is_swept) {
     char *dir = test_temp_dir();
     static const char *const kept[] = {"a.tmp-notes", "a.tmp-0123456789abcdeX", "b.tmp-4711", "a.tmp-12345678",
@@ -203,7 +203,7 @@ TEST(only_rubbish_is_swept) {
     mem_free(dir);
 }
 
-/* Nothing is written through a link that stands where something new is to be. */
+/* Nothing is written through a link at the place of a new file. */
 TEST(links_are_not_followed) {
     char *dir = test_temp_dir(), *data;
     size_t length;
@@ -239,7 +239,7 @@ TEST(folders_are_written_as_one) {
     EXPECT_OK(put_in(w, "a", "x"));
     folder_writer_abort(w);
     EXPECT(entries(in_dir(dir, "out")) == 1 && file_exists(in_dir(dir, "out/model/new")));
-    EXPECT(symlink("model", in_dir(dir, "out/link")) == 0); /* what the link means is replaced, not the link */
+    EXPECT(symlink("model", in_dir(dir, "out/link")) == 0); /* the link's target is replaced, not the link */
     EXPECT_OK(folder_writer_open(path, &w, &err));
     EXPECT_OK(put_in(w, "third", "x"));
     EXPECT_OK(folder_writer_commit(w, &err));
@@ -248,7 +248,7 @@ TEST(folders_are_written_as_one) {
     mem_free(dir);
 }
 
-/* Somebody cuts a file short while it is mapped: an error where it is asked for, not the end of the process. */
+/* A file is truncated while it is mapped: the check reports an error, and the process survives. */
 TEST(a_mapped_file_that_shrinks_is_an_error) {
     char *dir = test_temp_dir();
     static char block[70000];
@@ -268,8 +268,8 @@ TEST(a_mapped_file_that_shrinks_is_an_error) {
     mem_free(dir);
 }
 
-/* Any byte that is another one, any two that changed places, any end that is missing. */
-/* A command overwrites none of its inputs; a library writes a file, reads it and writes it again. */
+/* Detects any changed byte, any two exchanged bytes, and any missing end. */
+/* A command overwrites none of its inputs; a library may write a file, read it and write it again. */
 TEST(an_input_is_no_output_once_a_command_asked_for_that) {
     char *dir = test_temp_dir(), *data = NULL;
     size_t length;
@@ -296,7 +296,7 @@ TEST(checksums_tell_damage) {
     checksum_init(&c);
     checksum_update(&c, data, sizeof data);
     checksum_final(&c, whole);
-    for (size_t i = 0; i < sizeof data; i++) { /* in two parts: the same; with one bit less: another */
+    for (size_t i = 0; i < sizeof data; i++) { /* in two parts: the same; with one bit changed: different */
         checksum_init(&c);
         checksum_update(&c, data, i);
         checksum_update(&c, data + i, sizeof data - i);
@@ -333,7 +333,7 @@ static json_t *parse(const char *s) {
     return j;
 }
 
-/* Python's "no limit" is 10^30; integers that fit stay whole, digits in strings and fractions stay as they are. */
+/* Python's "no limit" is 10^30. Integers that fit stay integers; digits in strings and fractions stay unchanged. */
 TEST(json_of_other_programs) {
     json_t *o = parse("\xef\xbb\xbf{\"a\":1000000000000000019884624838656,\"b\":9223372036854775807,"
                       "\"c\":\"1000000000000000019884624838656\",\"d\":[-1000000000000000019884624838656,"

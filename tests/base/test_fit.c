@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Spans in one block: what is needed at the same time never overlaps, and little more is taken than is needed at once.
+ * Spans in one block: those needed at the same time never overlap, and the block is little larger than what is needed
+ * at once.
  */
 #include "core/base/memory.h"
 #include "core/base/offset_planner.h"
@@ -12,7 +13,7 @@ static propane_error err;
 
 static int64_t rounded(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* What is needed at once in the step that needs most, which is one in which something begins. */
+/* Returns what the most demanding step needs at once; it is a step in which some span begins. */
 static int64_t least(const fit_span *s, int count) {
     int64_t most = 0;
     for (int i = 0; i < count; i++) {
@@ -56,7 +57,7 @@ TEST(random_spans) {
     EXPECT_MSG(worst < 1.3, "%g times what is needed at once", worst); /* observed 1.2 */
 }
 
-/* More than are placed by size. */
+/* More spans than are placed by size. */
 TEST(many_spans) {
     enum { MANY = 9000 };
     rng r;
@@ -72,7 +73,7 @@ TEST(many_spans) {
     mem_free(s);
 }
 
-/* A stack and what takes its place: taps that end one after the other, results that begin there and stay. */
+/* A stack and what replaces it: taps that end one after the other, and results that begin there and stay. */
 TEST(results_take_the_place_of_what_ended) {
     fit_span s[20];
     for (int i = 0; i < 10; i++) {

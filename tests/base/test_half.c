@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * fp16 and bfloat16: every value there is, and rounding against an exact search in the table of all values.
+ * fp16 and bfloat16: every value, and rounding compared with an exact search in the table of all values.
  */
 #include "core/base/float16.h"
 
@@ -12,18 +12,18 @@
 
 static bool is_nan16(unsigned h) { return (h & 0x7c00) == 0x7c00 && (h & 0x3ff); }
 
-/* The value of a finite fp16, from its definition. */
+/* Returns the value of a finite fp16, by its definition. */
 static double meaning(unsigned h) {
     int exponent = (int)(h >> 10) & 31, fraction = (int)h & 0x3ff;
     double v = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
     return h & 0x8000 ? -v : v;
 }
 
-/* Nearest, ties to even: all numbers compared here are exact in double. */
+/* Rounds to nearest, ties to even. All numbers compared here are exact in double. */
 static uint16_t slow_from_f64(double v) {
     unsigned sign = signbit(v) ? 0x8000 : 0;
     double a = fabs(v);
-    unsigned low = 0, high = 0x7c00; /* 0x7c00 stands for 65536, the next number that would follow */
+    unsigned low = 0, high = 0x7c00; /* 0x7c00 represents 65536, the next number in sequence */
     while (high - low > 1) {
         unsigned middle = (low + high) / 2;
         if (meaning(middle) <= a)
@@ -99,7 +99,7 @@ TEST(arrays_give_the_bits_of_the_scalar_code) {
         }
         fp16_from_f32_array(back, wide, 65536);
         for (int i = 0; i < 65536; i++) EXPECT_MSG(back[i] == fp16_from_f32(wide[i]), "%a", (double)wide[i]);
-        bf16_from_f32_array(back, wide, 65535); /* blocks and a rest */
+        bf16_from_f32_array(back, wide, 65535); /* blocks and a remainder */
         for (int i = 0; i < 65535; i++) EXPECT_MSG(back[i] == bf16_from_f32(wide[i]), "%a", (double)wide[i]);
         bf16_to_f32_array(wide, back, 65535);
         for (int i = 0; i < 65535; i++) {
@@ -128,7 +128,7 @@ TEST(bf16_rounds_to_nearest_even) {
     EXPECT(bf16_from_f32(0x1.fffffep127f) == 0x7f80); /* rounds to infinity */
 }
 
-/* tools/neon.sh runs this file on a processor with BFCVT and on one without, and says which. */
+/* tools/neon.sh runs this file on a processor with BFCVT and on one without, and sets which. */
 TEST(the_instruction_is_used_where_it_is_there) {
     const char *said = getenv("TEST_BFCVT");
     if (!said) SKIP("TEST_BFCVT does not say whether this processor has BFCVT");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * PROPANE_ISA limits all that has several forms by instruction set, not the kernels alone.
+ * PROPANE_ISA limits everything that has several forms by instruction set, not only the kernels.
  */
 #include "core/base/isa.h"
 
@@ -8,7 +8,7 @@
 
 #include "support/test.h"
 
-/* Each test is a process: the switch is read once. */
+/* Each test is a separate process, because the switch is read only once. */
 TEST(plain_allows_nothing_else) {
     EXPECT(setenv("PROPANE_ISA", "plain", 1) == 0);
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) EXPECT(cpu_isa_allows((cpu_isa)isa) == (isa == CPU_ISA_PLAIN));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * NumPy files: what is written reads back, NumPy's own forms are read, and what is broken or of another kind is refused.
+ * NumPy files: what is written can be read back, NumPy's own forms are read, and broken or unsupported files are
+ * refused.
  */
 #include <zlib.h>
 
@@ -50,7 +51,7 @@ TEST(arrays_read_back) {
         }
 }
 
-/* Version 1 with the given header and `extra` zero bytes after it. */
+/* Expects that a version 1 file with the given header and `extra` zero bytes after it is refused. */
 static void refused(const char *header, size_t extra, const char *part) {
     propane_error err = {0};
     uint8_t data[400] = "\x93NUMPY\x01";
@@ -89,7 +90,8 @@ static void put(uint8_t *p, size_t value, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* An archive with one entry, as np.savez writes it, but for its checksum, which is not looked at. `size`: before packing. */
+/* Makes an archive with one entry, as np.savez writes it, except for the checksum, which is not checked. `size` is the
+ * size before compression. */
 static size_t archive(uint8_t *out, const uint8_t *array, size_t length, int method, size_t size) {
     size_t at = 0;
     memset(out, 0, length + 150);
@@ -137,7 +139,7 @@ TEST(archives) {
     mem_free(data);
 }
 
-/* What np.savez_compressed writes. */
+/* Archives as np.savez_compressed writes them. */
 TEST(packed_archives) {
     propane_error err = {0};
     char *path = in_folder("y.npy"), *data = NULL;
@@ -159,14 +161,14 @@ TEST(packed_archives) {
     EXPECT(z.count == 1 && z.arrays[0].rank == 2 && z.arrays[0].count == 400);
     for (int i = 0; i < 400; i++) EXPECT(npy_element(&z.arrays[0], i) == i / 7);
     npz_free(&z);
-    for (int off = -1; off <= 1; off += 2) { /* another size than the array's header gives: nothing more is unpacked */
+    for (int off = -1; off <= 1; off += 2) { /* a size that contradicts the array's header: nothing more is unpacked */
         total = archive(bytes, packed, made, 8, length + (size_t)off);
         EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID,
                     off < 0 ? "bytes of elements; the header says 1600" : "cannot be unpacked");
     }
     total = archive(bytes, packed, made - 5, 8, length);
     EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be unpacked");
-    total = archive(bytes, packed, made, 8, (size_t)4000000000U); /* no memory is taken for a promise */
+    total = archive(bytes, packed, made, 8, (size_t)4000000000U); /* the promised size allocates no memory */
     EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be of the size");
     mem_free(data);
 }

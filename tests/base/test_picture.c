@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Images: files that the libraries wrote read back as what went in, whatever kind of pixels they hold; scaling keeps what is even
- * and takes means of what is not; broken files are refused.
+ * Images: files written by the libraries are read back as their original content, for every kind of pixel; scaling
+ * preserves constant areas and averages others; broken files are refused.
  */
 #include <stdlib.h>
 
-/* jpeglib.h wants stdio.h in front of it. */
+/* jpeglib.h requires stdio.h before it. */
 #include <stdio.h>
 
 #include <jpeglib.h>
@@ -22,7 +22,7 @@ static unsigned char file[20000];
 
 static unsigned sample(int pixel, int channel) { return (unsigned)(pixel * 37 + channel * 91 + 13) % 256; }
 
-/* A PNG file of `format`, whose samples are 8 or 16 bits; its length. */
+/* Writes a PNG file of `format` with samples of 8 or 16 bits, and returns its length. */
 static size_t write_png(png_uint_32 format, const void *pixels) {
     png_image image = {.version = PNG_IMAGE_VERSION, .width = W, .height = H, .format = format};
     png_alloc_size_t length = sizeof file;
@@ -55,14 +55,15 @@ TEST(png_files_of_every_kind) {
     for (int i = 0; i < PIXELS * 3; i++) EXPECT(at[i] == gray[i / 3]);
     npy_free(&got);
     at = read_back(write_png(PNG_FORMAT_RGBA, rgba), 3, &got);
-    for (int i = 0; i < PIXELS * 3; i++) EXPECT(at[i] == (i / 3 % 2 ? rgb[i] : 0)); /* on black */
+    for (int i = 0; i < PIXELS * 3; i++) EXPECT(at[i] == (i / 3 % 2 ? rgb[i] : 0)); /* blended with black */
     npy_free(&got);
     at = read_back(write_png(PNG_FORMAT_GA, gray_alpha), 1, &got);
     for (int i = 0; i < PIXELS; i++) EXPECT(at[i] == (i % 2 ? gray[i] : 0));
     npy_free(&got);
 }
 
-/* 16 bits of a file that says nothing of its light are cut to 8, not bent. libpng's simple writer cannot make one. */
+/* 16 bits of a file without gamma information are truncated to 8, not converted. libpng's simple writer cannot make
+ * such a file. */
 TEST(sixteen_bits_become_eight) {
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
     png_infop info = png_create_info_struct(png);
@@ -89,7 +90,7 @@ TEST(sixteen_bits_become_eight) {
     mem_free(dir);
 }
 
-/* In the best quality, of a smooth image. */
+/* Writes a JPEG of a smooth image in the best quality. */
 static size_t write_jpeg(int channels) {
     struct jpeg_compress_struct j = {0};
     struct jpeg_error_mgr trouble;
@@ -114,7 +115,7 @@ static size_t write_jpeg(int channels) {
     jpeg_destroy_compress(&j);
     EXPECT(length < sizeof file);
     memcpy(file, memory, length);
-    free(memory); /* libjpeg's own */
+    free(memory); /* allocated by libjpeg */
     return length;
 }
 
@@ -135,7 +136,7 @@ TEST(scaling) {
     unsigned char ramp[8 * 8], even[3 * 3 * 3];
     npy from = {.kind = 'u', .size = 1, .rank = 3, .dim = {8, 8, 1}, .count = 64, .data = ramp}, got;
     for (int i = 0; i < 64; i++) ramp[i] = (unsigned char)(10 * (i % 8));
-    EXPECT_OK(picture_resize(&from, 4, 4, &got, &err)); /* means of a ramp are the ramp, the rim apart */
+    EXPECT_OK(picture_resize(&from, 4, 4, &got, &err)); /* means of a ramp are the ramp, except at the rim */
     for (int y = 0; y < 4; y++)
         for (int x = 1; x < 3; x++) EXPECT(((unsigned char *)got.data)[4 * y + x] == 5 + 20 * x);
     npy_free(&got);

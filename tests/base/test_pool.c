@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The pool: every task once, scratch indices never shared, nesting, several callers, stopping, no allocation.
+ * The pool: every task runs once, scratch indices are never shared, nesting, several callers, stopping, no allocation.
  */
 #include "core/base/file.h"
 #include "core/base/pool.h"
@@ -16,9 +16,9 @@ enum { TASKS = 1000 };
 
 typedef struct tally {
     atomic_int done[TASKS];
-    atomic_int busy[256]; /* tasks that run on a worker's scratch right now */
+    atomic_int busy[256]; /* tasks that currently use a worker's scratch */
     atomic_int bad;
-    long plain[256]; /* not atomic: a worker's own, so the thread sanitizer would see two users */
+    long plain[256]; /* not atomic: each belongs to one worker, so the thread sanitizer would detect two users */
 } tally;
 
 static void count_task(void *context, int task, int worker) {
@@ -216,7 +216,7 @@ TEST(spinning_can_be_told) {
 }
 
 typedef struct attempts {
-    int from; /* tasks that fail: this one and those after it */
+    int from; /* the first task that fails; all later ones fail, too */
     atomic_int broken, runs;
     atomic_bool done[50];
 } attempts;
@@ -236,7 +236,7 @@ TEST(the_first_task_that_fails_is_told) {
     EXPECT_OK(pool_try(try_one, &none, 50, &err));
     EXPECT(atomic_load(&none.runs) == 50);
     EXPECT_FAIL(pool_try(try_one, &some, 50, &err), PROPANE_ERR_INVALID, "task 7");
-    EXPECT_OK(pool_try(try_one, &once, 50, &err)); /* the second attempt does it, and what was left out for the first */
+    EXPECT_OK(pool_try(try_one, &once, 50, &err)); /* the second attempt succeeds, and also runs what was skipped */
     for (int i = 0; i < 50; i++) EXPECT_MSG(atomic_load(&once.done[i]), "task %d was left out", i);
     EXPECT_OK(pool_try(try_one, &none, 0, &err));
 }
