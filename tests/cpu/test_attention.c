@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Attention, forward and backward, against sums in double, for every instruction set of this machine: contexts around
- * the sizes of tiles and blocks, widths that fill no panel, grouped heads, both orders of channels and positions, fp16,
- * odd strides.
+ * Attention, forward and backward, against sums in double, for every instruction set of this machine. Covers contexts
+ * around the sizes of tiles and blocks, widths that fill no panel, grouped heads, both orders of channels and
+ * positions, fp16, and odd strides.
  */
 #include <math.h>
 #include <string.h>

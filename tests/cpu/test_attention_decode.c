@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Attention over a cache that the program writes to, with a mask that is an input: the plan is one step, the rows are
- * written to the caches' own memory, and the numbers equal the evaluator's.
+ * Attention over a cache that the program writes to, with a mask that is an input. The plan must be one step, the rows
+ * must be written to the caches' own memory, and the numbers must equal the evaluator's.
  */
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Layers with constant weights and images with innermost channels: small networks of a layer, an addition, an
- * activation and a reader of the result, at sizes below, at and above the tiles of every instruction set, compared with
- * the slow reference; the same bits with one thread and with several.
+ * Layers with constant weights and images with innermost channels. Small networks of a layer, an addition, an
+ * activation and a reader of the result are compared with the slow reference. Sizes are below, at and above the tiles
+ * of every instruction set. One thread and several must produce the same bits.
  */
 #include <math.h>
 

@@ -127,11 +127,12 @@ static double error_ulp(float got, double want, double floor_abs) {
     return e <= floor_abs ? 0 : e / ulp_of(want);
 }
 
-/* Bounds in ulp. Observed with AVX-512 (AVX2 and NEON are the same) and, in brackets, with plain C and glibc 2.36
- * (TEST_VERBOSE=1 prints all): rsqrt 1.47 (1.47), exp 1.02 (0.50), exp2 1.02 (0.50), log 0.76 (0.82), tanh 1.25 (2.03),
- * erf 1.15 (0.82), sigmoid 2.38 (2.35), gelu 17.8 (17.6: x/sqrt(2) is rounded, and Phi falls steeply), gelu_tanh 12.6
- * (15.2), gelu_sigmoid 6.8, softplus 1.84 (1.43), softsign 1.46, elu 0.87 (0.74); all others are rounded correctly.
- * silu: 2.8 if sigmoid is normal. */
+/* Bounds in ulp. The list shows errors observed with AVX-512 (AVX2 and NEON are the same) and, in brackets, with plain
+ * C and glibc 2.36. TEST_VERBOSE=1 prints all.
+ *  rsqrt 1.47 (1.47), exp 1.02 (0.50), exp2 1.02 (0.50), log 0.76 (0.82), tanh 1.25 (2.03), erf 1.15 (0.82), sigmoid
+ *  2.38 (2.35), gelu 17.8 (17.6: x/sqrt(2) is rounded, and Phi falls steeply), gelu_tanh 12.6 (15.2), gelu_sigmoid 6.8,
+ *  softplus 1.84 (1.43), softsign 1.46, elu 0.87 (0.74); all others are rounded correctly. silu: 2.8 if sigmoid is
+ *  normal. */
 typedef struct bound {
     cpu_elementwise_code code;
     double ulp, floor_abs, p, q;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products against sums in double: every layout, dtype, residual and batch form, sizes around the tiles and
- * blocks, misaligned memory, all instruction sets of this machine; the same bits for 1, 2 and 3 threads.
+ * Matrix products against sums in double. Covers every layout, dtype, residual and batch form, sizes around the tiles
+ * and blocks, misaligned memory, and all instruction sets of this machine. 1, 2 and 3 threads must produce the same
+ * bits.
  *
  * Bound per element: (k + 8) eps sum |a||b|, and the rounding of stored results. Observed: at most 0.23 of that bound
  * with fp32 results (the error of a chain of k sums grows like sqrt(k), not k), 1.0 with fp16 results (half a unit in
@@ -343,8 +344,9 @@ TEST(long_sums) {
     with_threads(p, count);
 }
 
-/* Addends that the tiles add in the first block of k as they write C: whole tiles and edges, one and several blocks of
- * k, items by stride and by pointer, C itself; and cases in which that is impossible (alpha, fp16). */
+/* Addends that the tiles add in the first block of k as they write C. Covers whole tiles and edges, one and several
+ * blocks of k, items by stride and by pointer, and C itself. Also covers cases in which that is impossible (alpha,
+ * fp16). */
 TEST(residuals) {
     static const int64_t m[] = {12, 14, 28, 45}, n[] = {32, 37, 64}, k[] = {3, 64, 1030, 2100};
     plan p[4 * 3 * 4 + 4];
@@ -422,8 +424,8 @@ TEST(copying) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
-/* B with contiguous rows and a stationary A: the first tiles pack it, from fp32 or fp16, for both forms of A; edges in
- * columns, a single panel of A, several passes and items, k that is not a multiple of four. */
+/* B with contiguous rows and a stationary A: the first tiles pack it, from fp32 or fp16, for both forms of A. Covers
+ * edges in columns, a single panel of A, several passes and items, and k that is not a multiple of four. */
 TEST(copying_columns) {
     static const int64_t k[] = {64, 4, 1300, 66}, m[] = {60, 61, 14}, n[] = {336, 341};
     plan p[48];
@@ -444,7 +446,7 @@ TEST(copying_columns) {
     with_threads(p, count);
 }
 
-/* Items that share A, with their B side by side: each layout of A and B, edges in rows and columns of each item,
+/* Items that share A, with their B side by side. Covers each layout of A and B, edges in rows and columns of each item,
  * several passes, pointers, and what happens to C item by item. */
 TEST(side_by_side) {
     plan p[24];

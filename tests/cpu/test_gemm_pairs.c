@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The kernels for vdpbf16ps on a machine without it: the same source, compiled with its three instructions replaced by
- * AVX-512 code that rounds and adds as Intel's manual specifies (both products of a pair are added one after the other,
- * the upper one first, each rounded to nearest). This cannot test the instruction itself, but it tests packing, pairs
- * and tiles.
+ * AVX-512 code. That code rounds and adds as Intel's manual specifies: both products of a pair are added one after the
+ * other, the upper one first, each rounded to nearest. This cannot test the instruction itself, but it tests packing,
+ * pairs and tiles.
  */
 #include "support/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The sum of squares that a matrix product returns for its result, against the sum over the stored result: sizes below,
- * at and above a tile, several blocks and passes, additions to C, C in other layouts; the same bits for 1, 2 and 3
- * threads.
+ * The sum of squares that a matrix product returns for its result, against the sum over the stored result. Covers sizes
+ * below, at and above a tile, several blocks and passes, additions to C, and C in other layouts. 1, 2 and 3 threads
+ * must produce the same bits.
  *
  * Bound: 2e-6 of the sum, for chains of at most 33 additions in fp32. Observed: 3.1e-8.
  */

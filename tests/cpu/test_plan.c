@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Plans: what is fused, what is a view, what is computed in place, that memory never overlaps live values (dead memory
- * is filled with NaN while these programs run), that a run allocates nothing, and that random programs compute the same
- * as the slow reference, fused or not.
+ * Plans: what is fused, what is a view and what is computed in place. Memory must never overlap live values (dead
+ * memory is filled with NaN while these programs run), and a run must allocate nothing. Random programs must compute
+ * the same as the slow reference, fused or not.
  */
 #include <math.h>
 

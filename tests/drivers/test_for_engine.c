@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Rewrites for the engine: each on the program that breaks its rule and on the one that barely satisfies it
  * (tests/chip/cases), if there is a rule. The rewritten program computes what the original specified, at inputs for
- * which the rule applies, and the rule finds nothing any more. A program that satisfies the rule is unchanged.
+ * which the rule applies, and the rule no longer finds anything. A program that satisfies the rule is unchanged.
  */
 #include <math.h>
 #include <stdio.h>

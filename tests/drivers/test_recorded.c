@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Outputs recorded from a Neural Engine, compared with sim:m3-max. christopherkarani/Espresso
  * (Tests/ANERuntimeTests/Fixtures, commit f2d1da0e) has three of an M3 Max: attention, feed-forward and the
- * feed-forward's gradient of a layer with the shape of Stories110M, all weights 0.01, inputs (i mod 64 + 1) * 0.01 and
- * (i mod 128 + 1) * 0.005. All 768 rows of each are the same, and each number is an integer multiple of n * 2^-16,
- * where n is the length of the last product. So a recording consists of 256 integers. This file contains some of them
- * and three sums over all.
+ * feed-forward's gradient of a layer with the shape of Stories110M. All weights are 0.01, and the inputs are (i mod 64
+ * + 1) * 0.01 and (i mod 128 + 1) * 0.005. All 768 rows of each are the same, and each number is an integer multiple of
+ * n * 2^-16, where n is the length of the last product. So a recording consists of 256 integers. This file contains
+ * some of them and three sums over all.
  *
  * PROPANE_RECORDED=FOLDER, a folder with the three files, compares every number in them.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The sim driver under the conformance suite, and what makes it an engine: refusals with rule and evidence, the compile
- * budget in its three readings, rows of 64 bytes, fp16 after every operation, sums in fp16, saturation, tables, faults.
+ * The sim driver under the conformance suite, and what makes it an engine. Tests refusals with rule and evidence, the
+ * compile budget in its three readings, rows of 64 bytes, fp16 after every operation, sums in fp16, saturation, tables
+ * and faults.
  */
 #include <math.h>
 #include <stdio.h>
@@ -439,7 +440,7 @@ static float in_order(const double *terms, int n) {
     return worst >= 2147483648.0 ? copysignf(INFINITY, (float)sum) : array_result(sum);
 }
 
-/* A sum that reaches 32768 anywhere on the way stays infinite. Observed: 132 of 700 results. */
+/* A sum that reaches 32768 at any point stays infinite. Observed: 132 of 700 results. */
 TEST(sums_are_watched_where_they_may_be_too_large) {
     static const char text[] =
         CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [2, 5, 40]> x, tensor<fp16, [2, 40, 70]> y) {\n"

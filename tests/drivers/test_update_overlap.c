@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * An update that runs concurrently with the kernels of other layers produces the same bits as one that does not: on the
- * processor with two queues, on a simulated engine and on the ane device's stand-in, for each form of weights, moments
- * and heads. Runs language models of a few thousand parameters, some of whose tensors are several pieces of the
- * optimiser's sweep.
+ * An update that runs concurrently with the kernels of other layers must produce the same bits as one that does not.
+ * Tested on the processor with two queues, on a simulated engine and on the ane device's stand-in, for each form of
+ * weights, moments and heads. Runs language models of a few thousand parameters, some of whose tensors are several
+ * pieces of the optimiser's sweep.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -145,7 +145,7 @@ static const struct drawing {
 };
 
 static const char *const draw_names[] = {
-    /* by mil_draw */
+    /* By mil_draw. */
     [MIL_DRAW_any] = "any",       [MIL_DRAW_positive] = "positive", [MIL_DRAW_nonzero] = "nonzero",
     [MIL_DRAW_unit] = "unit",     [MIL_DRAW_apart] = "apart",       [MIL_DRAW_integer] = "integer",
     [MIL_DRAW_custom] = "custom",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Programs with one operation each, generated from the rows of ops.def. Every row has several cases (scalars, odd
- * sizes, sizes around 8, 16 and 32, every way to broadcast, negative axes, each optional argument present and omitted,
- * all modes) for every element type that it supports. Evaluation, drivers, gradients and the text form are all tested
+ * Programs with one operation each, generated from the rows of ops.def. Every row has several cases for every element
+ * type that it supports: scalars, odd sizes, sizes around 8, 16 and 32, every way to broadcast, negative axes, each
+ * optional argument present and omitted, and all modes. Evaluation, drivers, gradients and the text form are all tested
  * with these cases:
  *
  *     static void check(const op_case *c, void *context) { ... c->function, c->inputs ... }

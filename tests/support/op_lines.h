@@ -5,7 +5,7 @@
 #define TESTS_SUPPORT_OP_LINES_H
 
 typedef struct op_line {
-    const char *key; /* name of a row, or of a rule, which stands for every row with that rule */
+    const char *key; /* name of a row, or of a rule, which selects every row with that rule */
     const char *text;
 } op_line;
 extern const op_line op_lines[];

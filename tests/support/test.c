@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 
-/* A busy machine gives a test only a small part of its time, so only a test that hangs reaches this limit. */
+/* On a busy machine a test gets only a small part of the time, so only a test that hangs reaches this limit. */
 enum { SECONDS = 120, CLOCK_FACTOR = 10 };
 
 bool test_checked;

@@ -37,10 +37,10 @@ typedef enum ane_dispatch {
 
 typedef enum ane_together { ANE_APART, ANE_TOGETHER, ANE_TOGETHER_IF_PROVED } ane_together;
 
-/* Whether all inputs of a request must have surfaces of one size, and all outputs likewise (constraint C11). */
+/* Whether all inputs of a request must have surfaces of one size, and so must all outputs (constraint C11). */
 typedef enum ane_sizes { ANE_SIZES_EQUAL, ANE_SIZES_ANY, ANE_SIZES_ANY_IF_PROVED } ane_sizes;
 
-/* Who signals what a run waits for when shared events keep the order with a GPU: the host, or the GPU. */
+/* Which side signals what a run waits for when shared events keep the order with a GPU: the host or the GPU. */
 typedef enum ane_events_use { ANE_EVENTS_OFF, ANE_EVENTS_ON, ANE_EVENTS_GPU } ane_events_use;
 
 /* What happens, after the load, to the files and data that a program was compiled from. */
@@ -125,7 +125,7 @@ PROPANE_CHECK propane_status ane_model_create(const ane_api *a, const ane_option
 /* Drops what the options allow, once the model is loaded. */
 void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m);
 void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m);
-/* Gives up a model that an unfinished request may still run: nothing is unloaded or released, and only its files are
+/* Abandons a model that an unfinished request may still run: nothing is unloaded or released, and only its files are
  * removed. */
 void ane_model_abandon(ane_model *m);
 /* Reports that a folder is going to hold a program's files (ane_lab.h: ane_on_folder). */

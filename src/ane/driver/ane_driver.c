@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The ane driver: Apple's Neural Engine through the private framework AppleNeuralEngine, without Core ML. A program is
- * compiled and evaluated by the same calls that the system's own clients make, each checked before it is made (objc.h),
- * and nothing is ever computed elsewhere instead. The driver is built on every system and reports where it cannot work.
+ * compiled and evaluated by the same calls that the system's own clients make, each checked before it is made
+ * (objc_runtime.h), and nothing is ever computed elsewhere instead. The driver is built on every system and reports
+ * where it cannot work.
  *
  *   ane, ane:memory, ane:client          the route (model.c)
  *   after it: ?dispatch=standard|direct|realtime|auto  how a request is evaluated (dispatch.c)

@@ -119,7 +119,7 @@ static propane_status source_collect_weights(const mil_function *f, ane_source *
     return PROPANE_OK;
 }
 
-/* Gives the symbols of several functions unique names, such as p000_i000_x, because they share one list. */
+/* Makes the symbols of several functions unique, such as p000_i000_x, because they share one list. */
 static propane_status source_tell_apart(mil_function *f, int index, propane_error *err) {
     for (int k = 0; k < f->param_count + f->result_count; k++) {
         mil_value *v = k < f->param_count ? f->params[k] : f->results[k - f->param_count];

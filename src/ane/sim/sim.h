@@ -61,8 +61,8 @@ bool sim_is_elementwise(const mil_op *op);
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
 /* Returns true if the operation is a matrix product that products.c computes (switch `arithmetic`). */
 bool sim_has_products(const sim_numbers *n, const mil_op *op);
-/* Computes as the multiply-add array does. The operands are x, the other factor, and the bias or NULL, dense and of
- * their own types. */
+/* Computes as the multiply-add array does. The operands are x, the other factor, and the bias or NULL. They are dense
+ * and keep their element types. */
 PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
                                               const void *const operands[3], void *result, propane_error *err);
 /* Returns true if the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`).

@@ -2,8 +2,8 @@
  * The sim driver: sim:CHIP. Compiles under the chip's rules and compile budget, runs as sim.h describes, and fills in
  * the time and energy that the model predicts for the call. The program copies weights that are constants.
  *
- * Refuses what the engine would refuse, but with the reason: what a known rule of the chip refuses (rule id, evidence,
- * fix), the compile after the last of the budget, weights beyond what loads, and faulty bindings.
+ * Refuses what the engine would refuse, but with the reason. This includes what a known rule of the chip refuses (rule
+ * id, evidence, fix), compiles beyond the budget, weights that are too large to load, and faulty bindings.
  */
 #include <stdlib.h>
 #include <string.h>

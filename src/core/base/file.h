@@ -39,7 +39,7 @@ void file_map_guard(void);
 PROPANE_CHECK propane_status file_map_check(propane_error *err);
 
 /* Writes to a temporary name in the folder of PATH and renames it at commit, after fsync of the file and the folder.
- * Short writes and a full disk are reported as errors, and nothing is left behind. */
+ * Short writes and a full disk are reported as errors, and no temporary file is left. */
 typedef struct file_writer file_writer;
 PROPANE_CHECK propane_status file_writer_open(const char *path, file_writer **out, propane_error *err);
 PROPANE_CHECK propane_status file_writer_write(file_writer *w, const void *data, size_t bytes, propane_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to jansson. Every message begins with the source, then gives the key and what was expected. jansson
- * does not report every failure: when it prints, it drops a key for which memory ran out. So a failed request
- * (core/base/json_memory.h) turns the next print into an error.
+ * Owns the bridge to jansson. Every message contains the source, the key and what was expected. jansson does not report
+ * every failure: when it prints, it drops a key for which memory ran out. So a failed request (core/base/json_memory.h)
+ * turns the next print into an error.
  */
 #include "core/base/json.h"
 

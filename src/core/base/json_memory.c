@@ -43,7 +43,7 @@ static void *json_memory_take(size_t bytes) {
 
 static void json_memory_give(void *block) {
     json_reading *r = json_memory_reading;
-    /* the block is still noted as allocated */
+    /* The block is still noted as allocated. */
     if (r && block && !json_memory_note(r, (uintptr_t)block | 1)) longjmp(r->out, 1);
     mem_free(block);
 }

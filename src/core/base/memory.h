@@ -62,7 +62,7 @@ void mem_spare_pin(uint64_t bytes);
 uint64_t mem_alloc_count(void);
 /* Returns how many blocks exist now. A count that does not come down again shows a leak. */
 int64_t mem_live_count(void);
-/* Makes the n-th request from now on fail (0 means none), or that one and all later ones. For tests; per process. */
+/* Makes the n-th request from now fail (0 means none), or that one and all later ones. For tests; per process. */
 void mem_fail_at(uint64_t n);
 void mem_fail_from(uint64_t n);
 /* Sets a function that the requesting thread calls at each request; NULL means none. It must not request memory. */

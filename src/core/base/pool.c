@@ -284,7 +284,7 @@ static int pool_urgency(void) {
 static void *pool_worker_main(void *argument) {
     int worker = (int)(intptr_t)argument;
 #ifdef __APPLE__
-    /* if refused, the thread runs with its default class */
+    /* If refused, the thread runs with its default class. */
     (void)pthread_set_qos_class_self_np((qos_class_t)pool.urgency, 0);
 #endif
     uint64_t seen = 0;

@@ -139,7 +139,7 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
 
 int text_digits(double value) {
     char shown[40];
-    /* this many digits are exact for all but the smallest; a shorter number ends in zeros */
+    /* This many digits are exact for all but the smallest numbers. A shorter number ends in zeros. */
     int n = fabs(value) < DBL_MIN ? 1 : 15;
     for (; n < 17; n++) {
         snprintf(shown, sizeof shown, "%.*e", n - 1, value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Finds the refused operation of a function by trying programs made of parts of it. Knows no device: the caller
+ * Finds the refused operation of a function by trying programs that contain parts of it. It knows no device: the caller
  * answers. Refusals are assumed to be expensive (a compiler needs some seconds after one) and acceptances cheap.
  * Neither is assumed to be certain, so the final program was refused twice.
  */

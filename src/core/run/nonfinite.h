@@ -15,7 +15,7 @@ typedef struct nonfinite_found {
     nonfinite_count results; /* all results of the function, except values that are outputs only because of `keep` */
     /* An operation makes some of them or a constant holds some, so they do not come only from the inputs. */
     bool made;
-    /* the first value that an operation makes from finite operands, else the constant or the input; may be NULL */
+    /* The first value that an operation makes from finite operands, else the constant or the input. May be NULL. */
     const mil_value *from;
     const mil_op *taken_by; /* the operation whose operand the constant `from` is; else NULL */
     /* The first NaN that an operation makes from infinities, after `from`; NULL if there is none. */

@@ -19,7 +19,7 @@ struct propane_session {
     bool *given;  /* [inputs] */
     bool *lent;   /* [inputs]: the buffer is the caller's memory */
     int *inputs;  /* the program's inputs that are not states */
-    int *outputs; /* likewise for outputs, counted after the inputs */
+    int *outputs; /* the program's outputs that are not states, counted after the inputs */
     int *states;  /* their inputs */
     int input_count, output_count, state_count;
     session_inputs several; /* arrays with one value for each of several runs */

@@ -19,7 +19,7 @@ typedef struct session_options {
     const char *const *keep_names; /* only these values; keep_count 0 means all */
     int keep_count;
     int threads;
-    /* folder for the smallest refused program, if the device refuses this one; NULL if not requested */
+    /* The folder for the smallest refused program, if the device refuses this one. NULL if not requested. */
     const char *bisect;
     const struct session *shares; /* the session whose states and device are shared; NULL for none */
 } session_options;

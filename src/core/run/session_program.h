@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A session as all its parts see it, and the way from a function to a program. For the files of this folder.
+ * A session as all its parts see it, and the path from a function to a program. For the files of this folder.
  */
 #ifndef CORE_RUN_SESSION_PROGRAM_H
 #define CORE_RUN_SESSION_PROGRAM_H
@@ -45,7 +45,7 @@ typedef struct session {
      * NULL if all is known. */
     struct session_late *late;
     int64_t engine_ns; /* of the last run, by the engine's own clock; negative if unknown */
-    double energy_j;   /* likewise, in joules */
+    double energy_j;   /* of the last run, in joules; negative if unknown */
     int64_t steps;     /* runs that the given arrays are for; 0 if they hold one value for all */
     void **kept;       /* for each output its values of all steps; NULL if none are kept */
 } session;

@@ -49,7 +49,7 @@ typedef struct cpu_attention {
 } cpu_attention;
 
 size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads);
-/* scratch is 64-byte aligned and sized for pool_threads(). */
+/* `scratch` is 64-byte aligned and sized for pool_threads(). */
 void cpu_attention_run(const cpu_attention *a, void *scratch);
 
 #endif

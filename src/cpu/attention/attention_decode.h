@@ -15,7 +15,7 @@
 
 /* For the forward pass with a mask. The channels of keys and values must be adjacent. */
 size_t cpu_attention_decode_scratch_bytes(const cpu_attention *a, int threads);
-/* scratch is 64-byte aligned and sized for pool_threads(). */
+/* `scratch` is 64-byte aligned and sized for pool_threads(). */
 void cpu_attention_decode_run(const cpu_attention *a, void *scratch);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct cpu_conv_end {
     cpu_elementwise_unary map; /* NULL if there is none */
     float p, q;
     bool has_bias;
-    cpu_ref bias; /* padded to a multiple of the panel width */
+    cpu_ref bias; /* padded to a multiple that the kernels require */
 } cpu_conv_end;
 
 static inline const float *cpu_conv_bias(const cpu_run *run, const cpu_conv_end *e) {

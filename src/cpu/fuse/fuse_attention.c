@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Finds attention in a function: a softmax over rows after "+ causal mask" after a matrix product, and either the
- * product that mixes values (forward), or the softmax's gradient and the four products around it (backward). Nothing
- * here depends on a model. If other operations read the scores or the probabilities, nothing is fused.
+ * Finds attention in a function: a softmax over rows, preceded by "+ causal mask" and a matrix product. In the forward
+ * pass, the product that mixes values comes next. In the backward pass, the softmax's gradient and the four products
+ * around it do. Nothing here depends on a model. If other operations read the scores or the probabilities, nothing is
+ * fused.
  */
 #include <string.h>
 

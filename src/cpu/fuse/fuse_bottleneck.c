@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Decides which layers become one step (conv_bottleneck.c): a convolution whose results only a depthwise one reads, the
- * depthwise one, and either a 1x1 convolution that is the only reader of its results (to which the first convolution's
- * own results may be added), or the mean of each of their channels. Works on the layers that fuse_conv.c has found.
+ * Decides which layers become one step (conv_bottleneck.c). The step begins with a convolution whose results only a
+ * depthwise one reads, and the depthwise one. It ends with a 1x1 convolution that is the only reader of the depthwise
+ * results, to which the first convolution's own results may be added, or with the mean of each channel. Works on the
+ * layers that fuse_conv.c has found.
  */
 #include "cpu/conv/conv.h"
 #include "cpu/cpu_program.h"

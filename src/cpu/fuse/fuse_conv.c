@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Finds layers with constant weights, as inference has them: the operations that become one (a convolution or a linear
- * layer, the sum after it, the activation after that), and the images with adjacent channels in memory: the results of
- * such layers, and of elementwise operations, pools and means after them. A layer's kernels are in conv_ukernel.h.
+ * layer, the sum after it, the activation after that). It also finds the images with adjacent channels in memory, which
+ * are the results of such layers, and of elementwise operations, pools and means after them. A layer's kernels are in
+ * conv_ukernel.h.
  *
  * Any other reader of such an image sees strides and copies, as with any other view. Weights that are inputs
  * (training), fp16 and bf16, and one-dimensional and three-dimensional convolutions stay with emit_conv_nchw.c and

@@ -446,8 +446,8 @@ static void loop_join_parts(loop_state *s, const loop_pass *pass) {
     }
 }
 
-/* Runs a pass over one part. Every other pass runs backwards, starting where the previous one ended, whose data are
- * still cached. */
+/* Runs a pass over one part. Every other pass takes the parts in reverse order, starting where the previous one ended,
+ * because that data is still cached. */
 static void loop_part_task(void *context, int task, int worker) {
     const loop_context *c = context;
     const loop_program *t = c->t;

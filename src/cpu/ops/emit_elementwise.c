@@ -112,7 +112,7 @@ static int emit_elementwise_scalar(elementwise_builder *t, double value) {
 }
 
 static void emit_elementwise_remember(elementwise_builder *t, const mil_value *v, int reg) {
-    if (t->value_count == LOOP_MAX_REGISTERS) return; /* new_register has already failed then */
+    if (t->value_count == LOOP_MAX_REGISTERS) return; /* emit_elementwise_new_register has already failed then */
     t->values[t->value_count] = v;
     t->registers_of[t->value_count++] = reg;
 }

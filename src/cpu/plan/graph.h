@@ -45,8 +45,9 @@ typedef struct cpu_fused_conv {
     bool depthwise, swish;
     int map; /* cpu_elementwise_code; -1 if there is none */
     double least, p, q, low, high;
-    /* For a depthwise layer that forms a step with others (fuse_bottleneck.c): the convolution that makes x (NULL if
-     * alone), the 1x1 convolution of its results, and their mean over lines and columns (NULL if not wanted). */
+    /* For a depthwise layer that forms a step with others (fuse_bottleneck.c): `first` is the convolution that makes x
+     * (NULL if alone), `last` the 1x1 convolution of its results, and `mean` their mean over lines and columns (NULL if
+     * not wanted). */
     const struct cpu_fused_conv *first, *last;
     const mil_value *mean;
 } cpu_fused_conv;

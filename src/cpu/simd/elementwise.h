@@ -50,7 +50,7 @@
     X(to_bool)      /* x != 0 */                                                                                       \
     X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */
 
-/* Two operands; comparisons give 1 or 0. */
+/* Two operands; comparisons return 1 or 0. */
 #define CPU_ELEMENTWISE_BINARY(X)                                                                                      \
     X(add)                                                                                                             \
     X(sub)                                                                                                             \

@@ -85,7 +85,7 @@ typedef struct cpu_gemm_kernels {
      * are written. */
     void (*pack_quads)(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride, int64_t rows,
                        int64_t k0, int64_t k1, bool round);
-    /* tile holds rows x cols sums (already multiplied by alpha) with row stride `stride`; it is overwritten. */
+    /* `tile` holds rows x cols sums (already multiplied by alpha) with row stride `stride`. It is overwritten. */
     void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
     /* Adds the squares of rows x cols elements to `lanes`. */
     void (*squares)(double *lanes, const float *c, int64_t stride, int64_t rows, int64_t cols);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sizes of stored weights. These are not inline: if compilers know how the bytes of a row follow from k, they
- * spill registers in the integer kernels' loops, which made them 5 to 8 % slower (GCC 12, bench_decode with int8 and
+ * Owns the sizes of stored weights. These are not inline. If compilers know how the bytes of a row follow from k, they
+ * spill registers in the integer kernels' loops. That made them 5 to 8 % slower (GCC 12, bench_decode with int8 and
  * int4).
  */
 #include "cpu/simd/gemv_ukernel.h"

@@ -121,7 +121,7 @@ VFN void dot_row(const cpu_weights format, float *y, const char *row, const uint
         int64_t count = blocks - first < BLOCKS ? blocks - first : BLOCKS, step = first / 2, pair = 0;
         factors(f, scales + first, x, column_bytes, scales_at + first * (int64_t)sizeof(float), count, C);
         for (; 2 * pair + 2 <= count; pair++, step++) {
-            /* with eight bits the hardware prefetcher suffices, and this would be a tenth slower */
+            /* With eight bits the hardware prefetcher suffices, and this would be a tenth slower. */
             if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + step * 32 + INT4_AHEAD, 0, 3);
             dot_step(format, sums, row, x, column_bytes, step, f, pair, false, C);
         }

@@ -211,7 +211,7 @@ static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row
     vf f = v_mul(attention_power(v_sub(v_load(largest), v_set(totals[0]))), v_set(totals[step]));
     vf mean = v_set(totals[2 * step]);
     int64_t j = 0;
-    for (; j < count; j += VL) { /* from `count` on, p is 0 */
+    for (; j < count; j += VL) { /* p is 0 for the columns beyond `count` */
         float *at_s = score_at(s, j), *at_d = score_at(dp, j);
         vf p = v_mul(v_load(at_s), f), g = v_mul(p, v_sub(v_load(at_d), mean));
         v_store(at_s, p);

@@ -387,7 +387,7 @@ static VTARGET void KERNEL(gemm_finish, GEMM_TYPE)(const gemm_finish *f, float *
     }
 #define SQUARE_JOIN(r, j) sum = v_add(sum, c##r##_##j);
 
-/* Processes full rows in pairs: as many chains as the units are deep. */
+/* Processes full rows in pairs, to have enough independent chains for the depth of the units. */
 static VTARGET void KERNEL(gemm_squares, GEMM_TYPE)(double *lanes, const float *c, int64_t stride, int64_t rows,
                                                     int64_t cols) {
     float sums[VL];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The tallest tile of AVX-512, 14 x 32, in assembly: 28 sums, 2 vectors of B and 2 broadcast words of A occupy all 32
- * registers, and compilers' code for this in C moves sums through memory in each iteration. Included by
- * kernels_avx512.c before gemm_body.h, which uses all tiles of 14 rows from here.
+ * The tallest tile of AVX-512, 14 x 32, in assembly. 28 sums, 2 vectors of B and 2 broadcast words of A occupy all 32
+ * registers. Compilers' code for this in C moves sums through memory in each iteration. Included by kernels_avx512.c
+ * before gemm_body.h, which uses all tiles of 14 rows from here.
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k. It prefetches the panels ahead and one line that is
  * needed soon. The last FETCHING turns also prefetch a line each of what the sums are added to or written over.

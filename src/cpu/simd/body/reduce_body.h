@@ -45,7 +45,8 @@ static inline double join_prod(double a, double b) { return (double)((float)a * 
 static inline double join_max(double a, double b) { return a != a || a > b ? a : b; }
 static inline double join_min(double a, double b) { return a != a || a < b ? a : b; }
 
-/* pre is applied to each element first; op joins vectors; lanes joins lanes; start is the result for no elements. */
+/* `pre` is applied to each element first, `op` joins vectors, `lanes` joins lanes, and `start` is the result for no
+ * elements. */
 #define REDUCE(name, pre, op, lanes, join, start)                                                                      \
     VFN float name##_block(const float *x, int64_t n) {                                                                \
         vf s0 = v_set(start), s1 = s0, s2 = s0, s3 = s0;                                                               \
@@ -130,7 +131,7 @@ VFN float exp_sum(float *y, const float *x, int64_t length, float top) {
             int64_t n = end - i < VL ? end - i : VL;
             vf a = v_exp(v_sub(n == VL ? v_load(x + i) : load_or(x + i, n, -INFINITY), high));
             if (y) v_store_n(y + i, a, n);
-            /* the padding lanes are exp(-inf - top) = 0 */
+            /* The padding lanes are exp(-inf - top) = 0. */
             s0 = v_add(s0, a);
         }
         total += (double)v_sum(v_add(s0, s1));
