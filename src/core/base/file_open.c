@@ -67,7 +67,6 @@ propane_status file_check_output(const char *path, propane_error *err) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-/* - */
 propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
     if (*fd < 0) return file_fail(err, "open", path, errno);
