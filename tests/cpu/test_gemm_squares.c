@@ -84,7 +84,7 @@ static void open_arena(arena3 *x) {
 static void close_arena(arena3 *x) { mem_free(x->a), mem_free(x->b), mem_free(x->c), mem_free(x->residual); }
 
 typedef struct sums {
-    double one[CPU_ISA_COUNT][SIZES][FORMS]; /* with one thread */
+    double one[CPU_ISA_COUNT][SIZES][FORMS]; /* results with one thread */
     double worst;
 } sums;
 

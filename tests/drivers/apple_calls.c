@@ -231,7 +231,7 @@ weight_file make_weights(int count, int halves, const float *value, uint64_t pla
     kept[kept_files++] = f.bytes;
     const uint32_t version = 2, sentinel = 0xDEADBEEFu, type = 1, all = headers ? 1 : (uint32_t)count;
     for (int k = 0; k < count; k++) {
-        size_t at = (size_t)k * step + RECORD; /* of the record */
+        size_t at = (size_t)k * step + RECORD; /* offset of the record */
         uint64_t bytes = (uint64_t)halves * 2, data = place && k ? place : at + RECORD;
         f.offset[k] = (unsigned)at;
         if (headers || k == 0) {

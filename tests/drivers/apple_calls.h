@@ -81,7 +81,7 @@ id wrap_surface(id surface);
 typedef struct weight_file {
     unsigned char *bytes;
     size_t length;
-    unsigned offset[32]; /* of the records */
+    unsigned offset[32]; /* offsets of the records */
 } weight_file;
 weight_file make_weights(int count, int halves, const float *value, uint64_t place, bool headers);
 

@@ -894,7 +894,7 @@ TEST(a_wrong_index_is_an_error) {
         ane_order *order = &((ane_program *)r.programs[1].impl)->order;
         EXPECT(order->procedure == 1 && order->inputs.symbol[0] == 1 && order->inputs.count == 1);
         if (n == 1) order->procedure = 3;
-        if (n == 2) order->inputs.symbol[0] = 0; /* the first procedure's */
+        if (n == 2) order->inputs.symbol[0] = 0; /* symbol of the first procedure */
         if (n == 0)
             EXPECT_OK(ane_rig_run(&r, 1, 0, &done, &err));
         else
@@ -1137,7 +1137,7 @@ TEST(the_system_is_told) {
 typedef struct fault {
     const char *key, *value, *uri;
     propane_status status;
-    const char *part; /* of the message */
+    const char *part; /* expected part of the message */
 } fault;
 
 static const fault faults[] = {

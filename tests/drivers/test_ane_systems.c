@@ -10,7 +10,7 @@
 #include "support/ane_rig.h"
 #include "support/test.h"
 
-static char folder[1000]; /* of this program */
+static char folder[1000]; /* folder of this program */
 
 static void run_on(const char *system, const char *program) {
     int how = 0;

@@ -21,7 +21,7 @@
 typedef struct op_case {
     const char *label; /* "add fp16: x=[3,1] y=[5]" */
     mil_opcode code;
-    mil_dtype dtype;                   /* of the main operands */
+    mil_dtype dtype;                   /* type of the main operands */
     mil_module *module;                /* holds one function, verified */
     const mil_function *function;      /* its results are the results of `op` */
     const mil_op *op;                  /* the operation under test */

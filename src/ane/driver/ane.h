@@ -23,7 +23,7 @@ enum {
     ANE_LIMIT_MS = 20000,
     ANE_LITERAL_ELEMENTS = 16, /* the probe uses this value, too */
     ANE_PATH_BYTES = 1200,
-    ANE_MAX_PROCEDURES = 128 /* of one compiled program: the largest number seen so far */
+    ANE_MAX_PROCEDURES = 128 /* procedures per compiled program: the largest number seen so far */
 };
 
 typedef enum ane_route { ANE_ROUTE_MEMORY, ANE_ROUTE_CLIENT } ane_route;
@@ -62,7 +62,7 @@ typedef struct ane_options {
     int statistics; /* requests the engine's own times */
     int sizes;      /* ane_sizes */
     int events;     /* ane_events_use */
-    int limit_ms;   /* how long a run with shared events may take */
+    int limit_ms;   /* the longest that a run with shared events may take */
     int descriptor; /* ane_keeping of the descriptor, which holds a second copy of all weights */
     int folder;     /* ane_keeping of text and weights on disk; kept if a program may be a donor */
 } ane_options;

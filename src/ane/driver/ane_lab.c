@@ -22,7 +22,7 @@ enum { PATH_ROOM = 1200, HEX_ROOM = 400, MOST_FILES = 32 };
 
 struct lab {
     const ane_api *a;
-    ane_device *device; /* for its buffers */
+    ane_device *device; /* provides the buffers */
     lab_program p;
     lab_request request;
     char folder[PATH_ROOM];

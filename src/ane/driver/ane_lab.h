@@ -36,7 +36,7 @@ typedef struct lab_program {
     const char *folder;
     bool open_modes; /* 0755 and 0644 instead of access for only this user */
     int inputs;      /* number of parameters, with names in alphabetical order; all fp16, in rows of 64 bytes */
-    int64_t values[LAB_INPUTS + 1]; /* of each input, then of the output; 0 means LAB_VALUES */
+    int64_t values[LAB_INPUTS + 1]; /* element counts of each input, then of the output; 0 means LAB_VALUES */
 } lab_program;
 
 typedef enum lab_step {
@@ -47,8 +47,8 @@ typedef enum lab_step {
     LAB_EVALUATE,
     LAB_UNLOAD,
     LAB_PURGE,
-    LAB_ATTRIBUTES,         /* of the inner model */
-    LAB_WRAPPER_ATTRIBUTES, /* of the memory route's own class */
+    LAB_ATTRIBUTES,         /* reads the inner model's attributes */
+    LAB_WRAPPER_ATTRIBUTES, /* reads the attributes of the memory route's own class */
     LAB_DROP_DESCRIPTOR,    /* setDescriptor:nil */
     LAB_REMOVE_FOLDER,
     LAB_STEP_COUNT
@@ -59,7 +59,7 @@ typedef enum lab_statistics { LAB_NO_STATISTICS, LAB_EMPTY_STATISTICS, LAB_ONE_S
 /* Describes how LAB_EVALUATE makes its request. */
 typedef struct lab_request {
     lab_statistics statistics;    /* nil, an empty list, or a list with a _ANEPerformanceStats */
-    size_t bytes[LAB_INPUTS + 1]; /* of the surfaces; 0 means as many as the values need */
+    size_t bytes[LAB_INPUTS + 1]; /* sizes of the surfaces; 0 means as large as the values need */
     bool swapped;                 /* exchanges the places of the first two inputs */
 } lab_request;
 

@@ -28,7 +28,7 @@ struct ane_events {
     const ane_api *api;
     ane_id event;  /* id<MTLSharedEvent> */
     uint64_t runs; /* number of runs begun */
-    ane_id error;  /* of the last run; NULL if there was none */
+    ane_id error;  /* error of the last run; NULL if there was none */
     bool others, lost;
     int limit_ms;
 };
@@ -44,7 +44,7 @@ typedef struct handler {
     const ane_api *api;
     int calls;
     bool done;
-    ane_id error;        /* of the first call, retained; NULL if there was none */
+    ane_id error;        /* error of the first call, retained; NULL if there was none */
     ane_id answer_error; /* what evaluate itself writes to, possibly late */
 } handler;
 

@@ -12,7 +12,7 @@ typedef struct ane_failure {
     int64_t code;
     bool has_status, has_stage;
     int64_t status; /* the engine's own number */
-    int64_t stage;  /* of a load */
+    int64_t stage;  /* the stage at which a load failed */
     bool transient; /* the system reports that a retry a moment later may succeed */
     char description[440];
 } ane_failure;

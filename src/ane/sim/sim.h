@@ -88,7 +88,7 @@ typedef enum sim_place { SIM_NOWHERE, SIM_INPUT, SIM_TEMP, SIM_CONST } sim_place
 typedef struct sim_slot {
     sim_place place;
     int index;      /* number of the input for SIM_INPUT */
-    int64_t offset; /* in the block */
+    int64_t offset; /* offset in the block */
     const void *data;
 } sim_slot;
 

@@ -30,7 +30,7 @@ typedef struct sim_device {
     void *block;
     size_t block_bytes;
     chip_process process; /* what this device has seen, for the rules about processes */
-    int64_t pid;          /* of the process that opened it */
+    int64_t pid;          /* the process that opened the device */
 } sim_device;
 
 /* Selects the driver for `level`: the interpreter of src/ane/h13 executes registers. */

@@ -22,7 +22,7 @@ enum { ZONES_MOST = 64, UTF8 = 0x08000100 };
 
 typedef struct zone {
     energy_part part;
-    char path[512]; /* of its counter file, in microjoules */
+    char path[512]; /* path of its counter, which is in microjoules */
     uint64_t last, range;
 } zone;
 

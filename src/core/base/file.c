@@ -79,7 +79,7 @@ struct file_writer {
     int fd;
     uint64_t offset;       /* where the next byte goes */
     size_t held;           /* bytes in `buffer`, not yet written */
-    propane_status status; /* of the first failure */
+    propane_status status; /* status of the first failure */
     char buffer[64 << 10];
 };
 

@@ -28,7 +28,7 @@ static struct {
 } file_maps[FILE_MAPS];
 static atomic_flag file_maps_busy = ATOMIC_FLAG_INIT; /* excludes concurrent opening and closing */
 static atomic_bool file_map_lost;
-static char file_map_lost_path[FILE_MAP_NAME]; /* of the first truncated file */
+static char file_map_lost_path[FILE_MAP_NAME]; /* path of the first truncated file */
 static struct sigaction file_map_before;
 
 static void file_map_enter(const char *path, const void *data, size_t bytes) {

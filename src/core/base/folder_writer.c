@@ -44,7 +44,7 @@ enum { LEVELS = 6 };
 
 struct folder_writer {
     char *path, *made;
-    int fd; /* of `made`: the lock */
+    int fd; /* descriptor of `made`, which holds the lock */
     int kept_count, kept[LEVELS];
 };
 

@@ -23,7 +23,7 @@ static atomic_uint_fast64_t fail_at;
 static void (*_Atomic memory_watcher)(void);
 static atomic_int_fast64_t memory_live;
 static atomic_bool memory_fail_on;              /* also fails the requests after fail_at */
-static _Thread_local size_t memory_failed_size; /* of the failed request, plus one; 0 if none failed */
+static _Thread_local size_t memory_failed_size; /* size of the failed request, plus one; 0 if none failed */
 
 /* Returns false if the test wants this request to fail. */
 static bool memory_count(void) {

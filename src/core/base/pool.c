@@ -63,7 +63,7 @@ static struct {
     atomic_bool crowded; /* there are more threads than cores, so a spinning thread may block the one it waits for */
     atomic_int_fast64_t look_again; /* when to check the power source again, in clock_ns */
     int started;                    /* running workers; belongs to the caller whose turn it is */
-    int urgency;                    /* of new workers; also belongs to that caller */
+    int urgency;                    /* QoS class of new workers; also belongs to that caller */
     int generation;                 /* fork.h generation of the process in which they were started */
     pthread_t thread[MAX_THREADS];
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,

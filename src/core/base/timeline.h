@@ -11,7 +11,7 @@
 
 #define TIMELINE_MOST 200000
 
-/* Rows of the image. */
+/* Lanes of the timeline. */
 typedef enum timeline_lane {
     TIMELINE_DEVICE,     /* the device's queue */
     TIMELINE_HOST_QUEUE, /* the host's own queue: weight gradient matmuls */

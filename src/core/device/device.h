@@ -27,7 +27,7 @@ typedef struct device_queue {
     bool thread_started, thread_sleeps;
     atomic_bool closing;    /* written under the mutex; from then on nothing waits for an event */
     propane_event *awaited; /* the event the executor waits for, or NULL */
-    int waiters;            /* asleep on `done` */
+    int waiters;            /* number of threads asleep on `done` */
     int generation;         /* fork.h generation of the process that owns the mutex and the thread */
     pthread_t thread;
 } device_queue;
@@ -44,7 +44,7 @@ struct propane_device {
 struct propane_program {
     propane_device *device;
     driver_program p;
-    piece_map places; /* of the names: inputs, then outputs */
+    piece_map places; /* places of the names: inputs, then outputs */
     atomic_int refs;
 };
 

@@ -35,8 +35,8 @@ typedef enum search_verdict {
 typedef struct search_result {
     search_verdict verdict;
     mil_module *smallest;      /* the smallest refused program, freed by the caller; NULL if none is refused */
-    int operations;            /* in it, without constants */
-    char name[200];            /* of the operation, such as "softmax 'p'"; for SEARCH_OPEN the first candidate */
+    int operations;            /* number of operations in it, without constants */
+    char name[200];            /* the operation, such as "softmax 'p'"; for SEARCH_OPEN the first candidate */
     char last[200];            /* for SEARCH_OPEN the last candidate */
     char others[SEARCH_NAMES]; /* the other operations needed for the refusal: "mul 'z', conv 'y'" */
     char inside[200];          /* the operation with blocks that contains it; "" if none */

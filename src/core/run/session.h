@@ -28,7 +28,7 @@ typedef struct session_options {
 typedef struct session_input {
     const char *name;
     npy array;
-    bool image; /* of bytes, [height, width, channels] */
+    bool image; /* the array is an image of bytes, [height, width, channels] */
 } session_input;
 
 typedef struct session_inputs {

@@ -28,7 +28,7 @@ typedef struct session_late {
     stage stages[MAX_STAGES];
     int count;
     bool planned;       /* the session's program is the whole one, for the stages' values */
-    mil_module *module; /* of the whole program */
+    mil_module *module; /* module of the whole program */
 } session_late;
 
 /* ---- buffers ---------------------------------------------------------------------------------------------------------------- */

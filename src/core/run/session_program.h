@@ -44,8 +44,8 @@ typedef struct session {
     /* For a program whose shapes depend on values (session_late.h): `program` and the outputs are known after a run;
      * NULL if all is known. */
     struct session_late *late;
-    int64_t engine_ns; /* of the last run, by the engine's own clock; negative if unknown */
-    double energy_j;   /* of the last run, in joules; negative if unknown */
+    int64_t engine_ns; /* duration of the last run by the engine's own clock; negative if unknown */
+    double energy_j;   /* energy of the last run in joules; negative if unknown */
     int64_t steps;     /* runs that the given arrays are for; 0 if they hold one value for all */
     void **kept;       /* for each output its values of all steps; NULL if none are kept */
 } session;

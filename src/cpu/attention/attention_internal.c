@@ -110,6 +110,6 @@ attention_ahead attention_look_ahead(const attention_run *r, int64_t item, int64
     for (int role = CPU_ATTENTION_Q; role <= (r->a->backward ? CPU_ATTENTION_O : CPU_ATTENTION_V); role++)
         if (item + 1 < end) attention_internal_want_item(r, &f, role, item + 1, &all);
     attention_internal_want_item(r, &f, r->a->backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O, item,
-                                 &all); /* the last is the first */
+                                 &all); /* the last one is fetched first */
     return f;
 }

@@ -16,8 +16,8 @@
 #include "cpu/conv/conv.h"
 
 enum {
-    LEAST_CHANNELS = 32,    /* of a chunk */
-    BAND_BYTES = 560 << 10, /* of L2 that a band may use */
+    LEAST_CHANNELS = 32,    /* minimum per chunk */
+    BAND_BYTES = 560 << 10, /* part of L2 that a band may use */
     /* Size of intermediate images that do not stay in L2, so that the 1x1 convolution is included. */
     LARGE_BYTES = 768 << 10,
     ALIASED = 256,      /* images with a multiple of this many channels may need copying (conv_direct.c) */

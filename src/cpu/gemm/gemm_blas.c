@@ -15,7 +15,7 @@ enum { GEMM_BLAS_BLOCK = 512, GEMM_BLAS_GRAIN = 16 };
 
 typedef struct gemm_blas_job {
     const cpu_blas *blas;
-    cpu_gemm g; /* C's rows contiguous */
+    cpu_gemm g; /* with contiguous rows of C */
     cpu_matrix residual;
     bool convert_a, convert_b, convert_c, turned_a, turned_b, adds_to_itself;
     int64_t block_m, block_n, block_k; /* maximum sizes; whole dimensions if nothing is converted */

@@ -25,7 +25,7 @@ typedef struct gemm_plan {
     bool by_item;      /* the stationary operand differs between items, which run one after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows, including the last panel's padding */
     int64_t item_panels;                  /* those of one item among b_panels; fewer if the items' B are side by side */
-    int last_height;                      /* of the last panel of A */
+    int last_height;                      /* height of the last panel of A */
     gemm_tile tile, last_tile;            /* for full panels of A, and for the last one */
     gemm_pack_a_tile pack_a_tile; /* for full panels of a streamed A that the first tile packs; NULL if it does not */
     gemm_pack_b_tile pack_b_tile; /* the same for a streamed B */

@@ -18,7 +18,7 @@ typedef struct loop_state {
     int64_t outer[LOOP_MAX_RANK]; /* first index of the tile */
     int64_t inner_at, fold_at;
     int64_t rows, width, fold, chunk; /* this tile's extents; fold is the number of elements in the chunk */
-    int64_t lines, length;            /* of a FULL register */
+    int64_t lines, length;            /* number and length of a FULL register's lines */
     int64_t reduced;                  /* floats in a REDUCED register */
     const float *in[LOOP_MAX_REGISTERS];
     float *out[LOOP_MAX_REGISTERS];

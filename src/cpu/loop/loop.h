@@ -33,7 +33,7 @@ typedef enum loop_kind {
     LOOP_BINARY,
     LOOP_SELECT,
     LOOP_FMA,    /* src[0] src[1] + src[2], or for code 1 src[2] - src[0] src[1]; src[0] is FULL */
-    LOOP_SPREAD, /* to FULL, or SCALAR to REDUCED */
+    LOOP_SPREAD, /* spreads to FULL, or SCALAR to REDUCED */
     LOOP_REDUCE, /* of src[0], or of src[0] src[1] if src[1] is set */
     LOOP_LOG_SUM_EXP,
     LOOP_SOFTMAX,
@@ -42,9 +42,9 @@ typedef enum loop_kind {
 
 typedef struct loop_instr {
     unsigned char kind, code;
-    unsigned char extent; /* of the result */
+    unsigned char extent; /* class of the result */
     short dst, src[3];    /* registers */
-    short view;           /* of a load or store */
+    short view;           /* view of a load or store */
     short place;          /* for reductions: the number of the reduction */
     float p, q;
 } loop_instr;
@@ -52,7 +52,7 @@ typedef struct loop_instr {
 typedef struct loop_view {
     cpu_ref at;
     mil_dtype dtype;
-    unsigned char extent; /* of what is loaded or stored */
+    unsigned char extent; /* class of what is loaded or stored */
     int element;          /* bytes per element */
     /* If not NULL, index i of the last outer dimension is line pick[i].line, with that sign. */
     const cpu_signed_row *pick;
@@ -62,7 +62,7 @@ typedef struct loop_view {
 typedef struct loop_register {
     loop_class extent;
     int64_t slot; /* offset in floats in the worker's scratch; -1 for a constant scalar, which has none */
-    float value;  /* of constant scalars */
+    float value;  /* value of a constant scalar */
     short direct; /* if >= 0, computed directly into that store's memory when its tile is dense fp32 */
 } loop_register;
 
@@ -76,8 +76,8 @@ typedef struct loop_program {
     const cpu_reduce_kernels *table;
     int outer_rank, fold_rank;
     int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner;
-    int64_t rows, width; /* of a tile */
-    int64_t chunk;       /* of fold[0] */
+    int64_t rows, width; /* size of a tile */
+    int64_t chunk;       /* chunk size along fold[0] */
     bool columns;        /* REDUCED registers run along the inner dimension */
     int view_count, instr_count, register_count, pass_count;
     loop_pass passes[LOOP_MAX_PASSES];

@@ -47,7 +47,7 @@ typedef struct sorter {
     int last; /* the last pass over the fold, which contains all stores of FULL values */
     bool needed[LOOP_MAX_REGISTERS];
     bool made[LOOP_MAX_REGISTERS];  /* in an earlier pass */
-    short name[LOOP_MAX_REGISTERS]; /* in this pass */
+    short name[LOOP_MAX_REGISTERS]; /* register number in this pass */
     loop_instr sorted[LOOP_MAX_INSTRS];
     int count;
 } sorter;

@@ -18,7 +18,7 @@
 
 enum {
     K_BLOCK = 512,           /* rows of the patch matrix packed at once; the order of the sums depends only on this */
-    BLOCK_FLOATS = 64 << 10, /* of a task's columns, and of its part of the result, both of which stay in L2 */
+    BLOCK_FLOATS = 64 << 10, /* size of a task's columns, and of its part of the result, both of which stay in L2 */
     SEGMENTS = 64,           /* the most columns in a panel */
     SLACK = CPU_WINDOW_LANES
 };
@@ -30,8 +30,8 @@ typedef struct conv_args {
     const cpu_gemm_kernels *k;
     void (*pack)(float *to, const cpu_window_patches *p, int64_t k0, int64_t k1);
     cpu_dtype x_type, w_type, bias_type, y_type;
-    int64_t taps, points, pixels; /* of the kernel, the result's space and the image's space */
-    int64_t depth, rows;          /* of a group's weight matrix */
+    int64_t taps, points, pixels; /* taps in the kernel, points in the result, pixels in the image */
+    int64_t depth, rows;          /* size of a group's weight matrix */
     int64_t a_panels, a_floats;   /* a_floats: in a group's packed weights */
     int64_t b_panels, task_panels, column_tasks;
     int64_t chunk_panels, row_tasks;
@@ -43,7 +43,7 @@ typedef struct conv_args {
 
 typedef struct conv_call {
     const conv_args *a;
-    const void *given; /* of one batch item */
+    const void *given; /* input of one batch item */
     unsigned char *y;
     const void *raw, *bias;
     float *weights, *planes, *columns, *scratch;

@@ -19,7 +19,8 @@ typedef void (*scalar_kernel)(const scalar_args *a, double *y, double *const *x,
 struct scalar_args {
     scalar_kernel kernel;
     int operands, rank;
-    int64_t count, dim[MIL_MAX_RANK], stride[OPERANDS][MIL_MAX_RANK]; /* of the result; the operands' strides over it */
+    /* Shape of the result, and the operands' strides over it. */
+    int64_t count, dim[MIL_MAX_RANK], stride[OPERANDS][MIL_MAX_RANK];
     mil_dtype dtype[OPERANDS], out_type;
     int64_t inner, size;
     double *scale, *zero; /* quantize: one, or one per element of the axis */

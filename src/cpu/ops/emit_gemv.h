@@ -10,7 +10,7 @@
 typedef struct cpu_emit_vectors {
     cpu_weights format;
     int64_t m, k, n;
-    cpu_view w, x, c, residual; /* for buffers and offsets */
+    cpu_view w, x, c, residual; /* only their buffers and offsets are used */
     int64_t w_row, w_col;
     const mil_value *scales;
     cpu_matrix_view x_matrix, c_matrix, residual_matrix;

@@ -18,7 +18,7 @@
 /* A matrix product as views: element (i, j) of batch item (b0, b1, ...). */
 typedef struct product {
     int64_t m, n, k;
-    int rank; /* of the batch */
+    int rank; /* rank of the batch */
     int64_t dim[MIL_MAX_RANK];
     cpu_view view[4]; /* A, B, C, residual: their buffer, offset and type */
     int64_t row[4], col[4], step[4][MIL_MAX_RANK];

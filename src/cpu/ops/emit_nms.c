@@ -29,7 +29,7 @@ typedef struct nms_ranked {
 typedef struct nms_memory {
     nms_ranked *order;
     double *box[4], *best, *category; /* [boxes]: centre x and y, width, height; best score and its class */
-    double *low[2], *high[2], *area, *kept_category; /* of the boxes that stayed */
+    double *low[2], *high[2], *area, *kept_category; /* data of the boxes that stayed */
     int64_t *kept;
 } nms_memory;
 

@@ -18,7 +18,7 @@ struct spread_args {
     int rank, element;
     int64_t lines, width, from_width, dim[MIL_MAX_RANK]; /* width: elements per line; dim: of the result */
     int64_t *from[MIL_MAX_RANK];  /* pad: source index for each index of a dimension; -1 if outside */
-    int64_t stride[MIL_MAX_RANK]; /* of x */
+    int64_t stride[MIL_MAX_RANK]; /* strides of x */
     int64_t lower, upper;         /* band_part */
     int seq, batch;
     bool has_x;

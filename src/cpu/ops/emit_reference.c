@@ -12,7 +12,7 @@ typedef struct reference_operand {
     mil_tensor tensor;
     cpu_ref at; /* where the elements are; constants are converted at plan time */
     bool constant;
-    int64_t offset; /* of the doubles in the scratch memory, in doubles */
+    int64_t offset; /* position of the doubles in the scratch memory, counted in doubles */
 } reference_operand;
 
 typedef struct reference_args {

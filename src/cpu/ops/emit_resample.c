@@ -11,7 +11,7 @@
 
 enum { STRETCH = 64 };
 
-typedef struct tap { /* of one point; elements with weight 0 are not read */
+typedef struct tap { /* taps of one point; elements with weight 0 are not read */
     int64_t at[4];
     float weight[4], constant;
 } tap;

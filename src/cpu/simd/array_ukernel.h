@@ -13,7 +13,7 @@ enum { CPU_ARRAY_ROWS = 4, CPU_ARRAY_COLUMNS = 64 };
 typedef struct cpu_array_left {
     const float *up; /* multiplied by 2^16, then the next float away from 0, so that halves are rounded away from 0 */
     const float *least; /* the smallest absolute value of a right factor whose product is kept */
-    int64_t step;       /* from one row to the next */
+    int64_t step;       /* floats from one row to the next */
 } cpu_array_left;
 
 /* Adds the rounded products of row r and column j of the panel [depth][CPU_ARRAY_COLUMNS] to sum[r][j]. All numbers are

@@ -53,7 +53,7 @@ typedef struct cpu_conv_line {
     int64_t from, to;       /* rows of taps inside the image */
     const float *w;         /* [rows][kernel][channels rounded up to whole vectors] */
     const float *bias;      /* [channels rounded up to whole vectors] */
-    int64_t w_row;          /* channels rounded up */
+    int64_t w_row;          /* channels, rounded up to whole vectors */
     const float *parts;     /* sum: [count], what each result is divided by; NULL if there is no division */
     float *y;
     int64_t y_col, count, channels;
@@ -67,7 +67,7 @@ typedef struct cpu_conv_winograd {
     int64_t x_row, x_col, top, bottom, left,
         right; /* [top, bottom) x [left, right) of the 6 x 6 are inside; of the 4 x 4, wanted */
     float *v;
-    int64_t v_next; /* from one of the 36 to the next */
+    int64_t v_next; /* floats from one of the 36 to the next */
     const float *m;
     float *y;
     int64_t y_row, y_col, channels;

@@ -25,7 +25,7 @@ typedef struct cpu_window_segment {
 /* Rows k0 .. k1-1 of a panel of `width` columns in the matrix of patches. Row k is tap k % taps of plane k / taps. */
 typedef struct cpu_window_patches {
     const float *planes;
-    int64_t plane_floats; /* from one plane to the next */
+    int64_t plane_floats; /* floats from one plane to the next */
     const int64_t *tap;   /* [taps]: offsets in a plane */
     int64_t taps, width;
     const cpu_window_segment *segments;
