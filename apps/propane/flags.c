@@ -129,12 +129,14 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     return flags_set_value(f, value, why) ? -1 : flags_misuse(command, why);
 }
 
-static int flags_parse_positional(int argc, char **argv, int i, int index, const cli_flag *flags, int count) {
+/* `command`: after "--", where the words of another command may be empty, but not its name. */
+static int flags_parse_positional(char **argv, int i, int index, bool command, const cli_flag *flags, int count) {
     const cli_flag *f = flags_next_positional(flags, count, index);
     char why[400];
     if (!f) return cli_misuse(argv[0], "one argument too many: '%.100s'", argv[i]);
     if (!cli_takes_rest(f)) return flags_set_value(f, argv[i], why) ? -1 : flags_misuse(argv[0], why);
     cli_list *list = f->out;
+    if (!*argv[i] && !(command && list->count)) return cli_misuse(argv[0], "%s: the value is empty", f->name);
     if (!list->count) list->items = &argv[i];
     if (list->items + list->count != &argv[i])
         return cli_misuse(argv[0], "flags must come before or after all of %s", f->name);
@@ -169,7 +171,7 @@ int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const cha
         else if (!only_positional && word[0] == '-' && word[1])
             code = flags_parse_flag(argc, argv, &i, flags, count);
         else
-            code = flags_parse_positional(argc, argv, i, positional++, flags, count);
+            code = flags_parse_positional(argv, i, positional++, only_positional, flags, count);
         if (code >= 0) return code;
     }
     return flags_check_required(argv[0], flags, count, positional);

@@ -276,3 +276,17 @@ $ echo "a program(1.3) of words" | tee words > words.mil; propane show words wor
 2~ propane show: words: not a file that Propane knows: *
 2> propane show: words.mil:1:1: expected 'program', found 'a'
 = 1
+# an empty word is no file and no command; a command's own words may be empty
+$ for c in "show" "watch" "compare" "power --"; do propane $c "" 2>&1; done
+> propane show: FILE...: the value is empty
+> Try 'propane show --help'.
+> propane watch: RUN...: the value is empty
+> Try 'propane watch --help'.
+> propane compare: RUN...: the value is empty
+> Try 'propane compare --help'.
+> propane power: COMMAND...: the value is empty
+> Try 'propane power --help'.
+= 2
+$ propane power -- printf "%s." "" 2>&1 | grep -c "value is empty"
+> 0
+= 1
