@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the walk: what a program consists of is visited once, each row that is about that kind of thing is asked, and what
- * it finds is kept with the chips it concerns. Rows that no target is interested in are never asked.
+ * Owns the walk over what is checked: it visits each part of a program once, runs the rows about that kind of part, and
+ * keeps their findings with the affected chips. Rows that no target is interested in never run.
  */
 #include "ane/chip/check.h"
 
@@ -44,7 +44,7 @@ static void check_set_masks(chip_report *r) {
     }
 }
 
-/* Which rows are asked about an op, by opcode: lists of row numbers, ended by -1. */
+/* Lists the rows to check on an op, by opcode: row numbers, ended by -1. */
 static void check_set_op_rows(chip_report *r) {
     int rows = chip_limit_count();
     for (int code = 0; code < MIL_OP_COUNT; code++) {
@@ -105,7 +105,7 @@ static void check_count_cells(chip_report *r, int row, const chip_mask *m, int l
         }
 }
 
-/* The description of a place; strings are copied. */
+/* A place for findings; strings are copied. */
 typedef struct place {
     const char *source, *function, *op, *name;
     int line, column, row; /* row of the table */
@@ -171,13 +171,13 @@ static place check_op_place(const mil_op *op) {
                    op->info->code};
 }
 
-/* Constants that are attributes, such as shapes and axes, are no tensors of the engine. */
+/* Constants that are attributes, such as shapes and axes, are not tensors of the engine. */
 static bool check_is_tensor(const mil_value *v) {
     if (v->type.dtype == MIL_string || v->type.rank == 0) return false;
     return !v->constant || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
 }
 
-/* Nearly all tensors are within all bounds: one look at the largest axis and the rank spares asking each row. */
+/* Nearly all tensors are within all bounds, so one look at the largest axis and the rank saves running every row. */
 static bool check_is_small(const mil_value *v) {
     if (v->type.rank > 5) return false;
     for (int i = 0; i < v->type.rank; i++)
@@ -192,7 +192,7 @@ static propane_status check_tensor(chip_report *r, chip_view *view, const mil_va
     return check_ask_site(r, CHIP_SITE_TENSOR, view, at, err);
 }
 
-/* An input that is too large for the engine is reported once, as an input; what reads it is moved all the same. */
+/* An input that is too large for the engine is reported once, as an input; its readers are moved all the same. */
 static void check_move_readers(chip_report *r, const chip_view *view, const mil_op *op) {
     char message[CHIP_TEXT_BYTES];
     if (!r->fallen) return;
@@ -227,12 +227,12 @@ static propane_status check_ops(chip_report *r, chip_view *view, propane_error *
     return PROPANE_OK;
 }
 
-/* The function itself, its parameters, then its operations. */
+/* Checks the function itself, its parameters, then its operations. */
 static propane_status check_parts(chip_report *r, chip_view *view, propane_error *err) {
     const mil_function *f = view->function;
     place at = {f->module->source, f->name, NULL, NULL, f->line, f->column, CHIP_ROW_WHOLE};
     r->checked_program = true;
-    r->fallen_at = 0; /* what is said of the function holds for all its operations */
+    r->fallen_at = 0; /* findings about the function hold for all its operations */
     PROPANE_TRY(check_ask_site(r, CHIP_SITE_FUNCTION, view, &at, err));
     r->fallen_at = -1;
     for (int i = 0; i < f->param_count; i++) {
@@ -309,8 +309,8 @@ static bool check_read_record(const chip_blob *b, uint64_t offset, chip_record *
     return out->sentinel == CHIP_BLOB_SENTINEL;
 }
 
-/* The record behind `last` (NULL: the first one). A record with a plausible extent says where the next one can stand, a
- * malformed one does not: then every multiple of 64 is looked at. */
+/* Finds the record after `last` (NULL means the first one). A record with a plausible extent determines where the
+ * next one can begin. After a malformed one, every multiple of 64 is tried. */
 static bool check_next_record(const chip_blob *b, const chip_record *last, chip_record *out) {
     uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && bytes_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
     if (last && last->data >= last->offset + 64 && last->data <= b->bytes && last->bytes <= b->bytes - last->data) {
@@ -349,11 +349,12 @@ propane_status chip_check_blob(chip_report *r, const char *path, propane_error *
     return status;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A BLOBFILE(path = string("@model_path/w.bin"), offset = uint64(64)) in the text, whether the program parses or not. */
+/* A reference in the text, BLOBFILE(path = string("@model_path/w.bin"), offset = uint64(64)), whether or not the
+ * program parses. */
 typedef struct reference {
-    const char *file; /* full path, in the arena */
+    const char *file; /* full path, stored in the arena */
     uint64_t offset;
     int line, column;
     struct reference *next;
@@ -439,7 +440,7 @@ static propane_status check_references(chip_report *r, const char *path, const r
     return PROPANE_OK;
 }
 
-/* The reader's message begins with "PATH:LINE:COLUMN: " where it knows the place. */
+/* Adds the reader's message, which begins with "PATH:LINE:COLUMN: " if it knows the place. */
 static propane_status check_add_refused_text(chip_report *r, const char *path, const char *message,
                                              propane_error *err) {
     size_t n = strlen(path);
@@ -474,7 +475,7 @@ static bool check_is_text(const char *path, const char *data, size_t length) {
     return length > 0 && memchr(data, 0, length < 512 ? length : 512) == NULL;
 }
 
-/* A package or a model file. */
+/* Checks a package or a model file. */
 static propane_status check_package(chip_report *r, const char *path, propane_error *err) {
     mil_module *m = NULL;
     r->checked_program = true;
@@ -484,7 +485,7 @@ static propane_status check_package(chip_report *r, const char *path, propane_er
     return status;
 }
 
-/* A folder with model.mil in it (what `propane plan --write` makes, and a compiled Core ML model), or a package. */
+/* Checks a folder with model.mil (from `propane plan --write`, or a compiled Core ML model) or a package. */
 static propane_status check_folder(chip_report *r, const char *path, propane_error *err) {
     const char *program = arena_printf(r->arena, "%s/model.mil", path);
     if (!program) return propane_fail_memory(err, strlen(path));
@@ -492,7 +493,8 @@ static propane_status check_folder(chip_report *r, const char *path, propane_err
     return check_package(r, path, err);
 }
 
-/* An image is no weight file with a wrong version. What has a record of a weight file may begin with any count of them. */
+/* An image is not a weight file with a wrong version. A file that holds a record of a weight file is one, whatever
+ * record count it begins with. */
 static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
     chip_record record;
     const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};

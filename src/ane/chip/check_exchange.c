@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a report in the forms of other tools: SARIF 2.1.0, which code scanning services take, and GitHub's workflow commands,
- * which become annotations. Both know fewer severities than Propane: what falls back is a warning there.
+ * Owns a report in the forms of other tools: SARIF 2.1.0, which code scanning services accept, and GitHub's workflow
+ * commands, which become annotations. Both have fewer severities than Propane: a fallback is a warning there.
  */
 #include <string.h>
 
@@ -14,7 +14,8 @@ static const char *check_exchange_level(chip_severity s) {
     return s == CHIP_REFUSE ? "error" : s == CHIP_NOTE ? "note" : "warning";
 }
 
-/* A path as a relative or absolute reference: what RFC 3986 does not let stand is in percent. */
+/* Writes a path as a relative or absolute URI reference; characters that RFC 3986 does not allow are
+ * percent-encoded. */
 static void check_exchange_put_uri(text *out, const char *path) {
     static const char plain[] = "-._~/!$&'()*+,;=@";
     const char *at = path;
@@ -30,7 +31,7 @@ static void check_exchange_put_uri(text *out, const char *path) {
     }
 }
 
-/* Names and messages stand for people: control characters are shown. */
+/* People read names and messages, so control characters are escaped. */
 static json_t *check_exchange_string(const char *s) {
     char shown[2000];
     const size_t length = text_harmless(shown, sizeof shown, s, strlen(s), "");
@@ -108,10 +109,11 @@ static json_t *check_exchange_result(const chip_report *r, const chip_finding *f
     return o;
 }
 
-/* Rules that were violated, in the order of the findings; each finding says the place of its own among them. */
+/* Lists the violated rules in the order of the findings. Each finding refers to its rule by the position in that
+ * list. */
 static json_t *check_exchange_results(const chip_report *r, json_t *rules) {
     json_t *results = json_array();
-    int *places = mem_array((size_t)chip_limit_count(), sizeof *places); /* of the rule; 0: not listed yet */
+    int *places = mem_array((size_t)chip_limit_count(), sizeof *places); /* of the rule; 0 if not listed yet */
     for (int i = 0; places && i < r->count; i++) {
         const chip_finding *f = &r->findings[i];
         int *place = &places[f->limit - chip_limit_get(0)];
@@ -145,7 +147,8 @@ json_t *chip_report_sarif(const chip_report *r) {
 
 /* ---- GitHub ------------------------------------------------------------------------------------------------------------- */
 
-/* In a property a comma and a colon end it, in both a line's end and a percent sign would be read. */
+/* A comma or a colon would end a property. In properties and messages alike, a line end and a percent sign would be
+ * interpreted. */
 static void check_exchange_put_escaped(text *out, const char *s, bool property) {
     for (; *s; s++) {
         const unsigned char c = (unsigned char)*s;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the answers of one function, request or process on one chip: does a known rule refuse it, in one sentence, and what does
- * Core ML move to the CPU. Reads the same rules as a report; a warning refuses nothing.
+ * Owns the answers for one function, request or process on one chip: whether a known rule refuses it, in one sentence,
+ * and which operations Core ML moves to the CPU. Uses the same rules as a report; a warning refuses nothing.
  */
 #include <string.h>
 
 #include "ane/chip/check_report.h"
 
-/* The first finding that refuses, or that is of a chosen row; NULL: none. */
+/* Returns the first finding that refuses, or that belongs to a chosen row; NULL if there is none. */
 static const chip_finding *check_refusing(const chip_report *r, const char *chosen) {
     for (int i = 0; i < r->count; i++) {
         const chip_finding *x = &r->findings[i];
@@ -48,7 +48,7 @@ propane_status chip_check_placement(const mil_function *f, const chip *c, int os
     return status;
 }
 
-/* What happens at run time: the row's own words, its id and its fix. */
+/* Fails with the message of a row about run time, its id and its fix. */
 static propane_status check_fail_at_run(chip_report *r, propane_status status, propane_status kind, const chip *c,
                                         const char *chosen, propane_error *err) {
     const chip_finding *x = status == PROPANE_OK ? check_refusing(r, chosen) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a report's form for programs: its figures, its JSON, and the reference page of all rules. Text for people is
- * check_text.c's, what other tools take is check_exchange.c's.
+ * Owns a report's form for programs: its figures, its JSON, and the reference page of all rules. check_text.c has the
+ * text for people, check_exchange.c the forms for other tools.
  */
 #include "ane/chip/check_report.h"
 
@@ -94,7 +94,7 @@ json_t *chip_report_json(const chip_report *r) {
     }
     for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
     chip_report_set_text(root, "path", chip_path_name(r->path));
-    json_put(root, "chips", chips); /* also without a root, which then frees them */
+    json_put(root, "chips", chips); /* even without a root, which then frees them */
     json_put(root, "findings", findings);
     json_put(root, "not_shown", json_integer(r->suppressed));
     return root;

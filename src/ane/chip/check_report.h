@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The inside of a report, for check.c, which fills it, and for those that print it: check_text.c for people,
+ * The inside of a report, shared by check.c, which fills it, and the files that print it: check_text.c for people,
  * check_report.c as JSON, check_exchange.c for other tools.
  */
 #ifndef ANE_CHIP_CHECK_REPORT_H
@@ -9,16 +9,16 @@
 #include "core/base/arena.h"
 #include "core/mil/ops.h"
 
-/* Rows of the table: one an op, and one for what is larger than an op. */
+/* Rows of the table: one per op, and one for anything larger than an op. */
 enum { CHIP_ROW_WHOLE = MIL_OP_COUNT, CHIP_ROWS };
 
-typedef struct chip_mask {        /* of one limit */
+typedef struct chip_mask {        /* state of one limit */
     uint64_t by[CHIP_REFUSE + 1]; /* [severity]: bits of the targets, on the report's path */
     bool any;
     int found;
 } chip_mask;
 
-typedef struct chip_cell { /* [severity]: how many findings, and the first limit */
+typedef struct chip_cell { /* [severity]: number of findings, and the first limit */
     int count[CHIP_REFUSE + 1], limit[CHIP_REFUSE + 1];
 } chip_cell;
 
@@ -28,10 +28,10 @@ struct chip_report {
     int target_count, os, per_limit;
     chip_path path;
     bool by_file;
-    uint64_t *fallen; /* while a function is checked: [place of the op]: bits of the targets on which it is moved */
-    /* [op] of the function that is checked, for one target: operations that are moved; NULL: not wanted */
+    uint64_t *fallen; /* during the check of a function, [place of the op]: bits of the targets on which it is moved */
+    /* [op] of the function being checked, for one target: whether the operation is moved; NULL if not wanted */
     bool *moved;
-    int fallen_at; /* the op that is being checked; -1: something larger */
+    int fallen_at; /* the op that is being checked; -1 for something larger */
     chip_segments segments[CHIP_COUNT];
     chip_mask *masks;
     int *op_rows;
@@ -46,7 +46,7 @@ struct chip_report {
 /* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
 PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);
 
-void chip_report_set_text(json_t *object, const char *key, const char *value); /* NULL: the key stays away */
+void chip_report_set_text(json_t *object, const char *key, const char *value); /* adds nothing if value is NULL */
 json_t *chip_report_chips_json(const chip_report *r, uint64_t bits);           /* names of targets */
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns how findings look to people: a paragraph for each rule with the places that violate it, a table of operations by chip,
- * a line for the chips of which the same is said. Says "no known rule refuses it" and never that something runs.
+ * Owns how findings look to people: a paragraph per rule with the places that violate it, a table of operations by
+ * chip, and one line per group of chips with the same verdict. Prints "no known rule refuses it", and never that
+ * something runs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +19,14 @@ typedef struct printer {
     const chip_report *r;
     text *out;
     bool styled;
-    int width; /* 0: any */
+    int width; /* 0 means no limit */
 } printer;
 
 static void check_text_style(printer *p, const char *style) {
     if (p->styled) text_printf(p->out, "\033[%sm", style ? style : "0");
 }
 
-/* Names and messages hold bytes out of files. */
+/* Names and messages may hold arbitrary bytes from files. */
 static void check_text_put(text *out, const char *s) {
     char shown[512];
     for (size_t left = strlen(s), n; left; s += n, left -= n) {
@@ -34,7 +35,8 @@ static void check_text_put(text *out, const char *s) {
     }
 }
 
-/* Words from `column` on, broken at blanks, further lines after `indent` blanks; ends a style and the line. */
+/* Writes words starting at `column`, breaks lines at blanks and indents further lines by `indent` blanks. Ends the
+ * style and the line. */
 static void check_text_wrap(printer *p, const char *s, int column, int indent) {
     const int width = p->width ? p->width : 1 << 30;
     for (bool first = true; *s; first = false) {
@@ -75,7 +77,7 @@ static void check_text_list_chips(const chip_report *r, uint64_t bits, const cha
 
 static bool check_text_equal(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* One sentence about several values of one function. */
+/* Returns whether one sentence can report both findings, which are about different values of one function. */
 static bool check_text_same_place(const chip_finding *a, const chip_finding *b) {
     return a->limit == b->limit && check_text_equal(a->source, b->source) &&
            check_text_equal(a->function, b->function) && check_text_equal(a->op, b->op) &&
@@ -87,7 +89,7 @@ static void check_text_put_place(const chip_finding *f, bool same_source, text *
     if (f->line) text_printf(line, "%s%d:%d", same_source ? ", " : ":", f->line, f->column);
 }
 
-/* "file:4:9, 7:9: gather 'a', 'b' in 'main': what is wrong"; places that were printed are marked. */
+/* Writes "file:4:9, 7:9: gather 'a', 'b' in 'main': what is wrong", and marks the printed places. */
 static void check_text_put_places(const chip_report *r, int from, bool *told, text *line) {
     const chip_finding *f = &r->findings[from];
     int names = 0, more = 0;
@@ -137,7 +139,7 @@ static void check_text_print_evidence(printer *p, const chip_finding *f) {
     text_deinit(&line);
 }
 
-/* The rule of a finding once, with all its places. */
+/* Prints the rule of a finding once, with all its places. */
 static void check_text_print_rule(printer *p, int from, bool *told) {
     const chip_report *r = p->r;
     const chip_finding *f = &r->findings[from];
@@ -173,7 +175,7 @@ static void check_text_print_findings(printer *p) {
 
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */
 
-/* What a cell says, and how bad it is; CHIP_SILENT: nothing. */
+/* Writes a cell's text and returns its severity; CHIP_SILENT if it is empty. */
 static chip_severity check_text_cell(const chip_cell *c, char out[CELL_BYTES]) {
     static const char *const words[] = {
         [CHIP_NOTE] = "note", [CHIP_WARN] = "warn", [CHIP_FALL] = "cpu", [CHIP_REFUSE] = "no"};
@@ -200,7 +202,7 @@ static bool check_text_same_column(const chip_report *r, int a, int b) {
     return true;
 }
 
-typedef struct column { /* chips of which the same is said share one, under the name of the first */
+typedef struct column { /* chips with the same findings share one column, headed by the first */
     int target, width, others;
     uint64_t targets; /* bits, in the order of the report */
     char head[CELL_BYTES];
@@ -231,7 +233,7 @@ static int check_text_columns(const chip_report *r, column out[CHIP_COUNT]) {
     return count;
 }
 
-/* Nothing is said of it on any chip. */
+/* Returns whether nothing is reported about it on any chip. */
 static bool check_text_is_silent(const chip_report *r, int row) {
     char cell[CELL_BYTES];
     for (int t = 0; t < r->target_count; t++)
@@ -252,7 +254,7 @@ static void check_text_print_cells(printer *p, int row, const column *columns, i
     text_append(p->out, "\n");
 }
 
-/* One row for all operations of which nothing is said. */
+/* Prints one row for all operations without findings. */
 static void check_text_print_silent(printer *p, int left, const column *columns, int count) {
     int kinds = 0, operations = 0;
     char name[CELL_BYTES];
@@ -288,7 +290,7 @@ static void check_text_print_columns(printer *p, int left, const column *columns
     check_text_print_cells(p, CHIP_ROW_WHOLE, columns, count);
 }
 
-/* "m1 +2" is which chips? */
+/* Prints which chips "m1 +2" means. */
 static void check_text_print_shared(printer *p, const column *columns, int count) {
     for (int i = 0; i < count; i++) {
         const char *separator = ":";
@@ -303,7 +305,7 @@ static void check_text_print_shared(printer *p, const column *columns, int count
     }
 }
 
-/* As many columns beside each other as there is room for. */
+/* Prints the columns in groups that fit the width. */
 static void check_text_print_table(printer *p) {
     column columns[CHIP_COUNT];
     const int count = check_text_columns(p->r, columns);
@@ -326,7 +328,7 @@ static void check_text_print_table(printer *p) {
 
 /* ---- verdicts ----------------------------------------------------------------------------------------------------------- */
 
-/* Rules that are of this severity on a chip, in the order of the table of limits. */
+/* Lists the rules of this severity on a chip, in the order of the table of limits. */
 static void check_text_list_rules(const chip_report *r, const chip *c, chip_severity severity, text *out) {
     const char *separator = " ";
     for (int i = 0; i < chip_limit_count(); i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What is publicly known of each Neural Engine, as data: a row per chip, a figure per quantity, each with how it is
- * known and who saw it. Nothing here was measured by Propane. Constants of the time model are not here: they are
+ * Public knowledge about each Neural Engine, as data: one row per chip and one figure per quantity, each with its
+ * evidence and its source. Propane measured none of it. The constants of the time model are not here, because they are
  * fitted.
  */
 #ifndef ANE_CHIP_CHIP_H
@@ -10,18 +10,18 @@
 
 #include "core/base/status.h"
 
-/* How a figure or a rule is known, the strongest first. */
+/* How well a figure or a rule is established, the strongest evidence first. */
 typedef enum chip_evidence {
-    CHIP_MEASURED,   /* the source ran it and says so */
-    CHIP_DOCUMENTED, /* an official source, or read out of the running system's own descriptions */
-    CHIP_REPORTED,   /* claimed, without evidence that one can see */
+    CHIP_MEASURED,   /* the source ran it and reports the result */
+    CHIP_DOCUMENTED, /* from an official source, or from the running system's own descriptions */
+    CHIP_REPORTED,   /* claimed without visible evidence */
     CHIP_INFERRED,   /* follows from other facts; never run */
     CHIP_DISPUTED    /* sources contradict each other; the text gives both */
 } chip_evidence;
 
 const char *chip_evidence_name(chip_evidence evidence); /* "measured" */
 
-/* Engines of one design: what a rule is usually about. */
+/* Engines of one design, which most rules are about. */
 typedef enum chip_generation {
     CHIP_H12, /* A13 */
     CHIP_H13, /* A14, M1 family */
@@ -40,7 +40,7 @@ typedef enum chip_field {
 } chip_field;
 
 typedef struct chip_figure {
-    double value; /* 0: not known; then there is no source */
+    double value; /* 0 if not known; then there is no source */
     chip_evidence evidence;
     const char *source;
 } chip_figure;
@@ -53,26 +53,27 @@ typedef enum chip_id {
 
 typedef struct chip {
     chip_id id;
-    const char *name;  /* "m4-max": what --target and sim:CHIP take */
+    const char *name;  /* "m4-max": the name that --target and sim:CHIP accept */
     const char *title; /* "M4 Max" */
-    const char *arch;  /* "h16g": what the system calls the engine; "" where no source says it */
+    const char *arch;  /* "h16g": the system's name for the engine; "" if no source has it */
     chip_generation generation;
     bool is_phone; /* A-series */
 } chip;
 
 const chip *chip_get(chip_id id);
-/* The figure of a chip; never NULL, value 0 where nothing is known. */
+/* Returns the figure of a chip; never NULL, value 0 if nothing is known. */
 const chip_figure *chip_know(const chip *c, chip_field field);
 const char *chip_field_name(chip_field field); /* "dram_gbs" */
 const char *chip_field_unit(chip_field field);
 const char *chip_generation_name(chip_generation generation); /* "h16" */
 
-/* "m4", "M4 Max", "m4_max", "h16g" (the base chip of the name); unknown names list those there are. */
+/* Finds a chip by "m4", "M4 Max", "m4_max" or "h16g" (the base chip with that architecture). The error for an
+ * unknown name lists the known ones. */
 PROPANE_CHECK propane_status chip_find(const char *name, const chip **out, propane_error *err);
-/* "m1,m4-max" or "all" (every M chip) or "all-a" (every A chip): up to CHIP_COUNT chips, each once. */
+/* Reads "m1,m4-max", "all" (every M chip) or "all-a" (every A chip) into up to CHIP_COUNT different chips. */
 PROPANE_CHECK propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], int *count,
                                             propane_error *err);
-/* Is the chip in a list such as "h13 h14 m3-ultra" (generations and names; "all": every chip)? */
+/* Returns whether the chip is in a list such as "h13 h14 m3-ultra". A list holds generations and names, or "all". */
 bool chip_listed(const char *list, const chip *c);
 
 #endif

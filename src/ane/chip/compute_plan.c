@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of plans. Keys: coremltools' MLComputePlan as public scripts write it out (preferred_compute_device), Swift's
- * Codable structures (preferredComputeDevice), the delegate of ExecuTorch (preferredComputeUnit), Xcode's performance reports
- * (deviceUsage and deviceType, as in troobit/medata, segmenter-foundation/artifacts), short ones (preferred, device); several plans in
- * one file by the units that were asked for (requestedComputeUnits, as in jvcleave/DepthStudies, compute-plans).
+ * Owns the reading of plans. Known keys: coremltools' MLComputePlan as public scripts write it
+ * (preferred_compute_device), Swift's Codable structures (preferredComputeDevice), ExecuTorch's delegate
+ * (preferredComputeUnit), Xcode's performance reports (deviceUsage and deviceType, as in troobit/medata,
+ * segmenter-foundation/artifacts), and short ones (preferred, device). One file may hold several plans by the requested
+ * compute units (requestedComputeUnits, as in jvcleave/DepthStudies, compute-plans).
  */
 #include "ane/chip/compute_plan.h"
 
@@ -71,7 +72,7 @@ const char *compute_device_name(compute_device device) {
     return names[device];
 }
 
-/* COMPUTE_NONE: no device has that name. */
+/* Returns the device with that name, or COMPUTE_NONE. */
 static compute_device plan_device(const char *name) {
     if (strcasestr(name, "neural") || strcasecmp(name, "ne") == 0 || strcasecmp(name, "ane") == 0)
         return COMPUTE_ENGINE;
@@ -79,8 +80,9 @@ static compute_device plan_device(const char *name) {
     return strcasestr(name, "cpu") || strcasestr(name, "bnns") ? COMPUTE_CPU : COMPUTE_NONE;
 }
 
-/* A name; an object that says its type; Swift's form of an enumeration, {"neuralEngine": {}}, alone or, as Xcode's
- * reports have it, inside an object, {"deviceType": {"neuralEngine": {}}}: there the innermost key is the name. */
+/* Returns the name of a device, given as a name, as an object that holds its type, or as Swift's enumeration,
+ * {"neuralEngine": {}}. Xcode's reports put the last inside an object, {"deviceType": {"neuralEngine": {}}}; there
+ * the innermost key is the name. */
 static const char *plan_device_text(const json_t *v) {
     static const char *const keys[] = {"type", "name", "kind", "device", NULL};
     const char *name = json_string_value(v);
@@ -121,7 +123,7 @@ static propane_status plan_keep(compute_plan *p, const compute_row *row, propane
     return PROPANE_OK;
 }
 
-typedef struct plan_place { /* what stands around an object of a plan */
+typedef struct plan_place { /* the surroundings of an object in a plan */
     const char *path, *function, *units;
     int depth;
 } plan_place;
@@ -182,7 +184,7 @@ static int plan_rank(const char *units) {
     return strcasestr(units, "all") ? 2 : 1;
 }
 
-/* Keeps the rows of one setting, the first of those that are equally good. */
+/* Keeps the rows of the best setting, the first one among equals. */
 static void plan_choose(compute_plan *p) {
     const char *best = p->count ? p->rows[0].units : NULL;
     for (int i = 0; i < p->count; i++)

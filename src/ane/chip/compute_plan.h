@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * A plan that Core ML made on a Mac, out of a file: which device it prefers for each operation, which others it allows.
- * MLComputePlan is an interface, not a format; every tool that dumps it picks its own keys. So a plan is read by what
- * it must hold: objects that name an operation and a device, at any depth. Keys that public tools use are lists in
- * compute_plan.c.
+ * A plan that Core ML made on a Mac, read from a file: the preferred device and the allowed devices of each operation.
+ * MLComputePlan is an interface, not a format, and every tool that dumps it picks its own keys. So a plan is recognised
+ * by what it must hold: objects at any depth that name an operation and a device. compute_plan.c lists the keys of
+ * public tools.
  */
 #ifndef ANE_CHIP_COMPUTE_PLAN_H
 #define ANE_CHIP_COMPUTE_PLAN_H
@@ -15,21 +15,23 @@ enum { COMPUTE_NAMES = 8 };
 
 typedef struct compute_row {
     const char *op;                                      /* without the opset: "conv" */
-    const char *function, *units, *names[COMPUTE_NAMES]; /* units: that the plan was made for; NULL: not told */
+    const char *function, *units, *names[COMPUTE_NAMES]; /* units: the compute units the plan was made for; NULL if
+                                                          * not stated */
     int name_count;
     compute_device preferred;
-    unsigned supported; /* bit compute_device; 0: not known */
-    double cost;        /* share of the whole, negative: not known */
+    unsigned supported; /* bit compute_device; 0 if not known */
+    double cost;        /* share of the whole; negative if not known */
 } compute_row;
 
-typedef struct compute_plan { /* strings belong to `json` */
+typedef struct compute_plan { /* the strings belong to `json` */
     json_t *json;
     compute_row *rows;
     int count;
 } compute_plan;
 
-/* A file, or a folder NAME.mlperf with report.json. Of a file with plans for several settings of the compute units, that for CPU
- * and engine is taken, else that for all. A file without such objects is refused; so is a device that is none. */
+/* Reads a file, or report.json in a folder NAME.mlperf. If the file has plans for several settings of the compute
+ * units, the one for CPU and engine is used, else the one for all. Refuses a file without such objects, and an
+ * unknown device. */
 PROPANE_CHECK propane_status compute_plan_read(const char *path, compute_plan *out, propane_error *err);
 void compute_plan_deinit(compute_plan *plan);
 const char *compute_device_name(compute_device device);

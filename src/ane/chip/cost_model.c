@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns the model of one call: the formula, the correction through the published points, the energy. The constants are data
- * (cost_constants.def); the formula is the same as in tools/fit_cost_model.py, which compares the two.
+ * Owns the model of one call: the formula, the correction through the published points, and the energy. The constants
+ * are data (cost_constants.def). The formula is the same as in tools/fit_cost_model.py, which compares the two.
  *
- * The facts behind the formula, each seen by more than one source: the fixed cost of a call; 16 cores x 256 multiply-adds;
- * the marginal layer runs near the roof; weights stream at a rate of the package's memory, or once if all layers share
- * them; activations beyond 1 MiB are tiled and every tile reads the weights again; few channels or few pixels leave lanes
- * idle; Winograd for 3x3 from the M5 on; tables are limited by decoding; weights that are 0 are skipped from the M5 on.
+ * The facts behind the formula, each seen by more than one source:
+ * - A call has a fixed cost.
+ * - An engine has 16 cores x 256 multiply-adds, and a marginal layer runs near the roof.
+ * - Weights stream at a rate of the package's memory, or once if all layers share them.
+ * - Activations beyond 1 MiB are tiled, and every tile reads the weights again.
+ * - Few channels or few pixels leave lanes idle.
+ * - The M5 and later use Winograd for 3x3 and skip weights that are 0.
+ * - Decoding limits tables.
  */
 #include "ane/chip/cost_model.h"
 
@@ -177,8 +181,8 @@ void cost_call_time(const cost_call *c, cost_time *out) {
 
 /* ---- energy ---------------------------------------------------------------------------------------------------------- */
 
-/* pJ per operation, pJ per byte, W. Ranges over the chips that have points: 0.36-0.73, 0-28, 0.07-1.47; the M5's own fit is
- * not identified, so it takes its Pro's. Chips without points take their generation's. */
+/* pJ per operation, pJ per byte, W. Ranges over the chips with points: 0.36-0.73, 0-28, 0.07-1.47. The M5's fit is
+ * not identified, so it uses that of the M5 Pro. Chips without points use their generation's. */
 static const struct {
     chip_generation generation;
     double operation, byte, watt;
@@ -200,20 +204,20 @@ double cost_energy_mj(const chip *c, double flops, double bytes, double ms) {
     return 0;
 }
 
-/* Small programs 11-30 ms (M4, M5), 60 programs of Stories110M with 5.4 MB of weights each 59 ms (M5), 58 (M4 Pro), 118 to 142
- * ms (M1 Pro, M1 Max). */
+/* Small programs 11-30 ms (M4, M5); 60 programs of Stories110M with 5.4 MB of weights each 59 ms (M5), 58 (M4 Pro),
+ * 118 to 142 ms (M1 Pro, M1 Max). */
 double cost_compile_ms(const chip *c, double weight_bytes) {
     double slow = c->generation <= CHIP_H13 ? 2.1 : c->generation <= CHIP_H15 ? 1.3 : 1;
     return slow * (20 + weight_bytes / 1e6 * 7);
 }
 
-/* Through Core ML a first load does more than the engine's compiler: the encoder of Whisper turbo, 1.27 GB, took 440 s on an M4
- * Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times the figure above. */
+/* Through Core ML, a first load does more than run the engine's compiler. The encoder of Whisper turbo, 1.27 GB,
+ * took 440 s on an M4 Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times the figure above. */
 double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes) {
     const double coreml = 50, direct = 2;
     return cost_compile_ms(c, weight_bytes) * (path == COST_COREML ? coreml : direct);
 }
 
-/* 72 kernels loaded from what was compiled take 700 ms where compiling takes 3,800 (the same author's figures, M4); the 494 ms
- * for the 60 kernels of another trainer (M4 Max) are 8.2 ms each, too. */
+/* Loading 72 compiled kernels takes 700 ms; compiling them takes 3,800 (the same author's figures, M4). Another
+ * trainer's 494 ms for 60 kernels (M4 Max) are 8.2 ms each, too. */
 double cost_reload_ms(const chip *c, double weight_bytes) { return cost_compile_ms(c, weight_bytes) * 700 / 3800; }

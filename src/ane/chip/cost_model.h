@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * The time and energy model of the Neural Engine, fitted to published measurements; nothing here was measured by
- * Propane, and what comes out is an estimate.
+ * The time and energy model of the Neural Engine, fitted to published measurements. Propane measured nothing here, and
+ * every result is an estimate.
  *
  * A call of one program is a dozen numbers (cost_call). Its time is a formula with constants per chip,
  *
  *   fixed + layers + max(arithmetic, weights) + copies of inputs and outputs
  *
- * times exp(correction), a smooth function through the published points that fades where there is none near. How far
- * the nearest point is also gives the error band, from cross-validation. tools/fit_cost_model.py writes the constants
- * and prints the errors; docs/estimate.md explains.
+ * times exp(correction). The correction is a smooth function through the published points, which fades to nothing away
+ * from them. The distance to the nearest point also sets the error band, from cross-validation. tools/fit_cost_model.py
+ * writes the constants and prints the errors; docs/estimate.md explains.
  *
- * A program of many operations (cost_function) is the sum over its operations, with one fixed cost.
+ * The time of a program with many operations (cost_function) is the sum over its operations, with one fixed cost.
  */
 #ifndef ANE_CHIP_COST_MODEL_H
 #define ANE_CHIP_COST_MODEL_H
@@ -18,7 +18,7 @@
 #include "ane/chip/chip.h"
 #include "core/mil/mil.h"
 
-/* How the call reaches the engine. */
+/* The way by which a call reaches the engine. */
 typedef enum cost_path { COST_DIRECT, COST_E5RT, COST_COREML, COST_LINUX, COST_PATH_COUNT } cost_path;
 typedef enum cost_kind {
     COST_MATMUL,
@@ -37,36 +37,39 @@ typedef struct cost_call {
     chip_id chip;
     cost_path path;
     cost_kind kind;
-    double flops, weight_bytes, io_bytes; /* of the whole call; weights as stored */
-    double cin, cout, kernel, pixels;     /* of one layer; kernel: elements (9 for 3x3); matmul: K, N, 1, M */
-    double layers, dilation, lut_bits;    /* lut_bits 0: no look-up table */
-    double engines;                       /* 0: the chip's own choice */
-    bool both_int8, fp8;                  /* W8A8 */
-    bool shared;                          /* all layers read one weight */
-    bool slope, task;                     /* not a call but a layer's share; engine time without the host's */
-    bool cold, slow_host;                 /* the first calls; a host whose copies were found slow */
-    double zeros;                         /* the part of the weights that is 0 */
-    int quant, runtime;                   /* 0 fp16, 1 int8 weights, 2 table, 3 both int8; 0, 1 Core AI, 2 MPSGraph */
-    uint32_t os, source, sub;             /* hashes of what else distinguishes measurements; 0: not known */
+    double flops, weight_bytes, io_bytes; /* for the whole call; weights as stored */
+    double cin, cout, kernel, pixels;     /* per layer; kernel: elements (9 for 3x3); for a matmul: K, N, 1, M */
+    double layers, dilation, lut_bits;    /* lut_bits: 0 without a look-up table */
+    double engines;                       /* 0 means the chip's own choice */
+    bool both_int8, fp8;                  /* both_int8: W8A8 */
+    bool shared;                          /* all layers read the same weight */
+    bool slope, task;                     /* slope: one layer's share instead of a call; task: engine time without
+                                           * the host's */
+    bool cold, slow_host;                 /* cold: the first calls; slow_host: a host whose copies were found slow */
+    double zeros;                         /* fraction of the weights that is 0 */
+    int quant, runtime;                   /* quant: 0 fp16, 1 int8 weights, 2 table, 3 both int8; runtime: 0, 1 Core
+                                           * AI, 2 MPSGraph */
+    uint32_t os, source, sub;             /* hashes of what else distinguishes measurements; 0 if not known */
 } cost_call;
 
 typedef struct cost_time {
     double ms;
-    double low_ms, high_ms; /* nine of ten published points lie within such a band */
-    double typical;         /* median relative error of points as far from their neighbours */
-    double similarity;      /* to the nearest published point: 1 the same, 0 nothing like it */
+    double low_ms, high_ms; /* nine of ten published points are within such a band */
+    double typical;         /* median relative error of points at the same distance from their neighbours */
+    double similarity;      /* to the nearest published point: 1 the same, 0 unrelated */
     double fixed_ms, layers_ms, compute_ms, weights_ms, io_ms; /* before the correction */
     double correction;                                         /* factor */
 } cost_time;
 
 void cost_call_time(const cost_call *call, cost_time *out);
-/* The formula alone, without the correction, its band and similarity: a hundredth of the work. */
+/* Computes only the formula, without the correction, its band or the similarity: a hundredth of the work. */
 void cost_call_parts(const cost_call *call, cost_time *out);
 uint32_t cost_hash(const char *text, size_t length);
 
-/* Energy: a F + b bytes + c t, fitted to rail power of other programs (ane_perf, few points): a range, not a figure. */
+/* Returns the energy in mJ, a F + b bytes + c t, fitted to the rail power of other programs. ane_perf has few such
+ * points, so this is a range rather than a figure. */
 double cost_energy_mj(const chip *c, double flops, double bytes, double ms);
-double cost_byte_pj(const chip *c); /* of a byte moved, the b of that */
+double cost_byte_pj(const chip *c); /* pJ per byte moved, the b of that formula */
 
 /* ---- published points -------------------------------------------------------------------------------------------- */
 
@@ -74,13 +77,13 @@ typedef struct cost_point {
     const char *id, *chip, *path, *workload;
     double published_ms;
     bool covered;
-    const char *reason; /* why it is not */
+    const char *reason; /* why it is not covered */
     const char *shape, *note;
     cost_call call;
     cost_time time;
 } cost_point;
 
-/* A table with the columns of ane_perf.csv, any order; `text` must be writable and outlive the points. */
+/* Reads a table with the columns of ane_perf.csv in any order. `text` must be writable and outlive the points. */
 PROPANE_CHECK propane_status cost_points_read(char *text, size_t length, const char *name, arena *a, cost_point **out,
                                               int *count, propane_error *err);
 
@@ -104,25 +107,25 @@ typedef struct cost_op {
 
 typedef struct cost_program {
     const mil_function *function;
-    int uncounted; /* operations whose shapes follow from values: they run beside the engine */
+    int uncounted; /* operations whose shapes follow from values; they do not run on the engine */
     double ms, low_ms, high_ms;
-    double fixed_ms, io_ms; /* the call; inputs and outputs */
+    double fixed_ms, io_ms; /* of the call; of inputs and outputs */
     double flops, bytes, weight_bytes, io_bytes, energy_mj;
-    double utilisation;  /* arithmetic against the roof, over the whole call */
-    int moved, switches; /* operations that Core ML computes on the CPU, and changes of sides (placed_cost.h) */
+    double utilisation;  /* arithmetic relative to the roof, over the whole call */
+    int moved, switches; /* operations that Core ML computes on the CPU, and changes of side (placed_cost.h) */
     double cpu_ms, switch_ms;
     int op_count;
     cost_op *ops;
 } cost_program;
 
-/* A verified function, called through `path`. */
+/* Estimates a verified function that is called through `path`. */
 PROPANE_CHECK propane_status cost_function(const chip *c, cost_path path, const mil_function *f, arena *a,
                                            cost_program *out, propane_error *err);
 
-/* ms that a program takes to compile, and to load once it is compiled. */
+/* Returns the ms for compiling a program, and for loading it afterwards. */
 double cost_compile_ms(const chip *c, double weight_bytes);
-double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes); /* the longest that was reported */
-double cost_reload_ms(const chip *c, double weight_bytes); /* a compiled program loaded again with other weights */
+double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes); /* the longest reported */
+double cost_reload_ms(const chip *c, double weight_bytes); /* of loading a compiled program again with other weights */
 
 /* The constants of one chip, for printing. */
 typedef struct cost_constants {

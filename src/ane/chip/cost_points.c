@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns published points: a table with the columns of ane_perf.csv becomes calls for the model, and each row that the model
- * does not cover gets a reason. What is left out is decided by what the row says about itself (a cold run, a host that was
- * busy, data of zeros), never by its latency against a prediction. The rules are those of tools/fit_cost_model.py.
+ * Owns the published points: it turns a table with the columns of ane_perf.csv into calls for the model, and gives a
+ * reason for each row that the model does not cover. Only the row's own description excludes it (a cold run, a busy
+ * host, data of zeros), never its latency compared with a prediction. The rules are those of tools/fit_cost_model.py.
  *
- * Refuses a table without the needed columns and quotes that do not close, with the line.
+ * Refuses a table without the needed columns, and quotes that do not close, with the line number.
  */
 #include <ctype.h>
 #include <math.h>
@@ -69,7 +69,7 @@ static propane_status cost_points_next_record(char **at, char *end, const char *
         if (quoted) return propane_fail(err, PROPANE_ERR_INVALID, "%s:%d: a quote does not close", name, first);
         char stop = in < end ? *in : '\n';
         if (in < end) in++;
-        *out++ = 0; /* never beyond `in`: the separator is gone, and the text ends with a zero of its own */
+        *out++ = 0; /* never beyond `in`: the separator is gone, and the text ends with a zero */
         fields[(*count)++] = start;
         if (stop == '\n') break;
         if (out < in) out = in;
@@ -86,10 +86,10 @@ static bool cost_points_contains(const char *text, const char *word) { return st
 static double cost_points_number(const char *text) {
     char *end;
     double v = strtod(text, &end);
-    return *text && !*end && isfinite(v) ? fmin(v, 1e18) : 0; /* no table has more; products stay finite */
+    return *text && !*end && isfinite(v) ? fmin(v, 1e18) : 0; /* no table holds more, and products stay finite */
 }
 
-/* "Cin=512": the number behind NAME=, which no letter precedes. */
+/* Returns the number after NAME=, as in "Cin=512"; no letter may precede NAME. */
 static double cost_points_field(const char *shape, const char *name, double standard) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++) {
@@ -105,7 +105,7 @@ static double cost_points_field(const char *shape, const char *name, double stan
     return standard;
 }
 
-/* "k=9x1", but not "k=3x3" */
+/* True for "k=9x1" but not for "k=3x3". */
 static bool cost_points_kernel_not_square(const char *shape) {
     const char *at = strstr(shape, "k=");
     if (!at) return false;
@@ -116,7 +116,7 @@ static bool cost_points_kernel_not_square(const char *shape) {
     return strspn(other, "0123456789") != digits || strncmp(at, other, digits) != 0;
 }
 
-/* "73.6% zeros": the part of the weights that is 0, of 1. */
+/* Returns the fraction of weights that is 0: 0.736 for "73.6% zeros". */
 static double cost_points_zeros(const char *dtype) {
     const char *at = strcasestr(dtype, "% zero"), *start = at;
     if (!at) return 0;
@@ -124,13 +124,13 @@ static double cost_points_zeros(const char *dtype) {
     return fmin(1, fmax(0, strtod(start, NULL) / 100));
 }
 
-/* A rate of a stated size is a time, too. */
+/* Converts a rate of a stated size to a time. */
 static double cost_points_published_ms(char *const row[COL_COUNT]) {
     double ms = cost_points_number(row[COL_latency_ms]), rate = cost_points_number(row[COL_tflops]);
     return ms > 0 || rate <= 0 ? ms : cost_points_number(row[COL_flops]) / (rate * 1e9);
 }
 
-/* The number in front of "-bit lut"; 0: there is none. */
+/* Returns the number before "-bit lut", or 0 if there is none. */
 static double cost_points_table_bits(const char *dtype) {
     const char *at = strcasestr(dtype, "-bit lut");
     if (!at) return cost_points_contains(dtype, "int4-lut") || cost_points_contains(dtype, "4-bit w") ? 4 : 0;
@@ -175,7 +175,7 @@ static int cost_points_index_of(const char *name, const char *(*get)(int), int c
 static const char *cost_points_path_at(int i) { return cost_path_name((cost_path)i); }
 static const char *cost_points_kind_at(int i) { return cost_kind_name((cost_kind)i); }
 
-/* "M1 Max (published as M1/H13)" is an M1 Max. */
+/* Finds the chip; "M1 Max (published as M1/H13)" is an M1 Max. */
 static const chip *cost_points_chip_of(const char *name) {
     const chip *c = NULL;
     if (strncmp(name, "M1 Max", 6) == 0) name = "M1 Max";

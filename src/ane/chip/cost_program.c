@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the time of a whole program: one fixed cost, inputs and outputs, and the sum over the operations, because independent
- * branches run one after the other on every engine that was looked at. A program that is one convolution or product, or a
- * chain of equal ones, is a call as the published ones are and gets the fitted correction too.
+ * Owns the time of a whole program: one fixed cost, inputs and outputs, and the sum over the operations, because
+ * independent branches run one after the other on every engine that was examined. A program that is one convolution or
+ * matrix product, or a chain of equal ones, resembles the published calls, so it also gets the fitted correction.
  *
- * What is known about operations other than products is thin; the constants here are few and each names its evidence.
+ * Little is known about operations other than matrix products. The constants here are few, and each names its evidence.
  */
 #include <math.h>
 #include <string.h>
@@ -19,17 +19,18 @@
 
 /* GB/s inside the engine's own memory: 64 multiplications and 64 additions over 131 KB on the M6 add 64 us to a call. */
 #define ON_CHIP 520.0
-/* Larger tensors go through memory. What lies between operations is tiled through several of them: 20 layers of 16 MB maps
- * move 35 MB (freedomtan, M4 Pro). */
+/* Larger tensors go through memory. Several operations are tiled at once, so data between them stays inside: 20
+ * layers of 16 MB maps move 35 MB (freedomtan, M4 Pro). */
 #define ON_CHIP_BYTES (32 * MIB)
-/* us of an elementwise operation and of a product of two computed values. Attention of 128 positions in one program takes 37
- * us more than an empty one on the M4 (maderix part 4b); elementwise operations follow each other within less than 0.6 us
- * (the M6 study). */
+/* us of an elementwise operation, and of a matrix product of two computed values. Attention over 128 positions in
+ * one program takes 37 us more than an empty one on the M4 (maderix part 4b). Elementwise operations follow each
+ * other within less than 0.6 us (the M6 study). */
 #define OP_US       0.3
 #define RUN_TIME_US 8.0
-/* Passes over the data of a softmax: largest, exponential and sum, division. */
+/* Passes over the data of a softmax: the maximum, the exponential with its sum, and the division. */
 #define SOFTMAX_PASSES 3.0
-/* How much slower weights are read in the strides of C50: 76 against 32 ms (kasper0406/stablehlo-coreml pull request 110, M4). */
+/* Slowdown of weights that are read in the strides of C50: 76 against 32 ms (kasper0406/stablehlo-coreml pull
+ * request 110, M4). */
 #define COLLISION 2.4
 
 const char *cost_bound_name(cost_bound bound) {
@@ -49,20 +50,21 @@ static bool cost_program_is_layout(const mil_op *op) {
     }
 }
 
-/* The parameter that a value is a view of; NULL: it is computed. */
+/* Returns the parameter that a value is a view of, or NULL if the value is computed. */
 static const mil_value *cost_program_root_of(const mil_value *v) {
     while (v->def && (cost_program_is_layout(v->def) || v->def->info->code == MIL_OP_transpose))
         v = v->def->operands[0].values[0];
     return v->def || v->constant ? NULL : v;
 }
 
-/* Weights that come as inputs are matrices without a batch. */
+/* Weights that are passed as inputs are matrices without a batch. */
 static bool cost_program_is_weight(const mil_value *v) {
     const mil_value *root = cost_program_root_of(v);
     return chip_is_constant(v) || (root && root->type.rank == 2);
 }
 
-/* As they are read from memory: of compressed weights, what is stored, which the engine expands on the way. */
+/* Returns the bytes read from memory. Compressed weights count as stored, because the engine expands them on the
+ * way. */
 static double cost_program_weight_bytes(const mil_value *v) {
     return chip_is_constant(v) ? chip_stored_bytes(v) : (double)mil_type_bytes(&v->type);
 }
@@ -73,7 +75,8 @@ static double cost_program_memory_ms(const cost_constants *q, double bytes) {
 
 /* ---- one operation --------------------------------------------------------------------------------------------------- */
 
-/* `matrices`: products of one operation that have weights of their own. `dense`: bytes of its weights in the product's type. */
+/* `matrices`: the number of products with separate weights in one operation. `dense`: the bytes of its weights in
+ * the type that is multiplied. */
 static void cost_program_read_product(const mil_op *op, cost_call *c, double *matrices) {
     mil_matmul m;
     mil_conv v;
@@ -89,10 +92,10 @@ static void cost_program_read_product(const mil_op *op, cost_call *c, double *ma
         }
         c->kind = c->kernel > 1 ? COST_CONV3X3 : COST_CONV1X1;
     } else if (op->info->code == MIL_OP_matmul && !mil_matmul_read(op, &m, NULL)) {
-        c->cin = (double)m.k; /* the channels of the engine are the summed dimension */
+        c->cin = (double)m.k; /* the engine's channels are the summed dimension */
         const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *w = cost_program_is_weight(x) ? x : y;
         c->cout = (double)(w == x ? m.m : m.n);
-        /* Weights of several matrices: each with its own part of the activation. */
+        /* Weights of several matrices: each multiplies its own part of the activation. */
         if (cost_program_is_weight(w)) *matrices = (double)mil_type_count(&w->type) / fmax((double)m.k * c->cout, 1);
         c->pixels = (double)mil_type_count(&m.result) / fmax(c->cout * *matrices, 1);
     } else if (op->info->code == MIL_OP_linear) {
@@ -126,7 +129,7 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
     return call;
 }
 
-/* C50: weights that are spread over the cores in multiples of 1 MiB are read at less than half the speed. */
+/* C50: weights whose spread over the cores is a multiple of 1 MiB are read at less than half the speed. */
 static bool cost_program_strides_collide(const chip *c, const mil_op *op) {
     const chip_limit *l = chip_limit_find("C50");
     char found[CHIP_TEXT_BYTES];
@@ -143,7 +146,7 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     cost_call_parts(&call, &t);
     double moved = cost->bytes_in - dense + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
     if (cost_program_strides_collide(c, op)) t.weights_ms *= COLLISION;
-    /* several were never timed: each counts as one of computed values */
+    /* several were never timed; each counts as one of computed values */
     bool run_time = call.weight_bytes == 0 || matrices > 1;
     out->weight_bytes = call.weight_bytes;
     out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;
@@ -174,7 +177,8 @@ static void cost_one(const chip *c, cost_path path, const mil_op *op, cost_op *o
 
 /* ---- the program -------------------------------------------------------------------------------------------------------- */
 
-/* One product, or a chain of equal ones with nothing else that costs: as published calls are. */
+/* Returns whether the program resembles published calls: one matrix product, or a chain of equal ones, and no other
+ * costs. */
 static bool cost_program_as_call(const chip *c, cost_path path, const cost_program *p, cost_call *out) {
     int layers = 0;
     for (int i = 0; i < p->op_count; i++) {
@@ -227,8 +231,7 @@ static void cost_program_add_up(const chip *c, cost_path path, cost_program *p) 
     bool fitted = cost_program_as_call(c, path, p, &call);
     cost_call_time(&call, &t);
     if (fitted) p->ms = t.ms;
-    p->low_ms =
-        fitted ? t.low_ms : p->ms / 1.5; /* sums of operations: bench and docs/estimate.md tell how far off they are */
+    p->low_ms = fitted ? t.low_ms : p->ms / 1.5; /* sums over operations; bench and docs/estimate.md show their error */
     p->high_ms = fitted ? t.high_ms : p->ms * 1.5;
     p->energy_mj = cost_energy_mj(c, p->flops, p->weight_bytes + p->io_bytes, p->ms);
     p->utilisation = p->flops / (q->tflops * 1e9 * p->ms);

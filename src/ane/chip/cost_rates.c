@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading a host's measured rates out of a report of `propane devices --probe`.
+ * Owns the reading of a host's measured rates from a report of `propane devices --probe`.
  */
 #include "ane/chip/cost_rates.h"
 
@@ -9,9 +9,9 @@
 
 #include "core/base/json.h"
 
-enum { LIMIT = 4 << 20 }; /* bytes of a report */
+enum { LIMIT = 4 << 20 }; /* most bytes of a report */
 
-/* A positive number of an answer; 0: there is none. */
+/* Returns a positive number from an answer, or 0 if there is none. */
 static double cost_rates_value(const json_t *answers, const char *id, const char *key) {
     const double v = json_number_value(json_object_get(json_object_get(answers, id), key));
     return isfinite(v) && v > 0 ? v : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the model of published training steps. They differ in what they give to the engine; a style is such a division of
- * work, and each part scales with the sizes that make it: the engine's with weights and calls, staging with activations,
- * the host's products with FLOPs. The unit of the constants is the step of Stories110M (12 layers, width 768, hidden 2048,
- * 256 positions, 32000 words), for which parts were published.
+ * Owns the model of published training steps. They differ in the work that they give to the engine; a style is one such
+ * division of work. Each part scales with the sizes that determine it: the engine's with weights and calls, staging
+ * with activations, the host's matrix products with FLOPs. The constants refer to the step of Stories110M (12 layers,
+ * width 768, hidden 2048, 256 positions, 32000 words), because its parts were published.
  */
 #include "ane/chip/cost_step.h"
 
@@ -28,7 +28,7 @@ static const struct host_row *cost_step_row_of(const chip *c) {
     size_t count = sizeof hosts / sizeof hosts[0];
     for (size_t i = 0; i < count; i++)
         if (hosts[i].chip == c->id) return &hosts[i];
-    /* The base chip of the generation, or the nearest before it; a phone's is a phone's. */
+    /* The base chip of the generation, or the nearest earlier one. A phone uses a phone's row. */
     const struct host_row *best = &hosts[0];
     for (size_t i = 0; i < count; i++) {
         const chip *other = chip_get(hosts[i].chip), *now = chip_get(best->chip);
@@ -60,8 +60,8 @@ const char *cost_host_sources(void) {
            "them\n";
 }
 
-/* Each position costs, too: rustane's 24 published sizes (M4 Max) go with 0.535 + 0.00178 x positions, forward and backward
- * together, 1.46 times as long at 512 positions as at 256. */
+/* Each position costs time, too: rustane's 24 published sizes (M4 Max) follow 0.535 + 0.00178 x positions for
+ * forward and backward combined, 1.46 times as long at 512 positions as at 256. */
 static double cost_step_positions(double positions) { return (0.535 + 0.00178 * positions) / (0.535 + 0.00178 * 256); }
 
 double cost_packed_ms(const chip *c, double weight_bytes, double positions) {
@@ -85,14 +85,15 @@ double cost_layer_weights(const cost_sizes *s) {
     return s->width * (s->q + 2 * s->kv) + s->q * s->width + 3 * s->width * s->hidden;
 }
 
-/* Of Stories110M. */
+/* Sizes of Stories110M. */
 #define UNIT_WEIGHTS    (12.0 * (4.0 * 768 * 768 + 3.0 * 768 * 2048))
 #define UNIT_ACTIVATION (12.0 * 768 * 256)
 #define UNIT_HIDDEN     (12.0 * 2048 * 256)
 
 static void cost_step_sync_step(const chip *c, const cost_sizes *s, cost_style style, cost_step *out) {
-    /* ms for a million weights, M4 Max: forward 0.30 at 256 and 0.415 at 512 positions, backward 0.69 and 1.03, update 0.097;
-     * the M3 Ultra takes 1.42 times that; hidden layers of four times the width 1.12 times (24 published sizes). */
+    /* ms per million weights, M4 Max: forward 0.30 at 256 and 0.415 at 512 positions, backward 0.69 and 1.03, update
+     * 0.097. The M3 Ultra takes 1.42 times that; hidden layers of four times the width take 1.12 times (24 published
+     * sizes). */
     double millions = s->layers * cost_layer_weights(s) / 1e6 * s->batch;
     double slow = (c->id == CHIP_m3_ultra ? 1.42 : 1) * (s->hidden / s->width > 3.5 ? 1.14 : 1);
     double forward = millions * slow * (0.185 + 0.00045 * s->context);
@@ -103,7 +104,7 @@ static void cost_step_sync_step(const chip *c, const cost_sizes *s, cost_style s
     out->update_ms = style == COST_STYLE_FORWARD ? 0 : 0.097 * slow * millions;
 }
 
-/* Trainers with packed weights cut the vocabulary to the words in use: of TinyStories 9,205. */
+/* Trainers with packed weights cut the vocabulary to the words in use: 9,205 for TinyStories. */
 #define PACKED_VOCAB 9205
 
 static double cost_step_head_ms(const struct host_row *h, const cost_sizes *s) {
@@ -118,14 +119,15 @@ static void cost_step_packed_step(const chip *c, const struct host_row *h, const
     double cut = style == COST_STYLE_INPUTS ? 0.42 : 1; /* without cutting weights out: 77 instead of 110 ms (M4) */
     out->engine_ms = cut * cost_packed_ms(c, 2 * 2 * weights, s->context);
     out->staging_ms = (style == COST_STYLE_INPUTS ? 0.6 : 1) * h->io_packed * activation;
-    /* norms 3 to 6, copies for weight gradients 2.5 to 3.1, and what the logs leave unnamed, 1 to 7 ms */
+    /* Norms take 3 to 6 ms, copies for weight gradients 2.5 to 3.1 ms, and what the logs do not name 1 to 7 ms. */
     out->elementwise_ms = 0.8 * h->element * s->layers * s->hidden * s->context / UNIT_HIDDEN + 8 * activation;
     out->gemm_ms = cost_step_head_ms(h, s);
 }
 
-/* Models AutoANE (M2 Pro): one engine call per matrix product, seven forward and seven backward, and everything else on the CPU.
- * A call with its staging took 0.27 ms at 960 x 256 (MeZO, 360M) and leaves 0.1 ms for one at 512 x 128 (36M). In a step of 95M parameters
- * the CPU's work apart from products takes 30.3 of 102.2 ms: 28.9 ns per activation. */
+/* Models AutoANE (M2 Pro): one engine call per matrix product, seven forward and seven backward, and everything else
+ * on the CPU. A call with its staging took 0.27 ms at 960 x 256 (MeZO, 360M), and 0.1 ms are left for one at 512 x
+ * 128 (36M). In a step of 95M parameters, the CPU's work apart from matrix products takes 30.3 of 102.2 ms: 28.9 ns
+ * per activation. */
 static void cost_step_product_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_step *out) {
     double weights = s->layers * cost_layer_weights(s), calls = 14 * s->layers;
     double vocab = s->vocab > 0 ? s->vocab : PACKED_VOCAB;
@@ -139,7 +141,8 @@ static void cost_step_static_step(const chip *c, const struct host_row *h, const
                                   cost_step *out) {
     double weights = s->layers * cost_layer_weights(s),
            activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
-    double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; attention's backward */
+    double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; the backward pass of
+                                                                      * attention */
     double vocab = s->vocab > 0 ? s->vocab : 32000;
     double head = 2 * s->width * vocab * s->context / 1e9, products = 3 * head + 2 * weights * s->context / 1e9;
     double calls = 6 * s->layers;
@@ -239,7 +242,8 @@ bool cost_step_point_read(const char *id, const char *title, const char *workloa
     else
         out->reason = cost_step_read_style(id, shape, note, &out->style);
     out->covered = !out->reason;
-    /* The model's vocabulary, not the trainer's: packed ones of Stories110M keep the words in use. */
+    /* Rows state the model's vocabulary, not the trainer's: packed trainers of Stories110M keep only the words in
+     * use. */
     const bool packed = out->style == COST_STYLE_PACKED || out->style == COST_STYLE_INPUTS;
     if (packed && out->sizes.vocab >= 32000 && cost_step_has(shape, "Stories110M")) out->sizes.vocab = PACKED_VOCAB;
     if (out->covered) cost_step_published(c, &out->sizes, out->style, &out->step);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Owns the processor's and the GPU's time and joules for a batch of training or of a forward pass.
+ * Owns the time and energy that the processor and the GPU need for a batch of training or for a forward pass.
  *
- * The processor: products at the rate of hosts.def, elementwise work by the activation, AdamW by the byte, one after the other. The
- * constant of the elementwise work is one author's M2 Pro (COST_ELEMENT_NS); other chips' goes with the rate of their streams.
+ * The processor's time is a sum of matrix products at the rate of hosts.def, elementwise work per activation, and AdamW
+ * per byte. The constant of the elementwise work is from one author's M2 Pro (COST_ELEMENT_NS); other chips scale it by
+ * their stream rates.
  */
 #include "ane/chip/cost_units.h"
 
-/* Forward is a third of the elementwise work: backward has a value and a gradient to pass over where forward has a value. */
+/* Forward is a third of the elementwise work: backward processes a value and a gradient where forward processes one
+ * value. */
 #define FORWARD_PART (1 / 3.0)
 
 void cost_processor(const chip *c, const cost_work *work, cost_unit *out) {

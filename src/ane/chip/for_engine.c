@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of rewrites. One idea: a rewrite gives the value that stands for an operation's result, built in front of it, or
- * NULL where it does not apply; the walk puts it into place, under the old name where that is an output.
+ * Owns the table of rewrites. A rewrite builds a replacement for an operation's result in front of the operation, or
+ * returns NULL if it does not apply. The walk puts the replacement into place, under the old name if that is an output.
  */
 #include "ane/chip/for_engine.h"
 
@@ -32,7 +32,7 @@ static mil_value *engine_pair(engine_site *s, mil_opcode code, mil_value *x, mil
     return mil_build_binary(&s->b, code, x, y);
 }
 
-/* log and exp have a parameter that has a default. */
+/* log and exp have an optional parameter. */
 static mil_value *engine_call(engine_site *s, mil_opcode code, mil_value *x) {
     const mil_op *op = mil_build_op(&s->b, code, NULL, &(mil_argument){"x", 1, &x}, 1);
     return op ? op->results[0] : NULL;
@@ -63,7 +63,7 @@ static mil_value *engine_softplus(engine_site *s) {
     return engine_pair(s, MIL_OP_add, engine_unary(s, MIL_OP_relu, x), engine_call(s, MIL_OP_log, sum));
 }
 
-/* x - max and log(sum(exp(x - max))) over the axes. */
+/* Builds x - max and log(sum(exp(x - max))) over the axes. */
 static void engine_shifted(engine_site *s, mil_value *x, const int64_t *axes, int count, mil_value **most,
                            mil_value **shifted, mil_value **log_sum) {
     *most = mil_build_reduce(&s->b, MIL_OP_reduce_max, x, axes, count, true);
@@ -123,7 +123,7 @@ static bool engine_carries_mask(mil_opcode code) {
     return false;
 }
 
-/* Constants on the way into `op` that fp16 takes for minus infinity. */
+/* Replaces constants on the way into `op` that are minus infinity in fp16. */
 static void engine_mend_masks(engine_site *s, const mil_op *op, int depth) {
     for (int k = 0; k < op->info->param_count && depth < MASK_DEPTH; k++)
         for (int j = 0; j < op->operands[k].count; j++) {
@@ -141,7 +141,7 @@ static void engine_mend_masks(engine_site *s, const mil_op *op, int depth) {
 }
 
 static mil_value *engine_mask(engine_site *s) {
-    s->b.before = s->function->first; /* in front of all that reads it */
+    s->b.before = s->function->first; /* before all its readers */
     engine_mend_masks(s, s->op, 0);
     return NULL;
 }
@@ -164,7 +164,7 @@ static mil_value *engine_with_rank_4(engine_site *s, mil_value *x) {
     return mil_build_reshape(&s->b, x, dim, 4);
 }
 
-/* A product with a constant, of x on four axes. */
+/* Builds a product of x with a constant, on four axes. */
 static mil_value *engine_wide_product(engine_site *s, const mil_op *product) {
     const bool linear = product->info->code == MIL_OP_linear;
     const char *const params[] = {linear ? "weight" : "y", linear ? "bias" : "transpose_y"};
@@ -184,7 +184,7 @@ static mil_value *engine_wide_product(engine_site *s, const mil_op *product) {
 
 enum { WIDE_VALUES = 16 };
 
-/* Values of two axes, and what stands for them on four. */
+/* Values with two axes, and their replacements with four. */
 typedef struct engine_wide_values {
     const mil_value *from[WIDE_VALUES];
     mil_value *to[WIDE_VALUES];
@@ -193,7 +193,7 @@ typedef struct engine_wide_values {
 
 static mil_value *engine_widen(engine_site *s, engine_wide_values *w, mil_value *v);
 
-/* An operation of one number each, on four axes: its operands that are computed are widened, constants broadcast as they did. */
+/* Builds an elementwise operation on four axes. Computed operands are widened; constants broadcast as before. */
 static mil_value *engine_widen_map(engine_site *s, engine_wide_values *w, const mil_op *op) {
     static const mil_opcode codes[] = {MIL_OP_add,  MIL_OP_mul,          MIL_OP_real_div,        MIL_OP_relu6,
                                        MIL_OP_clip, MIL_OP_sigmoid_hard, MIL_OP_thresholded_relu};
@@ -216,7 +216,7 @@ static mil_value *engine_widen_map(engine_site *s, engine_wide_values *w, const 
     return made ? made->results[0] : NULL;
 }
 
-/* NULL: it does not come from one product through such operations alone. */
+/* Returns NULL if the value does not come from one product through only such operations. */
 static mil_value *engine_widen(engine_site *s, engine_wide_values *w, mil_value *v) {
     if (v->constant) return v;
     for (int i = 0; i < w->count; i++)
@@ -230,7 +230,7 @@ static mil_value *engine_widen(engine_site *s, engine_wide_values *w, mil_value 
     return wide;
 }
 
-/* The product and all that follows it, up to the hardswish's own mul. */
+/* Widens the product and everything after it, up to the mul that ends the hardswish. */
 static mil_value *engine_hardswish(engine_site *s) {
     engine_wide_values w = {.count = 0};
     const mil_type *type = &s->op->results[0]->type;
@@ -251,11 +251,11 @@ static bool engine_is_square_of(const mil_value *v, const mil_value *x) {
 }
 
 typedef struct engine_norm {
-    mil_value *x, *epsilon;    /* the epsilon that is added to the mean; NULL: none is */
-    const mil_op *mean, *root; /* reduce_mean; rsqrt, or sqrt that is divided by */
+    mil_value *x, *epsilon;    /* the epsilon added to the mean; NULL if there is none */
+    const mil_op *mean, *root; /* reduce_mean; rsqrt, or the sqrt of the divisor */
 } engine_norm;
 
-/* x * rsqrt(mean(x^2) + e), or x / sqrt(mean(x^2) + e). */
+/* Recognises x * rsqrt(mean(x^2) + e) and x / sqrt(mean(x^2) + e). */
 static bool engine_read_norm(const mil_op *op, engine_norm *n) {
     const bool quotient = op->info->code == MIL_OP_real_div;
     for (int k = 0; k < (quotient ? 1 : 2); k++) {
@@ -275,8 +275,8 @@ static bool engine_read_norm(const mil_op *op, engine_norm *n) {
     return false;
 }
 
-/* With m = max(|x|, 1): x/m * rsqrt(mean((x/m)^2) + e/m/m). The same in exact arithmetic; the epsilon is divided, too, as in
- * apple/coremltools pull request 2822, and a row of zeros stays one. */
+/* Builds x/m * rsqrt(mean((x/m)^2) + e/m/m) with m = max(|x|, 1). It is the same in exact arithmetic. The epsilon is
+ * divided, too, as in apple/coremltools pull request 2822, and a row of zeros stays zeros. */
 static mil_value *engine_rms_norm(engine_site *s) {
     engine_norm n;
     bool member[MIL_MAX_RANK];
@@ -300,7 +300,7 @@ static mil_value *engine_rms_norm(engine_site *s) {
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
-/* [.., S, I] becomes [B, I, 1, S], the weight [O, I] a kernel [O, I, 1, 1]. Weights that are stored compressed stay. */
+/* [.., S, I] becomes [B, I, 1, S], and the weight [O, I] a kernel [O, I, 1, 1]. Compressed weights stay as they are. */
 static mil_value *engine_linear(engine_site *s) {
     mil_value *x = mil_in(s->op, "x"), *w = mil_in(s->op, "weight"), *bias = mil_in(s->op, "bias");
     const mil_type *t = &x->type, *out = &s->op->results[0]->type;
@@ -321,7 +321,7 @@ static mil_value *engine_linear(engine_site *s) {
     return mil_build_reshape(&s->b, y, out->dim, out->rank);
 }
 
-/* Axes of length 1 go, and axes that stay side by side become one. */
+/* Drops axes of length 1 and joins axes that stay next to each other. */
 static mil_value *engine_transpose(engine_site *s) {
     mil_value *x = mil_in(s->op, "x");
     const mil_type *out = &s->op->results[0]->type;
@@ -341,7 +341,7 @@ static mil_value *engine_transpose(engine_site *s) {
         last = perm[k];
     }
     if (groups < 2 || groups > 4) return NULL;
-    for (int g = 0; g < groups; g++) { /* the place of each group in x */
+    for (int g = 0; g < groups; g++) { /* the position of each group in x */
         group_of[g] = 0;
         for (int h = 0; h < groups; h++) group_of[g] += first[h] < first[g];
     }
@@ -353,7 +353,7 @@ static mil_value *engine_transpose(engine_site *s) {
     return mil_build_reshape(&s->b, y, out->dim, out->rank);
 }
 
-/* The batch of both sides is the same: its axes become one. */
+/* Both sides have the same batch, whose axes become one. */
 static mil_value *engine_matmul(engine_site *s) {
     mil_value *x = mil_in(s->op, "x"), *y = mil_in(s->op, "y");
     const mil_type *a = &x->type, *b = &y->type, *out = &s->op->results[0]->type;
@@ -370,7 +370,8 @@ static mil_value *engine_matmul(engine_site *s) {
 
 /* ---- the table -------------------------------------------------------------------------------------------------------------- */
 
-/* `rule`: whose check must find something; "": the rule is about whole functions, or about speed. In this order. */
+/* The rewrites, in the order in which they are tried. `rule` is the rule whose check must find something; "" if the
+ * rule is about whole functions or about speed. */
 static const struct {
     mil_opcode code;
     const char *rule, *id, *text;
@@ -391,7 +392,7 @@ static const struct {
 };
 enum { ENGINE_ROWS = sizeof engine_rows / sizeof engine_rows[0] };
 
-/* The new value takes the old one's place, and its name, by which it may be an output. */
+/* Puts the new value in place of the old one, under the old name, by which it may be an output. */
 static propane_status engine_replace(mil_function *f, mil_op *op, mil_value *with, propane_error *err) {
     mil_value *old = op->results[0];
     const char *name = old->name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Rewrites of a program into what engines take, as the rules' fixes say. A row of for_engine.c names its rule: where
- * the rule has nothing against an operation, it stays.
+ * Rewrites of a program into operations that engines accept, following the fixes of the rules. Each row of for_engine.c
+ * names its rule; an operation that the rule does not object to stays as it is.
  */
 #ifndef ANE_CHIP_FOR_ENGINE_H
 #define ANE_CHIP_FOR_ENGINE_H
@@ -8,8 +8,9 @@
 #include "core/base/text.h"
 #include "core/mil/mil.h"
 
-/* All functions. `out` gets a line for each kind of rewrite that was made: "N1 softplus: 2, ...". The values stay those
- * of the program in exact arithmetic, masks apart: minus infinity becomes -10,000, which gives the same softmax. */
+/* Rewrites all functions. `out` receives one line per kind of rewrite that was made: "N1 softplus: 2, ...". In exact
+ * arithmetic the values do not change, except in masks: minus infinity becomes -10,000, which leaves the softmax the
+ * same. */
 PROPANE_CHECK propane_status for_engine_rewrite(mil_module *m, int *count, text *out, propane_error *err);
 
 #endif

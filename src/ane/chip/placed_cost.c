@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the CPU's operations and the switches of Core ML's path add to an estimate.
+ * Owns the part of an estimate that CPU operations and switches add on Core ML's path.
  */
 #include "ane/chip/placed_cost.h"
 
@@ -9,7 +9,8 @@
 #include "ane/chip/cost_step.h"
 #include "core/mil/ops.h"
 
-/* us to begin an operation on the CPU, and how far off its part may be, either way: assumed. */
+/* Both assumed: the us to begin an operation on the CPU, and the factor by which the CPU's part may be off, either
+ * way. */
 #define CPU_US   5.0
 #define CPU_BAND 3.0
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The time of a program by the path it takes: through Core ML, what the rules take off the engine is the CPU's, and
- * each change of sides costs (segment.c). The CPU's part is an order of magnitude, by the host's figures of
- * cost_step.h: no public list of its times by operation is known.
+ * The time of a program by the path it takes. Through Core ML, what the rules take off the engine runs on the CPU, and
+ * each change of side costs time (segment.c). The CPU's part is only an order of magnitude, from the host's figures of
+ * cost_step.h, because no public list of CPU times per operation is known.
  */
 #ifndef ANE_CHIP_PLACED_COST_H
 #define ANE_CHIP_PLACED_COST_H
 
 #include "ane/chip/cost_model.h"
 
-/* As cost_function, with the parts that Core ML computes elsewhere where the path is COST_COREML. */
+/* Does what cost_function does. For COST_COREML it adds the parts that Core ML computes elsewhere. */
 PROPANE_CHECK propane_status placed_cost(const chip *c, cost_path path, const mil_function *f, arena *a,
                                          cost_program *out, propane_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the pairing of a plan's rows with a function's operations, and what is said of it.
+ * Owns the pairing of a plan's rows with a function's operations, and the printing of differences.
  */
 #include "ane/chip/placement_diff.h"
 
@@ -13,7 +13,7 @@
 
 static bool placement_is_planned(const mil_op *op) { return op->info->code != MIL_OP_const && !mil_op_compressed(op); }
 
-/* Core ML's compiler writes what is no letter or digit as an underscore. */
+/* Core ML's compiler replaces characters that are neither letters nor digits by underscores. */
 static bool placement_same_name(const char *a, const char *b) {
     for (; *a && *b; a++, b++) {
         const bool plain = isalnum((unsigned char)*a) && isalnum((unsigned char)*b);
@@ -34,7 +34,7 @@ static bool placement_is_about(const compute_row *row, const mil_function *f) {
 }
 
 static const compute_row *placement_by_name(const compute_plan *p, const mil_function *f, const mil_op *op, int *from) {
-    for (int k = 0; k < p->count; k++) { /* plans and functions have one order: the next row is tried first */
+    for (int k = 0; k < p->count; k++) { /* plans and functions have the same order, so the next row is tried first */
         const compute_row *row = &p->rows[(*from + k) % p->count];
         if (!placement_is_about(row, f) || strcmp(row->op, op->info->name) != 0 || !placement_names(row, op)) continue;
         *from = (*from + k + 1) % p->count;
@@ -125,7 +125,7 @@ static propane_status placement_check(placement_diff *d, const mil_function *f, 
     return status;
 }
 
-/* The function that the plan names, "main", or the only one. */
+/* Returns the function that the plan names, else "main", else the first one. */
 static const mil_function *placement_function(const mil_module *m, const compute_plan *p) {
     const mil_function *main = NULL;
     for (const mil_function *f = m->functions; f; f = f->next) {
@@ -141,7 +141,7 @@ propane_status placement_diff_make(const mil_module *m, const chip *c, int os, c
     propane_status status = compute_plan_read(path, &out->plan, err);
     if (status) return status;
     const mil_function *f = placement_function(m, &out->plan);
-    for (int k = 0; k < out->plan.count; k++) /* a plan of another name for its only function */
+    for (int k = 0; k < out->plan.count; k++) /* a plan may name the only function differently */
         if (!m->functions->next) out->plan.rows[k].function = NULL;
     snprintf(out->function, sizeof out->function, "%.63s", f->name);
     status = placement_check(out, f, c, os, err);
@@ -164,7 +164,7 @@ void placement_diff_deinit(placement_diff *d) {
 
 /* ---- saying it -------------------------------------------------------------------------------------------------------------- */
 
-/* Names out of a file, which a terminal must not obey. */
+/* Escapes names from a file, so that a terminal does not obey them. */
 static void placement_put(text *out, const char *name) {
     char shown[128];
     text_append_n(out, shown, text_harmless(shown, sizeof shown, name, strnlen(name, 60), ""));

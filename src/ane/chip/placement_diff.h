@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A Core ML plan beside the rules: for each operation of a function where the plan puts it, and where check expects it.
+ * A Core ML plan compared with the rules: for each operation of a function, where the plan puts it and where check
+ * expects it.
  */
 #ifndef ANE_CHIP_PLACEMENT_DIFF_H
 #define ANE_CHIP_PLACEMENT_DIFF_H
@@ -9,29 +10,29 @@
 
 typedef struct placement_row {
     const char *op;
-    char name[96]; /* of its first result */
+    char name[96]; /* name of its first result */
     const compute_row *plan;
-    bool falls;     /* by the rules: it is not for the engine */
-    char rules[64]; /* which; "" */
+    bool falls;     /* whether the rules keep it off the engine */
+    char rules[64]; /* the ids of those rules, or "" */
 } placement_row;
 
 typedef struct placement_diff {
     compute_plan plan;
     char function[64];
-    placement_row *rows; /* where they differ */
+    placement_row *rows; /* those that differ */
     int count;
-    int planned, on[COMPUTE_ENGINE + 1]; /* rows of the plan, by device */
-    int same;                            /* operations of which both say the same */
-    int strange;                         /* rows of the plan that are no operation of the function */
-    int unplanned;                       /* operations of which the plan says nothing; constants apart */
+    int planned, on[COMPUTE_ENGINE + 1]; /* rows of the plan, in total and by device */
+    int same;                            /* operations on which both agree */
+    int strange;                         /* rows of the plan that match no operation of the function */
+    int unplanned;                       /* operations that the plan does not mention, except constants */
 } placement_diff;
 
-/* Rows are paired by the names of results, else by order among the operations of one kind if the numbers of them
- * agree. */
+/* Pairs rows by the names of results. Failing that, it pairs the operations of one kind by order if there are
+ * equally many. */
 PROPANE_CHECK propane_status placement_diff_make(const mil_module *m, const chip *c, int os, const char *path,
                                                  placement_diff *out, propane_error *err);
 void placement_diff_deinit(placement_diff *d);
 void placement_diff_print(const placement_diff *d, text *out);
-json_t *placement_diff_json(const placement_diff *d); /* NULL: no memory */
+json_t *placement_diff_json(const placement_diff *d); /* NULL if memory runs out */
 
 #endif

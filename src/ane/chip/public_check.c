@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls of the checker: a report's rows, its verdicts, and its text and JSON, which are src/ane/chip's.
+ * Owns the public calls of the checker: a report's rows, its verdicts, and its text and JSON, which src/ane/chip
+ * produces.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,18 +16,19 @@ struct propane_report {
     chip_report *r;
     const chip *targets[CHIP_COUNT];
     int target_count;
-    propane_module *module; /* that the plan is compared with, if it is ours */
+    propane_module *module; /* the module that the plan is compared with, if the report owns it */
     placement_diff plan;
     bool planned;
 };
 
-/* iOS was numbered three ahead of macOS until both took the year's number: iOS 17 came with macOS 14. */
+/* iOS was three numbers ahead of macOS until both adopted the year: iOS 17 came with macOS 14. */
 static int api_check_macos_of(int major, bool ios) {
     enum { ONE_NUMBER = 26, AHEAD = 3 };
     return ios && major < ONE_NUMBER ? major - AHEAD : major;
 }
 
-/* "26", "26.3", "15.7.4", "macos14", "ios17.2" -> 2600, 2603, 1507, 1400, 1402; NULL: it is none, else what follows it. */
+/* Reads "26", "26.3", "15.7.4", "macos14" or "ios17.2" as 2600, 2603, 1507, 1400 or 1402. Returns what comes after
+ * it, or NULL if it is not a version. */
 static const char *api_check_read_system(const char *given, int *out) {
     static const struct {
         const char *word;
@@ -50,7 +52,7 @@ static const char *api_check_read_system(const char *given, int *out) {
     return major > 0 ? rest : NULL;
 }
 
-/* Of a list the oldest, which all of it must reach. */
+/* Reads the oldest version of a list, because a rule must hold for all of it. */
 static bool api_check_read_os(const char *given, int *out) {
     int os = 0;
     *out = 0;
@@ -93,7 +95,7 @@ propane_status propane_check_options_test(const propane_check_options *options, 
     return api_check_read(options, targets, &own, err);
 }
 
-/* `path`: where the options name none. */
+/* `path` applies if the options name none. */
 static propane_status api_check_create(const propane_check_options *options, chip_path path, propane_report **out,
                                        propane_error *err) {
     chip_check_options own;
@@ -119,7 +121,7 @@ static propane_status api_check_end(propane_report *r, propane_status status, pr
     return status;
 }
 
-/* `m`: the module, or NULL: read from the file. */
+/* `m`: the module, or NULL to read it from the file. */
 static propane_status api_check_compare(propane_report *r, const char *path, const propane_module *m,
                                         const propane_check_options *options, propane_error *err) {
     propane_check_options o = {0};
@@ -219,7 +221,7 @@ const char *propane_report_path(const propane_report *report) {
     return report ? chip_path_name(chip_report_path(report->r)) : NULL;
 }
 
-/* Takes the value. */
+/* Takes ownership of the value. */
 static propane_status api_check_print_json(json_t *root, char **out, propane_error *err) {
     text t = {0};
     char *line = NULL;

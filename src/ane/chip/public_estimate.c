@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls of the estimate of programs, and its only writer of text and JSON. The model is ane/chip/cost_model.h.
+ * Owns the public calls for estimates of programs, and the only writer of their text and JSON. ane/chip/cost_model.h
+ * has the model.
  */
 #include <string.h>
 
@@ -28,7 +29,9 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
                                         const propane_estimate_options *options, propane_error *err) {
     const chip *chips[CHIP_COUNT];
     int chip_count = 0, path = 0;
-    const char *through = options->path ? options->path : m->coreml ? "coreml" : "direct"; /* as check takes it */
+    const char *through = options->path ? options->path
+                          : m->coreml   ? "coreml"
+                                        : "direct"; /* the same default as check */
     PROPANE_TRY(chip_find_list(options->target ? options->target : "m4", chips, &chip_count, err));
     while (path < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
     if (path == COST_PATH_COUNT)
@@ -46,7 +49,7 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
             const mil_function *settled = NULL;
             propane_error why = {0};
             const propane_status status = mil_settle_standard(f, e->settled, &settled, &why);
-            if (status == PROPANE_ERR_UNSUPPORTED) settled = f; /* what waits for values is not counted */
+            if (status == PROPANE_ERR_UNSUPPORTED) settled = f; /* operations that wait for values are not counted */
             if (status && status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
             row->chip = chips[i];
             PROPANE_TRY(placed_cost(chips[i], (cost_path)path, settled, e->arena, &row->program, err));

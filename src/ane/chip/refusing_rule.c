@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding the rule behind a refusal: the program is checked for every chip, and the surest finding counts.
+ * Owns the search for the rule behind a refusal: it checks the program for every chip and returns the surest finding.
  */
 #include "ane/chip/refusing_rule.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what several checks of limits.def need: writing what was found, and the bytes of a surface.
+ * Owns the helpers of several checks of limits.def: writing what was found, and the bytes of a surface.
  */
 #include "ane/chip/rule.h"
 

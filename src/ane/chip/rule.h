@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The checks that limits.def names, and what they share. Inside src/ane/chip only.
+ * The checks that limits.def names, and their common helpers. For use inside src/ane/chip only.
  */
 #ifndef ANE_CHIP_RULE_H
 #define ANE_CHIP_RULE_H
@@ -12,9 +12,9 @@
     bool chip_rule_##check(const chip_view *view, char out[CHIP_TEXT_BYTES]);
 #include "ane/chip/limits.def"
 
-/* Writes the message; true, so that a check ends in `return chip_found(...)`. */
+/* Writes the message. Returns true, so that a check can end in `return chip_found(...)`. */
 bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) BASE_PRINTF(2, 3);
-const char *chip_value_name(const mil_value *v); /* "the literal" where it has none */
+const char *chip_value_name(const mil_value *v); /* "the literal" if it has no name */
 
 #define CHIP_BLOB_SENTINEL 0xDEADBEEFu
 #define CHIP_BLOB_ALIGN    64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of weight files. They read the bytes themselves, because core/mil/coreml/blob.h ends at the first record that is wrong and
- * here all of them are reported.
+ * Checks of weight files. They read the bytes directly, because core/mil/coreml/blob.h stops at the first wrong record,
+ * and here all of them are reported.
  */
 #include "ane/chip/rule.h"
 #include "core/base/bytes.h"
@@ -21,7 +21,7 @@ bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                                                             count, count == 1 ? "" : "s", b->record_count);
 }
 
-/* Byte 10 of the record set, the low and high bytes of the size and the whole data offset left at zero. */
+/* Returns whether only byte 10 of the record is set, and the rest of the size and the data offset are zero. */
 static bool rule_blob_is_stray(const chip_record *r) {
     return r->data == 0 && r->bytes != 0 && (r->bytes & ~(uint64_t)0xff0000) == 0;
 }
@@ -69,7 +69,8 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = r->offset;
     const mil_dtype_info *info = rule_blob_type_of_code(r->code);
     if (!info) return chip_found(out, "the record at offset %llu: the element type has the code %u", at, r->code);
-    if (info->bits < 8 && (r->padding > 7 || (r->padding && !r->bytes))) /* elsewhere the field may hold anything */
+    if (info->bits < 8 && (r->padding > 7 || (r->padding && !r->bytes))) /* for other types the field may hold
+                                                                          * anything */
         return chip_found(out, "the record at offset %llu: %llu unused bits in %llu bytes of %s elements", at,
                           (unsigned long long)r->padding, (unsigned long long)r->bytes, info->name);
     return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&
@@ -79,6 +80,6 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = view->offset;
-    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* its place is the subject of rule B2 */
+    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* rule B2 is about its place */
     return chip_found(out, "BLOBFILE names offset %llu of %.200s, where no record is", at, view->blob->path);
 }

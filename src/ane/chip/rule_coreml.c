@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Checks behind what people saw through Core ML: operations that leave the engine, shapes that are open, states, weights with
- * scales, and numbers that fp16 cannot hold. Each looks at an operation, its operands and the operations that made them.
+ * Checks behind what people saw through Core ML: operations that leave the engine, open shapes, states, weights with
+ * scales, and numbers that fp16 cannot hold. Each looks at an operation, its operands and the operations that made
+ * them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ static const mil_value *rule_coreml_main(const mil_op *op) {
     return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
 }
 
-/* What follows from constants and shapes alone never reaches a device. */
+/* What follows only from constants and shapes never reaches a device. */
 static bool rule_coreml_is_known(const mil_op *op) { return op->result_count && mil_know(op->results[0]); }
 
 static bool rule_coreml_made_by(const mil_value *v, mil_opcode code) {
@@ -35,7 +36,8 @@ static bool rule_coreml_is_integer(const mil_value *v) {
            !chip_is_constant(v);
 }
 
-/* What takes integers, or makes them of something else by a cast; indices beside a float operand do not count. */
+/* Finds operations that take integers, or make them of something else by a cast. Indices next to a float operand do
+ * not count. */
 bool chip_rule_integers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
     const mil_value *x = rule_coreml_main(op);
@@ -48,7 +50,7 @@ bool chip_rule_integers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------ */
 
-/* The largest of a list of integers; 0: left out. */
+/* Returns the largest of a list of integers; 0 if the list is left out. */
 static int64_t rule_coreml_largest(const mil_op *op, const char *param) {
     int64_t list[MIL_MAX_RANK * 2], largest = 0;
     int count = 0;
@@ -89,8 +91,8 @@ bool chip_rule_dilated(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return n > 1 && chip_found(out, "the dilation is %lld", (long long)n);
 }
 
-/* Core ML's tools write output_shape into every transposed convolution; it says something only where it
- * crops, or one side more than the other. */
+/* Core ML's tools write output_shape into every transposed convolution. It matters only if it crops, or treats one
+ * side differently. */
 bool chip_rule_cropping_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
     mil_conv c; /* c.out are x's dimensions, c.in the result's */
@@ -137,7 +139,7 @@ bool chip_rule_upsample_factor(const chip_view *view, char out[CHIP_TEXT_BYTES])
     return false;
 }
 
-/* [C,H,W] by [C,1,1], both computed. */
+/* Finds [C,H,W] combined with [C,1,1], both computed. */
 bool chip_rule_channel_broadcast(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *y = mil_in(view->op, "y");
     if (x->type.rank < 3 || x->type.rank != y->type.rank || chip_is_constant(x) || chip_is_constant(y)) return false;
@@ -167,7 +169,8 @@ bool chip_rule_product_depth(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "it adds %lld products; the most is %.0f", (long long)n, view->limit->value);
 }
 
-/* One product or attention and nothing else that computes: the planner finds the engine not worth the way. */
+/* Finds one matrix product or attention as the only computation: the planner does not find the engine worth the
+ * transfer. */
 bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_coreml_main(view->op);
     int others = -1;
@@ -179,7 +182,8 @@ bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                       view->limit->value);
 }
 
-/* Nothing in it has as many elements as a product that was seen on the engine alone (R26). Attention counts as more. */
+/* Finds programs in which no value has as many elements as a lone matrix product that ran on the engine (R26).
+ * Attention counts as more. */
 bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int *n = view->op_counts;
     const int layers = n[MIL_OP_conv] + n[MIL_OP_linear] + n[MIL_OP_matmul] + n[MIL_OP_conv_transpose];
@@ -235,7 +239,7 @@ bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* Rows: the longest axis along which the update is shorter than what it is written into. */
+/* The rows are the longest axis along which the update is shorter than its target. */
 bool chip_rule_update_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *u = mil_in(view->op, "update");
     int64_t rows = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Checks of what Apple's guide for authors of models advises (apple/coreai-models, skills/model-authoring/references), and of
- * shapes at which Core ML itself, outside the engine, has been seen to end the process. Guides are about speed and placement:
- * they note, and warn only where the guide or a report says that something is wrong.
+ * Checks of the advice in Apple's guide for authors of models (apple/coreai-models, skills/model-authoring/references),
+ * and of shapes at which Core ML itself, outside the engine, has been seen to end the process. The guide is about speed
+ * and placement, so its checks note. They warn only if the guide or a report describes an error.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 /* ---- windows ---------------------------------------------------------------------------------------------------------------- */
 
-/* One number for each spatial axis; 0: left out. */
+/* Reads one number per spatial axis; returns 0 if the list is left out. */
 static int rule_guide_list(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2]) {
     int count = 0;
     return mil_in(op, param) && mil_attr_ints(op, param, out, &count, NULL) == PROPANE_OK ? count : 0;
@@ -43,7 +43,7 @@ bool chip_rule_stride_factors(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return false;
 }
 
-/* The guide's pairs: 2 with 3, 4, 8 or 9; small ones are not its subject. */
+/* The pairs that the guide allows: 2 with 3, 4, 8 or 9. It does not discuss smaller ones. */
 static bool rule_guide_pair(int64_t a, int64_t b) {
     const int64_t low = a < b ? a : b, high = a < b ? b : a;
     return high <= 2 || (low == 2 && (high == 3 || high == 4 || high == 8 || high == 9));
@@ -85,8 +85,8 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
-/* Rows are padded to 64 bytes, so a short last axis wastes most of them. The worst tensor is named. Weights have a layout of their
- * own, also those that are stored compressed. */
+/* Rows are padded to 64 bytes, so most of a row is wasted if the last axis is short. The worst tensor is named.
+ * Weights have another layout, including compressed ones. */
 bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { WORTH = 1 << 18 };
     const mil_value *worst = NULL;
@@ -137,7 +137,7 @@ bool chip_rule_integer_product(const chip_view *view, char out[CHIP_TEXT_BYTES])
     return !mil_dtype_is_float(type) && chip_found(out, "it multiplies %s", mil_dtype_get(type)->name);
 }
 
-/* All axes were folded into one before. */
+/* A reshape has already folded all axes into one. */
 bool chip_rule_argmax_of_all(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");
     return x->type.rank == 1 && chip_found(out, "it looks over all %lld elements", (long long)x->type.dim[0]);
@@ -168,7 +168,7 @@ bool chip_rule_two_large_attentions(const chip_view *view, char out[CHIP_TEXT_BY
                                     found, view->limit->value, KEYS);
 }
 
-/* A query that is a parameter has nothing in front of it that would be fused. */
+/* A query that is a parameter has no operation in front of it to be fused. */
 bool chip_rule_queries_of_large_heads(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *query = mil_in(view->op, "query");
     const mil_type *t = &query->type;
@@ -203,7 +203,7 @@ bool chip_rule_open_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- systems ---------------------------------------------------------------------------------------------------------------- */
 
-/* A package's version is 5 more than its opset's number: 6 is ios15, 9 is ios18. */
+/* A package's version is its opset's number plus 5: version 6 is ios15, 9 is ios18. */
 bool chip_rule_opset(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { VERSION_OF_NONE = 5 };
     const struct mil_package *p = view->module->package;

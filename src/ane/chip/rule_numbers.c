@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of numbers that fp16 cannot hold. One idea: a rule speaks only where the range of a value (value_facts.h) leaves
- * room for what it warns of, so that a clip or a subtracted maximum in front silences it.
+ * Checks of numbers that fp16 cannot hold. A rule reports only if the range of a value (value_facts.h) leaves room for
+ * the problem, so a clip or a subtracted maximum in front silences it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static bool rule_numbers_is_half(const mil_op *op) {
     return op->result_count && op->results[0]->type.dtype == MIL_fp16;
 }
 
-/* A range rule holds for what is computed in fp16 of numbers that may pass its value. */
+/* Range rules are about fp16 computations on numbers that may exceed the limit. */
 static bool rule_numbers_passes(const chip_view *view, double most, char known[80]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!x || !rule_numbers_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
@@ -46,7 +46,7 @@ bool chip_rule_large_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "%s of %s", view->op->info->name, known);
 }
 
-/* The sum of n exponentials fits where each is at most 65504 / n. */
+/* The sum of n exponentials fits if each is at most 65504 / n. */
 bool chip_rule_large_exp_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     char known[80];
@@ -65,7 +65,7 @@ bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return chip_found(out, "nothing is subtracted from '%.60s' first: %s", x->name, known);
 }
 
-/* An epsilon that fp16 holds keeps the logarithm finite, and is what the program says. */
+/* An epsilon that fp16 can hold keeps the logarithm finite, and the program states it. */
 bool chip_rule_log_of_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double epsilon = 0;
     if (!rule_numbers_is_half(view->op) || !rule_numbers_made_by(rule_numbers_main(view->op), MIL_OP_softmax))
@@ -83,7 +83,7 @@ static bool rule_numbers_is_square(const mil_value *v) {
     return y && y->constant && y->constant->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->constant, 0) == 2;
 }
 
-/* `wide`: of at least as many terms as the row says. */
+/* `wide`: with at least as many terms as the row's value. */
 static bool rule_numbers_mean_of_squares(const chip_view *view, bool wide, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!rule_numbers_is_half(view->op) || !rule_numbers_is_square(x)) return false;
@@ -101,7 +101,7 @@ bool chip_rule_short_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_B
     return rule_numbers_mean_of_squares(view, false, out);
 }
 
-/* What keeps a row of zeros from 0/0: a maximum, something added, a clip. Then the divisor is no reduce_max itself. */
+/* A maximum, an addition or a clip keeps a row of zeros from 0/0. Then the divisor is not itself a reduce_max. */
 bool chip_rule_own_maximum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *most = mil_in(view->op, "y");
     if (!rule_numbers_made_by(most, MIL_OP_reduce_max)) return false;
@@ -118,8 +118,8 @@ static bool rule_numbers_is_infinite_below(const mil_value *v) {
            mil_type_count(&v->type) <= 1 << 20;
 }
 
-/* A constant on the way into a softmax that is minus infinity in fp16. Products, where 0 times it is NaN, sums and choices are
- * looked through; what else makes a value has nothing of a mask any more. */
+/* Returns a constant on the way into a softmax that is minus infinity in fp16. Looks through products, in which 0
+ * times it is NaN, sums and choices. Any other operation no longer passes on a mask. */
 static const mil_value *rule_numbers_mask(const mil_value *v, int depth) {
     if (!v || depth > MASK_DEPTH) return NULL;
     if (v->constant) return rule_numbers_is_infinite_below(v) ? v : NULL;
@@ -156,7 +156,7 @@ bool chip_rule_infinite_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                               chip_value_name(mask), chip_range_of(mask).low);
 }
 
-/* ---- what the engine does to numbers that are none, and to a pair of operations ------------------------------------------- */
+/* ---- what the engine does to NaN and to a pair of operations ----------------------------------------------------- */
 
 bool chip_rule_compared_with_itself(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");
@@ -164,7 +164,7 @@ bool chip_rule_compared_with_itself(const chip_view *view, char out[CHIP_TEXT_BY
            chip_found(out, "'%.60s' is compared with itself, as a test for NaN", chip_value_name(x));
 }
 
-/* The other factor of a product with one number; NULL: it is none. */
+/* Returns the other factor of a product with one number, or NULL if it is not such a product. */
 static const mil_value *rule_numbers_scaled(const mil_value *v) {
     const mil_op *op = v ? v->def : NULL;
     if (!op || (op->info->code != MIL_OP_mul && op->info->code != MIL_OP_real_div)) return NULL;
@@ -173,7 +173,8 @@ static const mil_value *rule_numbers_scaled(const mil_value *v) {
     return op->info->code == MIL_OP_mul && x->constant && mil_type_count(&x->type) == 1 ? y : NULL;
 }
 
-/* Between 0 and something, along x + 3: sigmoid_hard, relu6 or a clip, also divided by 6. NULL: it is no such gate. */
+/* Returns x of a gate between 0 and a bound along x + 3: sigmoid_hard, relu6 or a clip, also divided by 6. Returns
+ * NULL for anything else. */
 static const mil_value *rule_numbers_hard_gate(const mil_value *v) {
     if (rule_numbers_made_by(v, MIL_OP_sigmoid_hard)) return mil_in(v->def, "x");
     const mil_value *whole = rule_numbers_scaled(v);
@@ -185,7 +186,7 @@ static const mil_value *rule_numbers_hard_gate(const mil_value *v) {
                : NULL;
 }
 
-/* coremltools writes torch's hardswish with a thresholded_relu in front of both sides. */
+/* coremltools puts a thresholded_relu in front of both sides of torch's hardswish. */
 static bool rule_numbers_is_product(const mil_value *v) {
     while (rule_numbers_made_by(v, MIL_OP_add) || rule_numbers_made_by(v, MIL_OP_thresholded_relu))
         v = mil_in(v->def, "x");
@@ -203,7 +204,7 @@ bool chip_rule_flat_hardswish(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return false;
 }
 
-/* Numbers of fp16 beyond 2,048 are 2 apart, a third of a period. */
+/* fp16 numbers beyond 2,048 are 2 apart, a third of a period. */
 bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!x || !rule_numbers_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
@@ -212,8 +213,9 @@ bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "nothing keeps '%.60s' within %.0f", chip_value_name(x), view->limit->value);
 }
 
-/* The numbers by which an angle is multiplied: their product, and the largest. One of two pi makes radians of turns, whatever else
- * scales them. Numbers that differ from channel to channel are learnt, as those of snake, and do not count. */
+/* The numbers by which an angle is multiplied: their product, and the largest. A factor of two pi turns revolutions
+ * into radians, whatever else scales them. Numbers that differ between channels are trained, as in snake, and do not
+ * count. */
 typedef struct angle_factor {
     double product, largest;
 } angle_factor;
@@ -255,7 +257,7 @@ static bool rule_numbers_compared(const mil_op *op, mil_opcode code, const mil_v
            mil_const_f64(y->constant, 0) == 0;
 }
 
-/* atan(y / x) with quadrants that greater(y, 0) and less(y, 0) decide: y = 0 is in none. */
+/* Finds atan(y / x) with quadrants decided by greater(y, 0) and less(y, 0), which leave y = 0 in none. */
 bool chip_rule_open_quadrant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op), *y;
     if (!rule_numbers_made_by(x, MIL_OP_real_div) || chip_is_constant(x)) return false;
@@ -272,7 +274,7 @@ bool chip_rule_open_quadrant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                       chip_value_name(y));
 }
 
-/* Of n numbers one is at most (n-1)/n of their span away from the mean. */
+/* A number out of n is at most (n-1)/n of their span away from the mean. */
 bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     bool member[MIL_MAX_RANK];
@@ -286,14 +288,14 @@ bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "nothing keeps '%.60s' within %.0f of its mean", chip_value_name(x), view->limit->value);
 }
 
-/* What is handed out as it came in is rounded no further. */
+/* Returns whether a value is returned as it was passed in, and so is not rounded again. */
 static bool rule_numbers_is_handed_on(const mil_value *v) {
     while (rule_numbers_made_by(v, MIL_OP_identity)) v = mil_in(v->def, "x");
     return !v->def;
 }
 
-/* A result that may be the next call's parameter: of one type, computed from something, and neither the main input nor the main
- * output, which residual networks give one type. */
+/* Finds a result that may be the next call's parameter: it has the parameter's type and is computed. The first input
+ * and the first output do not count, because residual networks give both one type. */
 bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
     for (int i = 1; i < f->param_count; i++)

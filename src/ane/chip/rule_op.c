@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of single operations. Each looks at the op, its operands and the ops that made them, never further; attributes
- * that cannot be read (the verifier has seen to it that they can) count as not violated.
+ * Checks of single operations. Each looks at the op, its operands and the ops that made them, never further. An
+ * attribute that cannot be read counts as not violated; the verifier has ensured that it can.
  */
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,7 @@ bool chip_rule_inline_literal(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return param && chip_found(out, "%s is a literal inside the argument list", param);
 }
 
-/* concat and matmul have rows of their own; the constexpr ops have attributes instead of arguments. */
+/* concat and matmul have separate rows; the constexpr ops have attributes instead of arguments. */
 bool chip_rule_inline_literal_elsewhere(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     mil_opcode code = view->op->info->code;
     if (code == MIL_OP_matmul || code == MIL_OP_concat || code == MIL_OP_constexpr_affine_dequantize) return false;
@@ -108,7 +108,7 @@ bool chip_rule_softmax_length(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return (n & (n - 1)) != 0 && chip_found(out, "the length is %lld", (long long)n);
 }
 
-/* Attention: what a compiler may make one step of. */
+/* Finds attention that a compiler may fuse into one step. */
 bool chip_rule_softmax_between_products(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *y = view->op->results[0];
     int64_t axis = -1;
@@ -116,7 +116,7 @@ bool chip_rule_softmax_between_products(const chip_view *view, char out[CHIP_TEX
     if (mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK) return false;
     if (axis < 0) axis += x->type.rank;
     if (axis < 0 || axis >= x->type.rank || (double)x->type.dim[axis] < view->limit->value) return false;
-    while (x && x->def && x->def->info->code != MIL_OP_matmul) /* a scale or a mask lies between */
+    while (x && x->def && x->def->info->code != MIL_OP_matmul) /* a scale or a mask may be between */
         x = x->def->info->code == MIL_OP_mul || x->def->info->code == MIL_OP_add ? mil_in(x->def, "x") : NULL;
     for (const mil_op *op = view->op->next; op; op = op->next)
         if (op->info->code == MIL_OP_matmul) behind |= mil_in(op, "x") == y || mil_in(op, "y") == y;
@@ -162,7 +162,7 @@ static bool rule_op_is_slice(const mil_op *op) {
     return op && (op->info->code == MIL_OP_slice_by_size || op->info->code == MIL_OP_slice_by_index);
 }
 
-/* Where on the last axis a slice begins; 0 also where it takes the axis from its start. */
+/* Returns where a slice begins on the last axis; 0 also if it starts at the beginning of the axis. */
 static int64_t rule_op_width_begin(const mil_op *op) {
     int64_t begin[MIL_MAX_RANK * 2];
     int count = 0;
@@ -188,7 +188,8 @@ bool chip_rule_concat_width_slices(const chip_view *view, char out[CHIP_TEXT_BYT
     return slices >= 2 && chip_found(out, "%d of its values are slices that begin inside the last axis", slices);
 }
 
-/* A slice that shortens the last axis, perhaps behind a multiplication or two (the negated half of a rotation). */
+/* Finds a slice that shortens the last axis, perhaps before a multiplication or two (the negated half of a
+ * rotation). */
 static bool rule_op_from_width_slice(const mil_value *v) {
     for (int depth = 0; depth < 3 && v && v->def; depth++) {
         const mil_op *op = v->def;
@@ -251,7 +252,7 @@ bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]
     return false;
 }
 
-/* A constant whose numbers are not all the same; one that is left out is not. */
+/* Returns whether a constant holds different numbers; one that is left out does not. */
 static bool rule_op_varies(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
     const int64_t n = v && v->constant ? mil_type_count(&v->type) : 0;
@@ -288,7 +289,8 @@ bool chip_rule_long_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 static bool rule_op_holds_below(const mil_const *c, double bound) {
     int64_t count = mil_type_count(&c->type);
     if (!c->data) return false;
-    if (c->type.dtype == MIL_fp16) { /* masks are large: compare bits, 0xF8E2 is -40000 and 0xFC00 minus infinity */
+    if (c->type.dtype == MIL_fp16) { /* masks are large, so bits are compared: 0xF8E2 is -40000 and 0xFC00 minus
+                                      * infinity */
         const unsigned char *p = c->data;
         for (int64_t i = 0; i < count; i++) {
             unsigned bits = p[2 * i] | (unsigned)p[2 * i + 1] << 8;
@@ -312,7 +314,7 @@ bool chip_rule_huge_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* A constant that is added in front of the operation is an epsilon as well: add(mean, 1e-5). */
+/* A constant added in front of the operation is an epsilon as well: add(mean, 1e-5). */
 static double rule_op_added(const mil_value *x) {
     if (!x || !x->def || x->def->info->code != MIL_OP_add) return 0;
     const mil_value *pair[] = {mil_in(x->def, "x"), mil_in(x->def, "y")};
@@ -323,7 +325,8 @@ static double rule_op_added(const mil_value *x) {
     return 0;
 }
 
-/* *eps: what acts, the attribute and what is added in front. False where the operand is known to be larger anyhow. */
+/* Sets *eps to the effective epsilon: the attribute plus what is added in front. Returns false if the operand is
+ * known to be larger anyway. */
 static bool rule_op_epsilon_below(const chip_view *view, double *eps) {
     const mil_value *x = mil_in(view->op, "x");
     if (mil_attr_float(view->op, "epsilon", eps, NULL) != PROPANE_OK) return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks of what happens at run time: the surfaces of a request, and what a process does over its life.
+ * Checks at run time: the surfaces of a request, and what a process does over its life.
  */
 #include <string.h>
 

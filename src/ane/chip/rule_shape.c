@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks of modules, of functions and their inputs and outputs, and of tensors: sizes, ranks, types, names.
+ * Checks of modules, of functions with their inputs and outputs, and of tensors: sizes, ranks, types, names.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ bool chip_rule_weight_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "its constants have %.0f bytes; the most is %.0f", bytes, view->limit->value);
 }
 
-/* The first weight file of the program that is not `but` (NULL: any); NULL: none. */
+/* Returns the first weight file of the program other than `but` (NULL excludes none), or NULL if there is none. */
 static const char *rule_shape_weight_file(const mil_module *m, const char *but) {
     for (const mil_function *f = m->functions; f; f = f->next)
         for (const mil_op *op = f->first; op; op = op->next)
@@ -92,7 +92,7 @@ bool chip_rule_has_matmul(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return count > 0 && chip_found(out, "%d matrix product%s", count, count == 1 ? "" : "s");
 }
 
-/* Calls `wrong` with inputs, then results, until one is; counts the rest. */
+/* Calls `wrong` with inputs, then results. Returns the first wrong one and counts them all. */
 typedef bool (*io_test)(const chip_view *view, const mil_value *v);
 
 static const mil_value *rule_shape_first_io(const chip_view *view, io_test wrong, int *count) {
@@ -207,14 +207,14 @@ bool chip_rule_height(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rank > 2 && rule_shape_too_long(view, "height", rank - 2, out);
 }
 
-/* Of constants the axes mean something else, and what is computed with them is checked. */
+/* The axes of constants mean something else, and what is computed with them is checked. */
 bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
     if (rank < 3 || chip_is_constant(view->value)) return false;
     return rule_shape_too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
 }
 
-/* A constant is laid out by the compiler: tables of palettes have six axes and more. */
+/* The compiler lays out constants: tables of palettes have six axes and more. */
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = chip_is_constant(view->value) ? 0 : view->value->type.rank;
     return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the most is %.0f",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cut of a program between the engine and the CPU, as Core ML would make it: operations that a rule moves are on the
- * CPU, the others on the engine, and each side runs as long as it has something to do. How often it changes sides, where, and
- * what that costs by the constants of the time model. Core ML's own planner may cut otherwise.
+ * Owns the division of a program between the engine and the CPU, as Core ML would make it. Operations that a rule moves
+ * are on the CPU, the others on the engine, and each side runs as long as it has work. Reports how often the side
+ * changes, where, and the cost by the constants of the time model. Core ML's planner may divide the program
+ * differently.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,20 +12,20 @@
 #include "core/base/memory.h"
 #include "core/mil/ir_edit.h"
 
-/* Sides take turns: engine segments have even numbers, those of the CPU odd ones. */
+/* Sides alternate: segments of the engine have even numbers, those of the CPU odd ones. */
 enum { SEGMENT_NONE = -1 };
 
 typedef struct segment_walk {
     const mil_function *function;
-    const uint64_t *fallen; /* [0]: all operations; then one by one */
+    const uint64_t *fallen; /* [0]: bits for all operations; then one entry per operation */
     uint64_t bit;           /* of the chip */
-    int *of;                /* [value id]: the segment that makes it */
-    int *first;             /* [segment]: the operation that begins it, counted from 1; 0: the segment is empty */
+    int *of;                /* [value id]: the segment that computes it */
+    int *first;             /* [segment]: the operation that begins it, counted from 1; 0 if the segment is empty */
     int last;               /* the highest number in use */
     double bytes;           /* that change sides */
 } segment_walk;
 
-/* Weights and what follows from constants alone are worked out before anything runs. */
+/* Weights, and what follows only from constants, are computed before anything runs. */
 static bool segment_is_computed(const mil_op *op) {
     return op->info->code != MIL_OP_const && strncmp(op->info->name, "constexpr_", 10) != 0 && op->result_count > 0 &&
            !op->results[0]->constant;

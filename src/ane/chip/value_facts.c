@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what follows of a value from the operations that made it. Its one idea: a walk back through operands with a budget,
- * because a check asks of single operations and graphs are wide; where the budget ends, nothing is known. Numbers are
- * those of exact arithmetic: rounding may leave a range by an ulp, which no rule is near enough to see.
+ * Owns what the operations that made a value imply about it. It walks back through operands with a budget, because
+ * checks ask about single operations and graphs are wide. Beyond the budget, nothing is known. Numbers are those of
+ * exact arithmetic: rounding may exceed a range by an ulp, which no rule is precise enough to notice.
  */
 #include "ane/chip/value_facts.h"
 
@@ -17,7 +17,7 @@ enum { WALK = 200, LARGEST_CONSTANT = 1 << 20 };
 
 static bool facts_is_random(const mil_op *op) { return strncmp(op->info->name, "random_", 7) == 0; }
 
-/* *bytes adds up what is stored; of a constant that is computed, what it is computed from. */
+/* Adds the stored bytes to *bytes; a computed constant counts as the constants it is computed from. */
 static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) {
     if (v->constant && (!v->def || v->def->info->code == MIL_OP_const)) {
         *bytes += (double)mil_type_bytes(&v->type);
@@ -88,7 +88,7 @@ static chip_range facts_join(chip_range a, chip_range b) {
     return (chip_range){fmin(a.low, b.low), fmax(a.high, b.high)};
 }
 
-/* 0 times infinity is 0 here: a bound that is not known bounds nothing of a factor that is 0. */
+/* 0 times infinity is 0 here, because an unknown bound does not matter to a factor of 0. */
 static double facts_times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 static chip_range facts_product(chip_range a, chip_range b) {
@@ -113,7 +113,7 @@ static double facts_attribute(const mil_op *op, const char *param, double standa
     return mil_attr_float(op, param, &v, NULL) == PROPANE_OK ? v : standard;
 }
 
-/* x - max(x, axes) is 0 at most. */
+/* Recognises x - max(x, axes), which is at most 0. */
 static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
     for (int depth = 0; depth < 4 && y && y->def; depth++) {
         if (y->def->info->code == MIL_OP_reduce_max) return mil_in(y->def, "x") == x;
@@ -122,7 +122,7 @@ static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
     return false;
 }
 
-/* x / max(|x|, axes), also with something under the maximum, lies between -1 and 1. */
+/* Recognises x / max(|x|, axes), also with a lower bound under the maximum; it is between -1 and 1. */
 static bool facts_is_own_magnitude(const mil_value *x, const mil_value *y) {
     for (int depth = 0; depth < 4 && y && y->def; depth++) {
         if (y->def->info->code == MIL_OP_reduce_max) {
@@ -141,7 +141,8 @@ static const mil_value *facts_operand(const mil_value *v, mil_opcode code, const
     return v && v->def && v->def->info->code == code ? mil_in(v->def, param) : NULL;
 }
 
-/* mean((x/m)^2) + e/m/m with m = max(|x|, 1): where m is 1, e is whole; elsewhere one element in n is 1. Minus infinity: it is no such sum. */
+/* Returns the lower bound of mean((x/m)^2) + e/m/m with m = max(|x|, 1): if m is 1, e is not reduced; otherwise one
+ * element in n is 1. Returns minus infinity for any other sum. */
 static double facts_scaled_norm(const mil_value *mean, const mil_value *rest) {
     const mil_value *inner = facts_operand(rest, MIL_OP_real_div, "x"), *m = facts_operand(rest, MIL_OP_real_div, "y");
     const mil_value *e = facts_operand(inner, MIL_OP_real_div, "x"), *q = facts_operand(mean, MIL_OP_reduce_mean, "x");
@@ -156,7 +157,7 @@ static double facts_scaled_norm(const mil_value *mean, const mil_value *rest) {
                 (double)mil_type_count(&mean->type) / (double)mil_type_count(&q->type));
 }
 
-/* exp(x - max(x)), of which one is 1. */
+/* Recognises exp(x - max(x)), one element of which is 1. */
 static bool facts_has_one(const mil_value *v) {
     const mil_op *op = v->def, *from = op && op->info->code == MIL_OP_exp ? mil_in(op, "x")->def : NULL;
     return from && from->info->code == MIL_OP_sub && facts_is_own_maximum(mil_in(from, "x"), mil_in(from, "y"));
@@ -232,7 +233,7 @@ static chip_range facts_single(const mil_op *op, chip_range r) {
     }
 }
 
-/* What moves or picks numbers, or rounds them to another type, and makes none. */
+/* Returns whether an operation only moves, picks or rounds numbers. */
 static bool facts_moves(mil_opcode code) {
     static const mil_opcode codes[] = {MIL_OP_identity,
                                        MIL_OP_cast,

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: MIT
- * What is known of a value before anything runs: whether it is a constant, in how many bytes it is stored, and between
- * which numbers it lies. Inside src/ane/chip only.
+ * What is known about a value before anything runs: whether it is constant, its stored size in bytes, and its range.
+ * For use inside src/ane/chip only.
  */
 #ifndef ANE_CHIP_VALUE_FACTS_H
 #define ANE_CHIP_VALUE_FACTS_H
 
 #include "core/mil/mil.h"
 
-/* A constant, also one that is stored compressed (a palette, blocks with scales, a sparse tensor), or that follows from
- * constants alone: compilers make it before the program runs. */
+/* Returns whether the value is a constant. This includes compressed constants (a palette, blocks with scales, a
+ * sparse tensor) and values that follow only from constants, because compilers compute those before the program
+ * runs. */
 bool chip_is_constant(const mil_value *v);
-/* Of a constant, the bytes of all that it is made from. 0: it is none. */
+/* Returns the stored bytes of everything that a constant is made from, or 0 if the value is not constant. */
 double chip_stored_bytes(const mil_value *v);
 
-/* The operand of a product that is a constant: a convolution's or linear's weight, one side of a matmul; NULL: there is
- * none. */
+/* Returns the constant operand of a matrix product: the weight of a convolution or linear, or one side of a matmul.
+ * Returns NULL if there is none. */
 const mil_value *chip_weight_of(const mil_op *op);
 
-/* A shape of it, or of an operand, follows from values that only a run knows (mil_function.late). Of such an operation
- * no rule can be asked but the one about that, and its cost is not known. */
+/* Returns whether a shape of its results or operands follows from values that only a run knows (mil_function.late).
+ * Only the rule about such shapes applies to the operation, and its cost is not known. */
 bool chip_op_is_open(const mil_op *op);
 
 typedef struct chip_range {
-    double low, high; /* infinite: no bound is known */
+    double low, high; /* infinite if no bound is known */
 } chip_range;
-/* From constants and from the operations that made it; never narrower than what is possible in exact arithmetic. */
+/* Derives the range from constants and from the operations that made the value. It is never narrower than what exact
+ * arithmetic allows. */
 chip_range chip_range_of(const mil_value *v);
 
 #endif
