@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * Owns sums as the multiply-add array makes them, for the sim driver and for the interpreter of registers.
+ * Owns the sums of the multiply-add array, for the sim driver and for the interpreter of registers.
  */
 #include "ane/h13/accumulate.h"
 
 #include "core/base/float16.h"
 
-#define ACCUMULATE_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is whole */
-#define ACCUMULATE_TOP  2147483648.0 /* 32768 in these units */
-enum { ACCUMULATE_LEAST = -16 };     /* sums of exponents below it are dropped */
+#define ACCUMULATE_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is an integer */
+#define ACCUMULATE_TOP  2147483648.0 /* 32768 in those units */
+enum { ACCUMULATE_LEAST = -16 };     /* products whose exponents add up to less are dropped */
 
 float accumulate_read(float v) {
     v = fp16_to_f32(fp16_from_f32(v));
     return isnan(v) ? 98304.0f : isinf(v) ? copysignf(65536.0f, v) : v;
 }
 
-/* Of subnormals it is that of the smallest normal number. */
+/* Returns the exponent; a subnormal has that of the smallest normal number. */
 static inline int accumulate_exponent(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The tables of tables.def, those that are made from a number, and what a table does to a number.
+ * Owns the tables of tables.def, those made from a number, and their evaluation.
  */
 #include "ane/h13/activation.h"
 
@@ -78,7 +78,7 @@ engine_table engine_table_bound(double value, bool upper) {
 
 static double activation_half(const uint16_t *half, int i) { return (double)fp16_to_f32(half[i]); }
 
-/* Steps in one, as a power of two: 6-bit and signed. */
+/* Returns log2 of the steps per unit, a signed 6-bit number. */
 static int activation_step(const uint16_t *half) { return half[STEP] & 0x40 ? 0 : half[STEP] & 0x3f; }
 
 static double activation_knots(const uint16_t *half, double at) {
@@ -91,7 +91,7 @@ static double activation_line(const uint16_t *half, int tail, double x) {
     return activation_half(half, tail) * x + activation_half(half, tail + 1);
 }
 
-/* Functions whose argument is taken apart into fraction and exponent. x is in (low, high). */
+/* Evaluates functions whose argument is split into fraction and exponent. x is in (low, high). */
 static double activation_reduced(const uint16_t *half, int kind, double x) {
     double scale = ldexp(1, activation_step(half));
     int exponent;
@@ -102,7 +102,7 @@ static double activation_reduced(const uint16_t *half, int kind, double x) {
     double fraction = frexp(x, &exponent); /* [0.5, 1) */
     if (kind == KIND_LOG) return activation_knots(half, (fraction - 0.5) * scale) + exponent;
     if (kind == KIND_RECIP) return ldexp(activation_knots(half, (fraction - 0.5) * scale), -exponent);
-    if (exponent % 2) fraction *= 2, exponent--; /* [0.5, 2), an even exponent */
+    if (exponent % 2) fraction *= 2, exponent--; /* [0.5, 2), with an even exponent */
     return ldexp(activation_knots(half, fraction * scale), kind == KIND_SQRT ? exponent / 2 : -exponent / 2);
 }
 
@@ -126,7 +126,7 @@ double engine_table_value(const uint16_t *half, double x) {
         return activation_reduced(half, kind, x);
     }
     double at = x * ldexp(1, activation_step(half)) + (kind == KIND_MIDDLE ? 16 : 0);
-    if (half[STEP] & 0x40) at = x > 0 ? 33 : x < 0 ? -1 : 16; /* a grid of no width: two lines */
+    if (half[STEP] & 0x40) at = x > 0 ? 33 : x < 0 ? -1 : 16; /* a grid without width, so two lines */
     if (isinf(x)) return activation_half(half, x > 0 ? ABOVE : BELOW);
     if (at < 0) return activation_line(half, TAIL_LOW, x);
     if (at > 32) return activation_line(half, TAIL_HIGH, x);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Two tasks in a row, the second of which alone reads what the first stores: the value stays in the on-chip buffer. It lies
- * behind what the first task has there, with the strides that the second one's source has; words of the two DMAs go back to
- * "off". Forms that published programs have: a planar or neural task that streams its result out, then a planar task of one
- * source or a neural one. Everything else goes through memory.
+ * Joins two consecutive tasks if the second is the only reader of what the first stores: the value then stays in the
+ * on-chip buffer. It is placed after what the first task has there, with the strides of the second task's source, and
+ * the words of the two DMAs are set back to "off". Only forms of published programs are joined: a planar or neural task
+ * that streams its result out, then a planar task with one source or a neural one. Everything else goes through memory.
  *
- * Configuration words as in published chains: the source's says which engine made it (4 the neural, 8 the planar engine), two planar
- * tasks say that they hand over (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md, softmax and layer_norm).
+ * Configuration words follow published chains: the source's word names the engine that made it (4 neural, 8 planar),
+ * and two planar tasks mark the handover (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md, softmax and
+ * layer_norm).
  */
 #include "ane/h13/task_emit.h"
 #include "core/base/int_math.h"
@@ -14,7 +15,7 @@ enum { CHAIN_BUFFER = 0x200000, CHAIN_HAND = 0x1000, CHAIN_TAKE = 0x4000 };
 
 static bool chain_neural(const emitted *t) { return engine_get_bits(&t->task, 0x38, 20, 1); }
 
-/* Its result streams out, plane by plane, untiled. */
+/* Returns whether the result streams out, plane by plane, untiled. */
 static bool chain_gives(const emitted *t) {
     const engine_task *w = &t->task;
     uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
@@ -25,7 +26,7 @@ static bool chain_gives(const emitted *t) {
            engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15);
 }
 
-/* It reads one source by DMA, untiled, and nothing that lies on chip. */
+/* Returns whether the task reads one source by DMA, untiled, and nothing that is on chip. */
 static bool chain_takes(const emitted *t) {
     const engine_task *w = &t->task;
     uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
@@ -37,7 +38,7 @@ static bool chain_takes(const emitted *t) {
            engine_get_bits(w, 0x14, 16, 15) == engine_get_bits(w, 0, 16, 15);
 }
 
-/* What a stores is what b reads, element by element. */
+/* Returns whether b reads exactly what a stores, element by element. */
 static bool chain_same(const emitted *a, const emitted *b) {
     const engine_task *x = &a->task, *y = &b->task;
     return a->result == b->source && a->result == ENGINE_BAR_SCRATCH &&
@@ -46,7 +47,7 @@ static bool chain_same(const emitted *a, const emitted *b) {
            engine_get(x, 0x10) == engine_get(y, 0xc) && b->kernel != ENGINE_BAR_SCRATCH;
 }
 
-/* Where the first task's own places end. */
+/* Returns the end of the first task's places on chip. */
 static int64_t chain_end(const emitted *t) {
     const engine_task *w = &t->task;
     int64_t h = engine_get_bits(w, 0, 16, 15);
@@ -55,13 +56,13 @@ static int64_t chain_end(const emitted *t) {
     return round_up(max_i64(max_i64(first, second), engine_get(w, 0x4834)), 16);
 }
 
-/* All of the value, with the reader's strides; a reader that moves along wide rows gets whole ones. */
+/* Places the whole value with the reader's strides; a reader that processes wide rows in parts gets whole ones. */
 static emit_l2 chain_place(const emitted *a, const emitted *b) {
     const engine_task *y = &b->task;
     int64_t w = engine_get_bits(y, 0, 0, 15), c = engine_get_bits(y, 0xc, 0, 17), wide = round_up(2 * w, 16);
     emit_l2 at = {chain_end(a), engine_get(y, 0x480c), engine_get(y, 0x4810), engine_get(y, 0x4814), 0};
     if (at.channel < wide || at.row < c * at.channel) at.channel = wide, at.row = at.depth = c * wide;
-    /* the place in front is free again */
+    /* the space in front is free again */
     int64_t bytes = (int64_t)engine_get_bits(y, 0, 16, 15) * at.row;
     if (!engine_get_bits(&a->task, 0x13800, 0, 1) && bytes <= (int64_t)engine_get(&a->task, 0x4808)) at.base = 0;
     return at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Walks a function, gives every value a place and every operation its tasks, and makes the object. Scratch memory is given
- * out by the lives of values; the tasks' own scratch (kernels) lies after it.
+ * Walks a function, assigns every value a place and every operation its tasks, and makes the object. Scratch memory is
+ * assigned by the lifetimes of values; the tasks' scratch (kernels) is after it.
  */
 #include "ane/h13/compile.h"
 
@@ -69,7 +69,7 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Views have the place of what they look at, where the bytes are the same and neither is a surface that must be written. */
+/* Returns whether an operation is a view of its operand: the bytes are the same, and the result has no place yet. */
 static bool compile_is_view(const compile *c, const mil_op *op) {
     mil_opcode code = op->info->code;
     if (code != MIL_OP_reshape && code != MIL_OP_expand_dims && code != MIL_OP_squeeze && code != MIL_OP_identity &&
@@ -82,11 +82,13 @@ static bool compile_is_view(const compile *c, const mil_op *op) {
 
 typedef struct compile_lives {
     fit_span *spans;
-    int *which, *span_of, *earliest; /* by span; by value: its span plus 1, the first step that may write it */
+    int *which, *span_of, *earliest; /* by span; by value: its span plus 1; by value: the first step that may write
+                                      * it */
     int count;
 } compile_lives;
 
-/* An operation that a product may take in writes its result when the product runs. */
+/* Returns the first step that may write the result: a matrix product that absorbs an operation writes it when the
+ * product runs. */
 static int compile_earliest(const compile *c, const compile_lives *l, const mil_op *op, int step) {
     engine_table table;
     bool relu;
@@ -133,13 +135,13 @@ static propane_status compile_spans(compile *c, compile_lives *l, propane_error 
     for (const mil_op *op = c->function->first; op; op = op->next, step++) {
         if (op->info->code == MIL_OP_const) continue;
         compile_used(c, l, op, step);
-        if (compile_attention_of(c, op, &a)) compile_used(c, l, a.scores, step); /* it runs here */
+        if (compile_attention_of(c, op, &a)) compile_used(c, l, a.scores, step); /* attention runs here */
         for (int r = 0; r < op->result_count; r++) PROPANE_TRY(compile_span(c, l, op, op->results[r], step, err));
     }
     return fit_spans(l->spans, l->count, ENGINE_PAGE, &c->scratch, err);
 }
 
-/* Places in scratch memory for what lives between operations. */
+/* Places the values that live between operations in scratch memory. */
 static propane_status compile_scratch(compile *c, propane_error *err) {
     size_t room = (size_t)c->function->value_count + 1;
     compile_lives l = {mem_array(room, sizeof(fit_span)), mem_array(room, sizeof(int)), mem_array(room, sizeof(int)),
@@ -168,7 +170,7 @@ static void compile_users(compile *c) {
     for (int i = 0; i < f->result_count; i++) c->users[f->results[i]->id]++;
 }
 
-/* Constants that others were computed from: what is overwritten would not be what is read. */
+/* Marks constants from which others were computed: overwriting them would not change what is read. */
 static void compile_folded(compile *c, const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++)
@@ -176,7 +178,7 @@ static void compile_folded(compile *c, const mil_op *op) {
                                                   .elements = ENGINE_PATCH_NEVER});
 }
 
-/* The value is read once, and so is every value that it is a view of. */
+/* Returns whether the value is read once, and so is every value that it views. */
 static bool compile_read_once(const compile *c, const mil_value *v) {
     for (;; v = mil_in(v->def, "x")) {
         if (c->users[v->id] != 1 || c->places[v->id].bar != ENGINE_BAR_SCRATCH) return false;
@@ -185,7 +187,7 @@ static bool compile_read_once(const compile *c, const mil_value *v) {
     }
 }
 
-/* The operation's one task is the only reader of what the one before it stores. */
+/* Chains an operation if its only task is the sole reader of what the previous one stores. */
 static bool compile_chain(compile *c, const mil_op *op, int before) {
     bool alone = c->alone;
     c->alone = c->e.count == before + 1;
@@ -200,7 +202,7 @@ static bool compile_chain(compile *c, const mil_op *op, int before) {
     return false;
 }
 
-/* Bytes of the on-chip buffer up to the end of what a task has there. */
+/* Returns the end of what a task has in the on-chip buffer, in bytes. */
 static int64_t compile_on_chip(const engine_task *t) {
     int64_t tile = engine_get(t, 0x28), h = engine_get_bits(t, 0x14, 16, 15), end;
     end = engine_get(t, 0x4808) + tile * (int64_t)engine_get(t, 0x4810);
@@ -208,7 +210,7 @@ static int64_t compile_on_chip(const engine_task *t) {
     return max_i64(end, engine_get(t, 0x4834) + h * (int64_t)engine_get(t, 0x483c));
 }
 
-/* The report's line: what the operation became from task `before` on. */
+/* Prints the report's line about an operation and its tasks, which start at `before`. */
 static void compile_tell(compile *c, const mil_op *op, int before, size_t constants, text *report) {
     int64_t dma = 0, chip = 0, kept = 0;
     if (!report) return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * MIL to a compiled program for the engines of H13 and H14. Each operation becomes tasks by the laws of ane/h13/lower_parts.h;
- * between operations values lie in scratch memory (base register 3), or on chip where one task reads what the task
- * before it stores (chain.c); within an operation they lie on chip. A product or convolution takes a bias, a scale and
- * a ReLU or table after it into its own task.
+ * Compiles MIL for the engines of H13 and H14. Each operation becomes tasks by the laws of ane/h13/lower_parts.h.
+ * Values between operations are in scratch memory (base register 3), or on chip if one task reads what the previous one
+ * stores (chain.c). Values within an operation are on chip. A matrix product or convolution absorbs a bias, a scale and
+ * a ReLU or table that follow it.
  *
- * Surfaces get base registers from 4 on in the alphabetical order of their names, as Apple's compiler gives them.
+ * Surfaces get base registers from 4 upwards in the alphabetical order of their names, as in Apple's compiler.
  */
 #ifndef ANE_H13_COMPILE_H
 #define ANE_H13_COMPILE_H
@@ -14,14 +14,14 @@
 #include "core/mil/mil.h"
 
 typedef struct engine_compile_options {
-    text *report;     /* NULL: none */
-    uint32_t subtype; /* of the target: ENGINE_H13, which 0 stands for, or ENGINE_H14 */
+    text *report;     /* NULL if no report is wanted */
+    uint32_t subtype; /* of the target: ENGINE_H13 (also for 0) or ENGINE_H14 */
     bool patchable;   /* constants of several elements may be overwritten later (ane/h13/patch.h) */
 } engine_compile_options;
 
-/* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide).
- * PROPANE_ERR_UNSUPPORTED names operation, line and reason. The report gets a line an operation: tasks, bytes of
- * kernels, what was taken in. `options` may be NULL. */
+/* Compiles one function of fp16 tensors with batch 1. fp32 tensors become fp16, whatever they hold
+ * (engine_surface.wide). PROPANE_ERR_UNSUPPORTED comes with the operation, line and reason. The report gets one line
+ * per operation: tasks, bytes of kernels, absorbed operations. `options` may be NULL. */
 PROPANE_CHECK propane_status engine_compile(const mil_function *f, const engine_compile_options *options,
                                             engine_object **out, propane_error *err);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Attention of one head as one chain: a product, a scalar factor if there is one, softmax and a product, each read by the next
- * alone. All of it becomes tasks where the last product stands, so nothing between has a place in memory.
+ * Compiles attention of one head as one chain: a matrix product, an optional scalar factor, softmax and a matrix
+ * product, each read only by the next. All its tasks are made at the last product, so nothing between has a place in
+ * memory.
  */
 #include "ane/h13/compile_parts.h"
 #include "core/base/float16.h"
 #include "core/base/int_math.h"
 #include "core/mil/ops/shape_util.h"
 
-enum { ATTENTION_ROOM = 0x1ff000 }; /* of the on-chip buffer */
+enum { ATTENTION_ROOM = 0x1ff000 }; /* bytes of the on-chip buffer for a chain */
 
-/* A product of two computed matrices without batches. */
+/* Reads a product of two computed matrices without batches. */
 static bool compile_attention_product(const mil_op *op, bool transposed, lower_product *p) {
     propane_error err;
     mil_matmul m;
@@ -32,7 +33,7 @@ static bool compile_attention_softmax(const compile *c, const mil_value *v) {
            !mil_attr_axis(v->def, "axis", v->type.rank, &axis, &err) && axis == v->type.rank - 1;
 }
 
-/* Scores, statistics in front of them, and what either product brings on chip. */
+/* Places the scores, with the statistics in front of them and the operands of both products after them. */
 static emit_l2 compile_attention_place(const lower_product *scores) {
     int64_t line = round_up(2 * scores->m, 16), channel = round_up(2 * scores->n, 16), row = scores->m * channel;
     return (emit_l2){line, channel, row, row, 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Which operations compile, and elementwise operations, activations and layout. An operation whose form the engine does not
- * have is refused with the form that it has.
+ * Owns the list of compiled operations, and elementwise operations, activations and layout. An operation whose form the
+ * engine lacks is refused with that form.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static uint32_t compile_planar(mil_opcode code) {
 
 static uint16_t compile_half(double v) { return fp16_from_f64(v); }
 
-/* x op v, or v op x. */
+/* Computes x op v, or v op x. */
 static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_value *x, double v, bool first,
                                           propane_error *err) {
     emit_tensor a, y;
@@ -73,7 +73,7 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
     default: break;
     }
     if (first) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a number divided by a tensor: use inverse and mul");
-    if (a.h == 1 && a.w == 1) { /* as Apple's compiler does it: constants by channel */
+    if (a.h == 1 && a.w == 1) { /* constants per channel, as Apple's compiler does it */
         uint16_t *pair = ARENA_ARRAY(c->object->arena, 2 * a.c, uint16_t);
         if (!pair) return propane_fail_memory(err, (size_t)a.c * 4);
         for (int64_t i = 0; i < a.c; i++) pair[a.c + i] = compile_half(1 / v);
@@ -82,7 +82,7 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
     return lower_scaled(&c->e, LOWER_COPY, &a, compile_half(1 / v), 0, &y, err);
 }
 
-/* A constant by channel as bias or scale of the planar engine. */
+/* Returns whether a constant per channel can be a bias or scale of the planar engine. */
 static bool compile_by_channel(const mil_op *op, const mil_value *k, const emit_tensor *x) {
     int64_t d[3];
     bool code = op->info->code == MIL_OP_add || op->info->code == MIL_OP_mul;
@@ -103,14 +103,14 @@ static bool compile_smaller(const emit_tensor *a, const emit_tensor *b) {
     return a->c <= b->c && a->h <= b->h && a->w <= b->w && a->c * a->h * a->w < b->c * b->h * b->w;
 }
 
-/* The value is relu(x) of that very x and nothing else uses it. */
+/* Returns x if the value is relu of that same x and has no other use, else NULL. */
 static mil_value *compile_relu_of(const compile *c, mil_value *v, const mil_value *x) {
     const mil_op *def = v->def;
     if (!def || def->info->code != MIL_OP_relu || c->users[v->id] != 1) return NULL;
     return mil_in(def, "x") == x ? mil_in(def, "x") : NULL;
 }
 
-/* Dimensions that count as channels together are the same in both operands, or all 1 in one. */
+/* Returns whether the dimensions that form the channels are the same in both operands, or all 1 in one. */
 static bool compile_aligned(const mil_type *a, const mil_type *b) {
     int64_t ones_a = 1, ones_b = 1;
     bool same = true;
@@ -122,8 +122,8 @@ static bool compile_aligned(const mil_type *a, const mil_type *b) {
     return same || ones_a == 1 || ones_b == 1;
 }
 
-/* b is repeated within a, whatever batches both have: how many batches of a there are, each with its own part of b, or all
- * with the whole (*shared); 0: another case. */
+/* Handles a b that is repeated within each batch of a. Returns the number of batches of a; each uses its part of b,
+ * or all use the whole (*shared). Returns 0 in any other case. */
 static int64_t compile_batches(const mil_type *a, const mil_type *b, bool *shared) {
     int64_t outer = 1, ca = a->rank < 3 ? 1 : a->dim[a->rank - 3], cb = b->rank < 3 ? 1 : b->dim[b->rank - 3];
     *shared = compile_plain(b);
@@ -143,7 +143,7 @@ static emit_tensor compile_batch(const emit_tensor *x, int64_t i, int64_t batche
     return part;
 }
 
-/* big op small, batch after batch. */
+/* Computes big op small, batch after batch. */
 static propane_status compile_by_batch(compile *c, const mil_op *op, uint32_t code, const emit_tensor *big,
                                        const emit_tensor *small, bool shared, int64_t batches, const emit_tensor *to,
                                        propane_error *err) {
@@ -170,7 +170,7 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
     if (!x->constant || y->constant) PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     bool aligned = compile_aligned(&x->type, &y->type);
-    bool fixed = aligned && !c->patchable; /* what is overwritten is an operand in memory */
+    bool fixed = aligned && !c->patchable; /* what may be overwritten must be an operand in memory */
     if (fixed && y->constant && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
     PROPANE_TRY(compile_tensor(c, op, y, &b, err));
     if (fixed && x->constant && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
@@ -225,7 +225,7 @@ propane_status compile_unary(compile *c, const mil_op *op, propane_error *err) {
     return lower_activation(&c->e, &a, relu ? NULL : &table, &y, err);
 }
 
-/* x to a constant power that the engine has. */
+/* Computes x to a constant power that the engine supports. */
 propane_status compile_pow(compile *c, const mil_op *op, propane_error *err) {
     emit_tensor a, y;
     double power = 0;
@@ -242,7 +242,8 @@ propane_status compile_pow(compile *c, const mil_op *op, propane_error *err) {
 
 /* ---- layout ------------------------------------------------------------------------------------------------------------------------------ */
 
-/* Copies between rows of different strides: the same rows, or a whole number of them in one. */
+/* Copies between rows of different strides: of equal length, or with several rows of one side in one row of the
+ * other. */
 propane_status compile_layout(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     emit_tensor a, y;
@@ -268,7 +269,7 @@ propane_status compile_layout(compile *c, const mil_op *op, propane_error *err) 
     return lower_copy(&c->e, &from, &to, err);
 }
 
-/* Any exchange of [c, h, w] that moves the width: through channels; others by strides alone. */
+/* Exchanges axes of [c, h, w]: through channels if the width moves, by strides otherwise. */
 propane_status compile_transpose(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     int perm[MIL_MAX_RANK], rank = x->type.rank, p[3] = {0, 1, 2};
@@ -285,7 +286,7 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
         if (!rows_only && (d < lead) != (perm[d] < lead) && (x->type.dim[perm[d]] != 1 || x->type.dim[d] != 1))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose that moves the batch");
     for (int d = lead; d < rank; d++) p[d - lead + pad] = perm[d] < lead ? d - lead + pad : perm[d] - lead + pad;
-    /* y[i0, i1, i2] = x with axis p[k] at ik: seen as copies of [c, h, w] of x into strides of y */
+    /* y[i0, i1, i2] = x with axis p[k] at ik, seen as copies of [c, h, w] of x into strides of y */
     const int64_t stride_y[3] = {y.plane, y.row, 2}, dims[3] = {a.c, a.h, a.w}, stride_x[3] = {a.plane, a.row, 2};
     int64_t to[3];
     for (int k = 0; k < 3; k++) to[p[k]] = stride_y[k]; /* stride in y of each axis of x */
@@ -296,7 +297,7 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
         }
         return lower_copy(&c->e, &a, &y, err);
     }
-    /* the axis of x that becomes y's width is the channel of the task, x's width becomes its channel */
+    /* the axis of x that becomes y's width is the channel of the task, and x's width becomes its channel */
     int wide = p[2], rest = 3 - wide - 2;
     emit_tensor from = {a.bar, a.base, dims[wide], dims[rest], dims[2], stride_x[rest], stride_x[wide], a.total};
     emit_tensor into = {y.bar, y.base, dims[2], dims[rest], dims[wide], to[rest], to[2], y.total};
@@ -304,7 +305,7 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
     return lower_transpose(&c->e, &from, &into, err);
 }
 
-/* A cut of one of the dimensions that count as channels together: only of the first that is not 1. */
+/* Slices one of the dimensions that form the channels, which must be the first that is not 1. */
 static propane_status compile_slice_lead(const mil_slice *s, const mil_value *x, int d, int64_t *begin, int64_t *count,
                                          propane_error *err) {
     int64_t inner = 1, outer = 1;
@@ -369,7 +370,7 @@ propane_status compile_concat(compile *c, const mil_op *op, propane_error *err) 
     const mil_type *type = &op->results[0]->type;
     int which = axis - (type->rank - 3) < 0 ? 0 : axis - (type->rank - 3);
     int64_t outer = 1, at = 0;
-    for (int d = 0; which == 0 && d < axis; d++) outer *= type->dim[d]; /* a part of each lies in turn */
+    for (int d = 0; which == 0 && d < axis; d++) outer *= type->dim[d]; /* parts of the inputs alternate */
     const int64_t strides[3] = {y.plane, y.row, 2};
     for (int i = 0; i < count; i++) {
         emit_tensor a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Products, convolutions, reductions and normalisations of the compiler: shapes brought to the forms of ane/h13/lower_parts.h,
- * batches of matrices one by one, and what a product takes into its own task.
+ * Compiles matrix products, convolutions, reductions and normalisations: brings shapes to the forms of
+ * ane/h13/lower_parts.h, splits batches of matrices, and absorbs operations into a product's task.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,16 +9,17 @@
 #include "core/base/float16.h"
 #include "core/mil/ops/shape_util.h"
 
-/* ---- what a product takes in ---------------------------------------------------------------------------------------------------- */
+/* ---- what a product absorbs -------------------------------------------------------------------------------------- */
 
-/* The constant operand is one number an output: of a row vector (axis 2) or by channel (axis 0). */
+/* Returns a constant operand with one number per output, as a row vector (axis 2) or by channel (axis 0); NULL if it
+ * has another shape. */
 static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outputs, int axis) {
     int64_t d[3];
     if (!k->constant || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
     return compile_halves(c, k->constant);
 }
 
-/* What kept the next operation out, for the report. */
+/* Records for the report why the next operation was not absorbed. */
 static void compile_tell_apart(compile *c, const mil_value *v, const compile_post *out) {
     const mil_op *op = compile_only_user(c, v);
     if (!op && c->users[v->id] < 2)
@@ -55,7 +56,7 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
             bool relu = false;
             if (out->scale != 0x3c00 || !compile_activation(op, &out->made, &relu)) break;
             if (!relu && outputs < 0) break; /* a computed kernel has no room for a table */
-            if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* the word is the table's own */
+            if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* the table needs that word */
             out->relu = relu;
             if (!relu) out->table = &out->made;
         }
@@ -66,7 +67,7 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
     return PROPANE_OK;
 }
 
-/* Where the kernel's elements come from, if they may be overwritten. */
+/* Returns the origin of the kernel's elements if they may be overwritten. */
 static lower_origin compile_origin(const compile *c, const mil_value *v, int64_t row, int64_t column) {
     const char *name = v ? compile_patched(c, v) : NULL;
     return name ? (lower_origin){name, mil_type_count(&v->type), 0, row, column} : (lower_origin){0};
@@ -125,7 +126,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
 
 /* ---- matrix products ------------------------------------------------------------------------------------------------------------------ */
 
-/* A constant second operand as [n, k]. */
+/* Returns a constant second operand as [n, k]. */
 static const uint16_t *compile_weight(compile *c, const mil_const *k, int64_t n, int64_t inner, bool transposed) {
     const uint16_t *given = compile_halves(c, k);
     if (!given || transposed) return given;
@@ -135,7 +136,7 @@ static const uint16_t *compile_weight(compile *c, const mil_const *k, int64_t n,
     return out;
 }
 
-/* Matrix `i` of a tensor [batch, rows, columns]; one alone serves all. */
+/* Returns matrix `i` of a tensor [batch, rows, columns]; a single matrix serves every i. */
 static emit_tensor compile_matrix(const emit_tensor *x, int64_t i) {
     emit_tensor m = *x;
     if (x->c > 1) m.base += i * x->plane;
@@ -145,7 +146,7 @@ static emit_tensor compile_matrix(const emit_tensor *x, int64_t i) {
     return m;
 }
 
-/* Batches of both operands are the same, or one has a single matrix. */
+/* Returns whether both operands have the same batches, or one of them is a single matrix. */
 static bool compile_pair(const mil_type *a, const mil_type *b) {
     int64_t one_a = 1, one_b = 1;
     for (int d = 0; d < a->rank - 2; d++) one_a *= a->dim[d];
@@ -156,7 +157,8 @@ static bool compile_pair(const mil_type *a, const mil_type *b) {
     return a->rank == b->rank;
 }
 
-/* A product with a constant second operand, whose first one lies as it is. */
+/* Returns whether the operation is a product with a constant second operand, and its first operand is not
+ * transposed. */
 static bool compile_constant_product(const mil_op *op) {
     bool transposed = false;
     propane_error err;
@@ -168,7 +170,8 @@ static bool compile_constant_product(const mil_op *op) {
     return w && w->constant && w->type.rank == 2 && (!bias || bias->constant);
 }
 
-/* The next product, where it alone reads what this one makes: both become one; NULL: there is none. */
+/* Returns the next product if it is the only reader of this one's result, so that both become one; NULL if there is
+ * none. */
 static const mil_op *compile_second(const compile *c, const mil_value *between) {
     const mil_op *op = compile_only_user(c, between);
     if (!op || (op->info->code != MIL_OP_linear && op->info->code != MIL_OP_matmul)) return NULL;
@@ -198,11 +201,12 @@ static propane_status compile_read_second(compile *c, const mil_op *op, int64_t 
     return q->weight ? PROPANE_OK : propane_fail_memory(err, (size_t)(q->n * q->k) * 2);
 }
 
-/* A product with a constant and the one that reads it as three tasks; *done: false where there is none, or it does not fit. */
+/* Compiles a product with a constant and the product that reads it as three tasks. *done is false if there is none,
+ * or it does not fit. */
 static propane_status compile_two(compile *c, const mil_op *op, const lower_product *p, const mil_value *between,
                                   const emit_tensor *a, bool *done, propane_error *err) {
     const mil_op *next = p->weight && !p->transpose_x ? compile_second(c, between) : NULL;
-    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* for the question whether it fits */
+    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* only to find out whether it fits */
     emit_tensor y;
     compile_post post;
     *done = next && lower_matmul_two_fit(p, &q);
@@ -213,7 +217,7 @@ static propane_status compile_two(compile *c, const mil_op *op, const lower_prod
     return lower_matmul_two(&c->e, p, &q, a, &y, err);
 }
 
-/* The first operand is a constant: it becomes the kernel. */
+/* Makes the first operand, a constant, the kernel. */
 static propane_status compile_kernel(compile *c, const mil_value *x, lower_product *p, propane_error *err) {
     p->kernel = compile_halves(c, x->constant);
     p->kernel_from = compile_origin(c, x, p->transpose_x ? 1 : p->k, p->transpose_x ? p->m : 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the compiler asks of a value: its tensor on the engine, its shape as channels, rows and columns, its readers.
+ * Owns the compiler's questions about a value: its tensor on the engine, its shape as channels, rows and columns, its
+ * readers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *
     return PROPANE_OK;
 }
 
-/* A constant as a surface among the constants. */
+/* Stores a constant as a surface in the constant section. */
 static propane_status compile_constant(compile *c, mil_value *v, const mil_value *behind, emit_tensor *x,
                                        propane_error *err) {
     const uint16_t *halves = compile_halves(c, behind->constant);

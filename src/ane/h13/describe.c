@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A compiled program in words: what each task computes, out of which buffers and into which. Bits that no row of h13.def
- * names are printed as unknown.
+ * Describes a compiled program in words: what each task computes, and the buffers it reads and writes. Bits that no row
+ * of h13.def names are printed as unknown.
  */
 #include "ane/h13/describe.h"
 

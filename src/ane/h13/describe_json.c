@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A compiled program as JSON: one object with surfaces and tasks; a task has its line in words and every register that it
- * writes, by address, with the fields that are not 0.
+ * Writes a compiled program as JSON: one object with surfaces and tasks. A task has its line in words, and every
+ * register that it writes, by address, with the fields that are not 0.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -44,10 +44,10 @@ static json_t *describe_json_task(const engine_object *o, const engine_task *t) 
     return task;
 }
 
-/* Of H14 and later: what the rows name. */
+/* State for H14 and later, whose fields are those that the rows name. */
 typedef struct describe_json_later {
     uint32_t subtype;
-    json_t *tasks, *header, *registers; /* the last two: of the task at hand */
+    json_t *tasks, *header, *registers; /* header and registers belong to the current task */
 } describe_json_later;
 
 static json_t *describe_json_named(uint32_t subtype, const later_step *s) {

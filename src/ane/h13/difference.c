@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * How two compiled programs differ: by task and register, with the names of the fields.
+ * Compares two compiled programs by task and register, with the names of the fields.
  */
 #include <stdio.h>
 

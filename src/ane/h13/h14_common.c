@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What writer and reader of H14's tasks look up: the moves between registers of H13 and H14, and what a task's kernel is.
+ * Owns the tables that the writer and reader of H14's tasks share: the moves between registers of H13 and H14, and the
+ * kind of a task's kernel.
  */
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What writer and reader of H14's tasks share. Private to ane/h13/h14*.c.
+ * Declarations that the writer and reader of H14's tasks share. Private to ane/h13/h14*.c.
  */
 #ifndef ANE_H13_H14_PARTS_H
 #define ANE_H13_H14_PARTS_H
@@ -47,31 +47,33 @@ enum {
     H14_END = 0x1a18,
     H14_WORDS = H14_END / 4,
     H14_LANE_OFF = 0x20,
-    H14_LANE_LEAST = 0x40, /* bytes of a lane without any */
+    H14_LANE_LEAST = 0x40, /* bytes of a lane that has none */
     H14_TAG = 16           /* the lowest bit of a tag */
 };
 
-/* A task's registers while it is written or read. */
+/* A task's registers during writing or reading. */
 typedef struct h14_registers {
     uint32_t value[H14_WORDS];
-    bool given[H14_WORDS]; /* a record writes it */
+    bool given[H14_WORDS]; /* whether a record writes it */
 } h14_registers;
 
-/* The blocks whose words are those of H13 at other addresses; base and words are of H14. */
+/* A block whose words are those of H13 at other addresses; base and words refer to H14. */
 typedef struct h14_block {
     uint32_t base;
     int words;
 } h14_block;
 enum { H14_BLOCKS = 4 };
-/* Of a task of the neural or the planar engine: common, l2, and the engine's own. Returns how many. */
+/* Lists those blocks for a task of the neural or the planar engine: common, l2, and that of the engine. Returns
+ * their number. */
 int h14_like_blocks(bool neural, h14_block out[H14_BLOCKS]);
-/* engine_later_moves of a register of those blocks, looked up once in a process. */
+/* Returns engine_later_moves of a register of those blocks, which is looked up once per process. */
 int h14_moves(uint32_t address, const later_move **out);
 
-/* An activation's table without a kernel: the neural engine passes values on. */
+/* Returns whether the task is an activation's table without a kernel, through which the neural engine passes values. */
 bool h14_is_table(const engine_task *t);
-/* Of a copy that exchanges channels and width: the channels that a lane takes side by side, which H13 does not say. */
+/* Returns the channels that a lane takes side by side in a copy that exchanges channels and width. H13 has no such
+ * field. */
 int h14_rows_turned(const engine_task *t);
-uint32_t h14_log2(int power); /* of a power of two */
+uint32_t h14_log2(int power); /* `power` must be a power of two */
 
 #endif

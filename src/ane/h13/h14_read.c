@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Text of H14 to tasks in the form of H13, which the interpreter runs. A bit without a row of later.def, and a DMA word of
- * which no pair is known, are refused.
+ * Converts text of H14 to tasks in the form of H13, which the interpreter runs. Refuses a bit without a row of
+ * later.def, and a DMA word without a known pair.
  */
 #include <string.h>
 
@@ -10,14 +10,14 @@
 enum { H14_NO_BAR = -1, H14_HEADER_WORDS = 9 };
 
 typedef struct h14_reader {
-    engine_task *tasks; /* NULL: they are only counted */
-    int count;          /* of tasks begun */
+    engine_task *tasks; /* NULL to only count them */
+    int count;          /* tasks begun */
     bool open;
     uint32_t offset;
     int header_words;
     uint32_t header[H14_HEADER_WORDS];
     h14_registers r;
-    int bar[H14_WORDS]; /* of the record that writes it */
+    int bar[H14_WORDS]; /* of the record that writes the word */
     int record_bar;
     propane_status status;
     propane_error *err;
@@ -34,7 +34,7 @@ static propane_status h14_refuse(h14_reader *r, uint32_t address, const char *wh
                         r->offset, address, h14_value(r, address), why);
 }
 
-/* ---- blocks that are alike --------------------------------------------------------------------------------------------------- */
+/* ---- blocks that are alike --------------------------------------------------------------------------------------- */
 
 static void h14_unlike_word(h14_reader *r, uint32_t address, bool neural, engine_task *t) {
     const later_move *moves;
@@ -80,7 +80,7 @@ static void h14_unstride(h14_reader *r, uint32_t address, uint32_t h13, engine_t
     for (uint32_t i = 0; i < 4; i++) engine_set(t, h13 + 4 * i, h14_value(r, address + 4 * i));
 }
 
-/* The base register of an address, and its offset. */
+/* Sets an address's offset, and returns its base register in *bar. */
 static propane_status h14_pointed(h14_reader *r, uint32_t address, uint32_t h13, engine_task *t, int *bar) {
     *bar = r->bar[address / 4];
     if (!h14_given(r, address) || *bar == H14_NO_BAR || h14_value(r, address + 4))

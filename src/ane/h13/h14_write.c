@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tasks in the form of H13 to text of H14. The words of the blocks that both have alike follow the rows of later.def; those
- * of DMA and kernels are put together here.
+ * Converts tasks in the form of H13 to text of H14. Words of blocks that are alike follow the rows of later.def; those
+ * of DMA and kernels are composed here.
  */
 #include <string.h>
 
@@ -9,17 +9,17 @@
 #include "core/base/int_math.h"
 #include "core/base/text.h"
 
-/* An address and the base register that it counts from. */
+/* An address, and the base register that it is relative to. */
 typedef struct h14_address {
     uint32_t at;
-    int bar, words; /* words: 2, or 1 for the low half alone */
+    int bar, words; /* words: 2, or 1 for only the low half */
     uint32_t low;
 } h14_address;
 
 enum { H14_ADDRESSES = 6 };
 
 typedef struct h14_writer {
-    const engine_task *t; /* the task at hand */
+    const engine_task *t; /* the current task */
     int index;
     bool last, neural, table;
     h14_registers r;
@@ -38,7 +38,7 @@ static void h14_set(h14_writer *w, uint32_t address, uint32_t value) {
     w->r.given[address / 4] = true;
 }
 
-/* Registers that need no record where they hold `absent`. */
+/* Sets a register, which needs no record if it holds `absent`. */
 static void h14_set_unless(h14_writer *w, uint32_t address, uint32_t value, uint32_t absent) {
     if (value != absent) h14_set(w, address, value);
 }
@@ -51,11 +51,11 @@ static void h14_point(h14_writer *w, uint32_t at, int bar, uint32_t low, int wor
 
 /* ---- blocks that are alike --------------------------------------------------------------------------------------------------- */
 
-/* Words that say more, or something else, than those of H13. */
+/* Adjusts words that mean more than, or something different from, those of H13. */
 static uint32_t h14_like_change(const h14_writer *w, uint32_t address, uint32_t value) {
     enum { RUNTIME = 1 << 16, DMA_FORMAT = 3 << 6, ROWS_SIDE_BY_SIDE = 1 << 29, ALIASES = 3 << 4 };
     bool runtime = h14_get(w, 0xc800, 16, 1), fetches = h14_get(w, 0x4804, 0, 2) != 0;
-    uint32_t aliases = w->neural && fetches && w->index ? ALIASES : 0; /* clear behind another task */
+    uint32_t aliases = w->neural && fetches && w->index ? ALIASES : 0; /* clear after another task */
     int rows = h14_rows_turned(w->t);
     switch (address) {
     case H14_NE: return w->table ? value | RUNTIME : value;
@@ -79,7 +79,8 @@ static void h14_like_word(h14_writer *w, uint32_t address) {
 
 static int64_t h14_groups(const h14_writer *w) { return h14_get(w, 0x24, 0, 13); }
 
-/* A reduction leaves one pixel of a plane; an exchange of channels and width makes channels of the width. */
+/* Counts a result's elements: a reduction leaves one pixel per plane, and an exchange of channels and width turns
+ * the width into channels. */
 static void h14_result_counts(const h14_writer *w, int64_t counts[4]) {
     uint32_t mode = h14_get(w, 0x34, 4, 3);
     bool reduces = mode == 5 || mode == 6, turned = h14_get(w, 0x34, 28, 1), exchanged = h14_get(w, 0x30, 10, 1);
@@ -89,15 +90,15 @@ static void h14_result_counts(const h14_writer *w, int64_t counts[4]) {
     counts[3] = h14_groups(w);
 }
 
-/* Strides of what lies on chip: channels, rows, depth, groups. Those that one element does not need have no record. */
+/* Drops strides on chip (channels, rows, depth, groups) of dimensions with one element, which have no record. */
 static void h14_on_chip(h14_writer *w, uint32_t address, const int64_t counts[4]) {
     const int order[4] = {1, 0, 2, 3};
     for (uint32_t i = 0; i < 4; i++)
         if (counts[order[i]] <= 1) w->r.given[address / 4 + 1 + i] = false;
 }
 
-/* Rows, channels, depth and groups of a source on chip. `flags`: repeated in width, height, depth, channels; where channels
- * and width are exchanged, the channels' stride is that of the width. */
+/* Counts the rows, channels, depth and groups of a source on chip. `flags` mark repetition in width, height, depth
+ * and channels. If channels and width are exchanged, the channels' stride is that of the width. */
 static void h14_source_counts(const h14_writer *w, uint32_t flags, bool exchanged, int64_t counts[4]) {
     int64_t channels = flags & 8 ? 1 : h14_get(w, 0xc, 0, 17), width = flags & 1 ? 1 : h14_get(w, 0, 0, 15);
     counts[0] = flags & 2 ? 1 : h14_get(w, 0, 16, 15);
@@ -129,7 +130,7 @@ static void h14_like(h14_writer *w) {
 
 /* ---- DMA ------------------------------------------------------------------------------------------------------------------------ */
 
-/* A word of which pairs are known as a whole. */
+/* Writes a word whose pairs are known only as a whole. */
 static propane_status h14_paired(h14_writer *w, uint32_t address, uint32_t h13, bool tagged) {
     uint32_t value = engine_get(w->t, h13), other;
     if (!engine_later_pair(ENGINE_H14, address, false, value, &other))
@@ -140,7 +141,7 @@ static propane_status h14_paired(h14_writer *w, uint32_t address, uint32_t h13, 
     return PROPANE_OK;
 }
 
-/* Strides of dimensions that have more than one element: rows, planes, depth, groups. */
+/* Writes the strides of dimensions with more than one element: rows, planes, depth, groups. */
 static void h14_strides(h14_writer *w, uint32_t address, uint32_t h13, const int64_t counts[4]) {
     for (uint32_t i = 0; i < 4; i++)
         if (counts[i] > 1) h14_set(w, address + 4 * i, engine_get(w->t, h13 + 4 * i));
@@ -193,7 +194,7 @@ static void h14_table(h14_writer *w) {
     h14_point(w, H14_TABLE_BASE, bar, at, 1);
 }
 
-/* What a lane's word says besides its tag: constants, a surface, or scratch memory. */
+/* Returns a lane's word without its tag, for constants, a surface, or scratch memory. */
 static uint32_t h14_lane_word(int bar) {
     return bar == ENGINE_BAR_CONSTANTS ? 0x21 : bar == ENGINE_BAR_SCRATCH ? 0xe41 : 0xe21;
 }
@@ -234,8 +235,8 @@ static void h14_put(h14_writer *w, uint32_t word) {
     text_append_n(w->out, bytes, sizeof bytes);
 }
 
-/* One record from register `at` on, of registers before `end`; returns where it ended. Runs of two and more stand alone
- * unless a mask reaches to the block's end. */
+/* Writes one record for registers from `at` to `last`, and returns where it ended. Runs of two or more become
+ * separate records unless a mask reaches to the block's end. */
 static uint32_t h14_record(h14_writer *w, uint32_t at, uint32_t last) {
     enum { MASK = 16, RUN_MOST = 64 };
     uint32_t run = 1, mask = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Reads .hwx: Mach-O load commands with the magic 0xbeefface. Taken from it are sections, surfaces (tensor descriptors,
- * joined with the program descriptor's list of resources, whose i-th entry is base register 4 + i, on H14 i), text and
- * constants.
- * Sizes and offsets are checked against the file; commands that are not needed to run are skipped.
+ * Reads .hwx: Mach-O load commands with the magic 0xbeefface. It extracts sections, surfaces, text and constants.
+ * Surfaces are tensor descriptors joined with the program descriptor's list of resources, whose i-th entry is base
+ * register 4 + i, on H14 i. Sizes and offsets are checked against the file. Commands that are not needed to run are
+ * skipped.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ enum {
     KIND_TENSOR = 3,
     PROGRAM_BYTES = 0x860,
     TENSOR_BYTES = 0x88,
-    RESOURCES = 252, /* of the program descriptor, from +0x30 to +0x810 */
+    RESOURCES = 252, /* in the program descriptor, from +0x30 to +0x810 */
     COMMANDS_MAX = 4096
 };
 
@@ -31,8 +31,8 @@ typedef struct hwx_reader {
     const uint8_t *data;
     size_t bytes;
     engine_object *o;
-    const uint8_t *program; /* its descriptor */
-    int names;              /* surface names seen */
+    const uint8_t *program; /* the program descriptor */
+    int names;              /* number of surface names seen */
     struct hwx_name {
         const char *name;
         uint64_t address;
@@ -63,7 +63,7 @@ static propane_status hwx_sections(hwx_reader *r, const uint8_t *command, uint32
     return PROPANE_OK;
 }
 
-/* The string at `offset` of a command, copied; it must end within the command. */
+/* Copies the string at `offset` of a command; it must end within the command. */
 static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t size, uint32_t offset, int index,
                                  const char **out, propane_error *err) {
     const uint8_t *end = offset < size ? memchr(command + offset, 0, size - offset) : NULL;
@@ -152,9 +152,10 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Surfaces are found by name in the list of names; their address there is in the list of resources. */
+/* Finds surfaces by name in the list of names, and the address given there in the list of resources. */
 static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
-    int first = bytes_u32(r->program + 8) == KIND_PROGRAM_H14 ? ENGINE_BAR_SURFACES : 0; /* resource of register 4 */
+    int first =
+        bytes_u32(r->program + 8) == KIND_PROGRAM_H14 ? ENGINE_BAR_SURFACES : 0; /* the resource of base register 4 */
     for (int i = 0; i < r->o->surface_count; i++) {
         engine_surface *s = &r->o->surfaces[i];
         const struct hwx_name *n = r->name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Writes .hwx for H13 and H14 in the layout of the newer compiler: scratch memory at the bottom of the address space, then the
- * surfaces in the order of their base registers, text and constants last. What is not needed to run (symbols, the
- * compiler's own notes) is not written, but for one line that says who wrote the file.
+ * Writes .hwx for H13 and H14 in the newer compiler's layout: scratch memory at the bottom of the address space, then
+ * the surfaces in the order of their base registers, and text and constants last. Anything not needed to run (symbols,
+ * the compiler's notes) is left out, except for one line that identifies the writer.
  */
 #include <string.h>
 
@@ -19,14 +19,14 @@ enum {
     PROGRAM_NAMES_H14 = 0x888,
     TENSOR_NAMES = 0xd38,
     VM_BASE = 0x30000000,
-    RELOCATION = 0x05000002 /* a word that the address of __const is added to */
+    RELOCATION = 0x05000002 /* a word to which the address of __const is added */
 };
 
 static const char hwx_identity[] = "ANEC v1\npropane\n\t-t h13\n", hwx_identity_h14[] = "ANEC v1\npropane\n\t-t h14\n";
 
 typedef struct hwx_writer {
     const engine_object *o;
-    uint8_t *data; /* NULL: only lengths are counted */
+    uint8_t *data; /* NULL to only count lengths */
     size_t at;
     uint64_t address[ENGINE_BARS]; /* of surfaces, by base register */
     uint64_t text_address;
@@ -80,7 +80,7 @@ static void hwx_segment(hwx_writer *w, const char *name, uint64_t address, uint6
 
 static uint64_t hwx_surface_bytes(const engine_surface *s) { return (uint64_t)s->n * s->bytes; }
 
-/* Addresses, in the order of base registers. */
+/* Assigns addresses in the order of base registers. */
 static void hwx_place(hwx_writer *w) {
     uint64_t at = VM_BASE + (uint64_t)round_up((int64_t)w->o->scratch_bytes, ENGINE_PAGE);
     for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) {
@@ -90,7 +90,7 @@ static void hwx_place(hwx_writer *w) {
         at += (uint64_t)round_up((int64_t)hwx_surface_bytes(s), ENGINE_PAGE);
     }
     w->text_address = at;
-    /* addresses of H14 count from a base register, which needs no relocation */
+    /* H14's addresses are relative to a base register and need no relocation */
     for (int i = 0; i < w->o->task_count && w->o->subtype == ENGINE_H13; i++)
         if (engine_head(&w->o->tasks[i], 9, 0, 6) == (0x20 | ENGINE_BAR_CONSTANTS))
             for (uint32_t lane = 0; lane < ENGINE_LANES; lane++)
@@ -121,7 +121,7 @@ static void hwx_segments(hwx_writer *w) {
 
 static const char *hwx_function(const hwx_writer *w) { return w->o->subtype == ENGINE_H14 ? "main" : "net"; }
 
-/* Bits of the events that the tasks raise, and one for each task. */
+/* Counts the bits of the events that the tasks raise, plus one per task. */
 static uint32_t hwx_events(const engine_object *o) {
     uint32_t count = 0;
     for (int i = 0; i < o->task_count; i++, count++)
@@ -136,9 +136,10 @@ static uint32_t hwx_longest(const engine_object *o) {
     return most;
 }
 
-/* Descriptor words of programs for H14 [joshuaswarren/mil-hwx-compiler research/oracles/h14, program_descriptor]. Inferred:
- * +0x858 the scratch memory, +0x860 the sum of hwx_events, +0x880 the longest task's estimate, and that resources stand
- * by base register, of which the published records show five (the first surface's, and scratch memory at 2). */
+/* Writes the descriptor words of programs for H14 [joshuaswarren/mil-hwx-compiler research/oracles/h14,
+ * program_descriptor]. Inferred: +0x858 is the scratch memory, +0x860 the sum of hwx_events, +0x880 the longest
+ * task's estimate. Also inferred: resources are stored by base register; the published records show five (the first
+ * surface's, and scratch memory at 2). */
 static void hwx_program_h14(hwx_writer *w) {
     const engine_object *o = w->o;
     uint8_t *p = hwx_command(w, 4, PROGRAM_NAMES_H14 + 8);
@@ -236,7 +237,7 @@ static void hwx_commands(hwx_writer *w) {
     if (w->data) memcpy(p + 8, identity, sizeof hwx_identity);
 }
 
-/* Places of the lanes' base words that point into the constants. */
+/* Writes the places of the lanes' base words that point into the constants. */
 static void hwx_relocations(hwx_writer *w) {
     uint8_t *out = w->data + w->relocations_at;
     for (int i = 0; i < w->o->task_count && w->o->subtype == ENGINE_H13; i++) {

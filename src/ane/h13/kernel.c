@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Packs and unpacks kernels. Both directions walk the same list of planes, so that they cannot disagree.
+ * Packs and unpacks kernels. Both directions walk the same list of planes, so they cannot disagree.
  */
 #include "ane/h13/kernel.h"
 
@@ -29,7 +29,7 @@ int engine_kernel_planes(const engine_kernel *k, int lane, engine_plane *planes)
     return count;
 }
 
-/* Planes of grouped kernels are padded one by one, others lane by lane. */
+/* Returns whether each plane is padded, as in grouped kernels; in others each lane is. */
 static bool kernel_pads_planes(const engine_kernel *k) { return k->groups > 1; }
 
 /* ---- packing -------------------------------------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static int kernel_read_byte(kernel_reader *r) {
 }
 
 static void kernel_unpack_sparse(const engine_kernel *k, const engine_plane *p, kernel_reader *r, uint16_t *weight) {
-    kernel_read(r); /* the body's length: it follows from the masks */
+    kernel_read(r); /* skips the body's length, which follows from the masks */
     for (int64_t i = 0; i < k->inputs * k->taps && !r->failed; i++) {
         kernel_read_byte(r);
         for (int from = 0; from < p->size; from += 8) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Kernels as the neural engine wants them: sixteen lanes, each a run of bytes that its own DMA channel fetches. Output
- * channels come in planes of `interleave` channels, interleaved halfword by halfword over the inputs and taps; plane p
- * belongs to lane p mod lanes. A lane is [table 128 bytes] [planes, each: bias row, weight rows].
+ * Kernels in the neural engine's form: sixteen lanes, each a run of bytes that a separate DMA channel fetches. Output
+ * channels are stored in planes of `interleave` channels, interleaved halfword by halfword over the inputs and taps.
+ * Plane p belongs to lane p mod lanes. A lane is [table 128 bytes] [planes, each: bias row, weight rows].
  *
- *   dense      planes of 2^OCGSize channels; what is left over goes into planes of half the size, and so on
+ *   dense      planes of 2^OCGSize channels; the rest goes into planes of half the size, and so on
  *   grouped    planes of 2^OCGSize channels of one group, each padded to 64 bytes, group after group
- *   depthwise  one channel a plane, its taps one after the other
- *   sparse     stride 2: zeros are left out, a mask byte precedes each eight channels
+ *   depthwise  one channel per plane, its taps one after the other
+ *   sparse     stride 2: zeros are left out, and a mask byte precedes each eight channels
  *
  * Sources: joshuaswarren/mil-hwx-compiler research/h13-td-fields.md (measured by known patterns).
  */
@@ -17,30 +17,29 @@
 #include "core/base/text.h"
 
 typedef struct engine_kernel {
-    int64_t outputs, inputs; /* of one group; depthwise: outputs channels, inputs 1 */
+    int64_t outputs, inputs; /* per group; depthwise: outputs is the channel count, inputs 1 */
     int64_t groups, taps;    /* taps: height times width */
     int lanes;               /* in use, at most 16 */
     int interleave;          /* of the first planes, a power of two */
     bool depthwise, bias, sparse, table;
 } engine_kernel;
 
-/* The planes that a lane holds: of plane i channel j is output channel first + j. Returns how many; `first` and `size`
- * have room for ENGINE_PLANES. */
+/* Lists the planes of a lane: channel j of plane i is output channel first + j. `planes` has room for ENGINE_PLANES. */
 enum { ENGINE_PLANES = 4096 };
 typedef struct engine_plane {
     int64_t first; /* output channel, counted over all groups */
     int size;
 } engine_plane;
-/* -1: more planes than there is room for. */
+/* Returns the number of planes, or -1 if there is no room for them. */
 int engine_kernel_planes(const engine_kernel *k, int lane, engine_plane *planes);
 
-/* Appends all lanes' bytes; bytes[i] says how long each is. `weight` is [groups * outputs, inputs, taps], `bias` one
- * per output, `table` 64 halfwords. */
+/* Appends all lanes' bytes and sets bytes[i] to the length of each. `weight` is [groups * outputs, inputs, taps],
+ * `bias` one per output, `table` 64 halfwords. */
 PROPANE_CHECK propane_status engine_kernel_pack(const engine_kernel *k, const uint16_t *weight, const uint16_t *bias,
                                                 const uint16_t *table, text *out, int64_t bytes[ENGINE_LANES],
                                                 propane_error *err);
-/* The reverse, for the interpreter: lane i's bytes are lane[i], size[i] long. Weights, bias (zero without one) and
- * table are written as above. Errors say which lane is too short. */
+/* Does the reverse, for the interpreter: lane[i] are the bytes of lane i, size[i] their number. Writes weights and
+ * bias (zero without one) in the form above. Errors name the lane that is too short. */
 PROPANE_CHECK propane_status engine_kernel_unpack(const engine_kernel *k, const uint8_t *const lane[ENGINE_LANES],
                                                   const int64_t size[ENGINE_LANES], uint16_t *weight, uint16_t *bias,
                                                   propane_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Reads the frames of H14 and later, and answers what the rows of later.def say.
+ * Reads the frames of H14 and later, and looks up the rows of later.def.
  */
 #include "ane/h13/later.h"
 
@@ -15,11 +15,11 @@ enum { LATER_FRAME = 16, LATER_H16 = 7 };
 typedef struct later_block {
     uint32_t from, to, base;
     int words;
-    const char *name; /* NULL: LIKE */
+    const char *name; /* NULL for LIKE */
     uint32_t like;
 } later_block;
 
-/* Rows that a reader leaves out are nothing to it. */
+/* An include below sees only the rows that it defines. */
 #define UNWRITTEN(g, address, value)
 #define NEVER(g, address)
 #define ALWAYS(g, address)
@@ -144,7 +144,7 @@ int engine_later_fields(uint32_t subtype, bool header, uint32_t address, later_f
     return count;
 }
 
-/* The field of h13.def with this block and name; NULL: there is none. */
+/* Returns the field of h13.def with this block and name, or NULL if there is none. */
 static const engine_field *later_namesake(const char *block, const char *name) {
     for (int i = 0; i < engine_field_count; i++)
         if (strcmp(engine_fields[i].name, name) == 0 && strcmp(engine_blocks[engine_fields[i].block].name, block) == 0)
@@ -201,7 +201,7 @@ static int later_mask_count(uint32_t mask) {
     return count;
 }
 
-/* Words that follow a record's header. */
+/* Returns the number of words after a record's header. */
 static int later_record_words(uint32_t head) {
     return head >> 31 ? 1 + later_mask_count(head >> 15 & 0xffff) : (int)(head >> 15 & 0x3f) + 1;
 }

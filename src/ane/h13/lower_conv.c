@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Convolution with constant kernels: one task, sixteen lanes, all known forms (dense, grouped, depthwise, stride 2). The
- * kernel goes into the constant section as ane/h13/kernel.h packs it.
+ * Lowers convolution with constant kernels: one task, sixteen lanes, all known forms (dense, grouped, depthwise, stride
+ * 2). The kernel goes into the constant section as ane/h13/kernel.h packs it.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static engine_kernel lower_conv_kernel(const lower_conv *k, const emit_tensor *x
     return kernel;
 }
 
-/* Scheduling words of the neural engine's work unit. */
+/* Returns the scheduling words of the neural engine's work unit. */
 static int64_t lower_conv_shape(const emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y) {
     int64_t code = emit_shape(y->h, y->w);
     if (y->w <= 8 && y->h <= 8) return e->subtype == ENGINE_H14 ? code << 16 | code << 12 | code << 8 | 4 : 0x44404;
@@ -39,8 +39,8 @@ static int64_t lower_conv_shape(const emitter *e, const lower_conv *k, const emi
     return code << 16 | (wide ? code << 12 | code << 8 : 0);
 }
 
-/* Of groups, those whose rows are multiples of the banks' 0x400 bytes are kept apart as others are
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/conv_probe_k3_c256_n256_s16_st1_g4_bias0_same.json). */
+/* Returns a row's padding. Grouped rows are kept apart like others only if they are multiples of the banks' 0x400
+ * bytes (joshuaswarren/mil-hwx-compiler research/oracles/h13/conv_probe_k3_c256_n256_s16_st1_g4_bias0_same.json). */
 static int64_t lower_conv_pad(const emitter *e, const lower_conv *k, const emit_tensor *x, bool grouped, int64_t raw) {
     int64_t channel = emit_channel(x->w, true);
     if (channel > 0x40 || (x->h == 1 && e->subtype == ENGINE_H14)) return 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise operations: the planar engine for arithmetic of one or two operands, the neural engine for ReLU, tables and
- * copies. Planes that the on-chip buffer does not hold are worked on by rows (TileHeight); rows of too many channels are
- * cut into several tasks.
+ * Lowers elementwise operations: the planar engine computes arithmetic of one or two operands, the neural engine ReLU,
+ * tables and copies. Planes too large for the on-chip buffer are processed by rows (TileHeight), and rows of too many
+ * channels are split into several tasks.
  */
 #include "ane/h13/lower_parts.h"
 #include "core/base/int_math.h"
 
-/* Channels of which one row of every source and of the result fit on chip. */
+/* Returns the number of channels for which one row of every source and of the result fits on chip. */
 static int64_t lower_slab(const emit_tensor *x, bool neural, int sources) {
     enum { BUFFER = 0x200000 };
     int64_t channel = emit_channel(x->w, neural), most = BUFFER / (sources + 2) / channel;
@@ -70,17 +70,18 @@ propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint1
     return PROPANE_OK;
 }
 
-/* ---- a second operand that is smaller: it is brought on chip first ------------------------------------------------------------ */
+/* ---- a smaller second operand is brought on chip first ----------------------------------------------------------- */
 
-/* Bytes that the copy's own source has behind each row: an odd number of 16-byte units, three at least, lies in all banks. One
- * channel alone; several spread by themselves. (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_bcast_*) */
+/* Returns the bytes after each row of the copy's source: an odd number of 16-byte units, at least three, spreads
+ * rows over all banks. Only one channel needs it; several spread without it. (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/env_bcast_*) */
 static int64_t lower_bring_pad(const emit_tensor *b, int64_t channel) {
     if (b->c > 1 || b->h == 1 || channel >= 0x80) return 0;
     return max_i64(channel / 0x10 | 1, 3) * 0x10 - channel;
 }
 
-/* A copy of b stays on chip from 0 on; *bytes of it. Rows of several are kept out of the same banks
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
+/* Copies b to the start of the on-chip buffer, where it stays; *bytes receives its size. Several rows are kept out
+ * of the same banks (joshuaswarren/mil-hwx-compiler research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
 static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(b->w, true), row = b->c * channel, wide = round_up(2 * b->w, 16);
@@ -97,7 +98,7 @@ static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
     return kept;
 }
 
-/* The planar task of x with what lies on chip. */
+/* Makes the planar task of x with the operand on chip. */
 static void lower_against(emitter *e, uint32_t op, const emit_tensor *x, const emit_l2 *b, int64_t bytes, uint32_t mode,
                           uint32_t flags, const emit_tensor *y) {
     emitted *t = emit_task(e, false);
@@ -150,7 +151,7 @@ propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *
 
 /* ---- neural engine: channel by channel ------------------------------------------------------------------------------------------ */
 
-/* The row of a task that streams x, with `pad` bytes after it. */
+/* Makes a task that streams x, with `pad` bytes after each row. */
 static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t pad, int64_t *tile) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(x->w, true), raw = x->c * channel, row = raw + pad;
@@ -164,7 +165,7 @@ static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t pad, int
     return t;
 }
 
-/* The neural engine's work unit for planes, and the bytes behind rows that follow from it: its width and 16
+/* Returns the neural engine's work unit for planes. *pad receives the bytes after each row: the unit's width and 16
  * (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_act_gelu_1x64x8x8_exact.json and those of h14). */
 static uint32_t lower_activation_shape(const emitter *e, const emit_tensor *x, int64_t *pad) {
     bool small = e->subtype == ENGINE_H14 && x->h <= 8 && x->w <= 8 && x->h * x->w > 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products as 1x1 convolutions. A constant operand becomes the kernel and x is transposed on chip, so that its rows
- * are pixels; with two computed operands x is the kernel, copied to scratch memory with rows interleaved where a lane holds
- * more than one.
+ * Lowers matrix products to 1x1 convolutions. A constant operand becomes the kernel, and x is transposed on chip so
+ * that its rows are pixels. With two computed operands, x is the kernel. It is copied to scratch memory with
+ * interleaved rows if a lane holds more than one.
  */
 #include <string.h>
 
@@ -9,16 +9,16 @@
 #include "ane/h13/lower_parts.h"
 #include "core/base/int_math.h"
 
-enum { MATMUL_ROOM = 0x1ff000 }; /* of the on-chip buffer */
+enum { MATMUL_ROOM = 0x1ff000 }; /* usable bytes of the on-chip buffer */
 
 /* ---- transposes --------------------------------------------------------------------------------------------------------------- */
 
-/* Bytes from channel to channel of a transposed matrix on chip: n pixels, and a pad that keeps channels out of the same
- * banks. */
+/* Returns the bytes from channel to channel of a transposed matrix on chip: n pixels, and padding that keeps
+ * channels out of the same banks. */
 static int64_t lower_matmul_channel(int64_t n) { return n < 32 ? round_up(2 * n, 16) : round_up(2 * n, 16) + 0x10; }
 
-/* Scheduling words of such an exchange on H14, where a lane takes 1, 2, 4 or 8 of the rows side by side; `first`: those of
- * H13. */
+/* Returns the scheduling words of such an exchange on H14, in which a lane takes 1, 2, 4 or 8 rows side by side;
+ * `first` are those of H13. */
 static int64_t lower_matmul_turn_shape(const emitter *e, const emit_tensor *x, int64_t first) {
     int64_t rows = 1, code;
     if (e->subtype != ENGINE_H14) return first;
@@ -28,7 +28,7 @@ static int64_t lower_matmul_turn_shape(const emitter *e, const emit_tensor *x, i
     return code << 16 | (int64_t)emit_shape(1, x->w) << 12 | code << 8;
 }
 
-/* The neural engine reads x as [c = rows, h = 1, w = columns] and exchanges channels and width. */
+/* Makes a task of the neural engine that reads x as [c = rows, h = 1, w = columns] and exchanges channels and width. */
 static emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base, int64_t shape) {
     emitted *t = emit_task(e, true);
     int64_t rows = x->c, channel = emit_channel(x->w, true), raw = rows * channel;
@@ -42,7 +42,7 @@ static emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base
     return t;
 }
 
-/* A matrix [1, rows, columns] with its rows as channels. */
+/* Returns a matrix [1, rows, columns] with its rows as channels. */
 static emit_tensor lower_matmul_rows_as_channels(const emit_tensor *x) {
     return (emit_tensor){x->bar, x->base, x->h, 1, x->w, x->total, x->row, x->total};
 }
@@ -88,13 +88,13 @@ static void lower_matmul_product_words(emitted *t, const lower_product *p) {
     emit_set(t, 0xc810, p->scale);
 }
 
-/* Words of few pixels. On H14 they are there for 64 and more pixels, too, where the kernel is not large. */
+/* Returns the words for few pixels. H14 also uses them for 64 pixels if the kernel is not large. */
 static int64_t lower_matmul_small(const emitter *e, const lower_product *p) {
     if (e->subtype == ENGINE_H14) return p->m <= 64 && p->k * p->n <= 1 << 19 ? 4 : 0;
     return p->m <= 8 && p->k <= 512 ? 0x44404 : 0;
 }
 
-/* x lies in memory with its columns as channels already: a plain convolution. */
+/* Lowers a plain convolution: the columns of x are already its channels in memory. */
 static propane_status lower_matmul_constant_plain(emitter *e, const lower_product *p, const emit_tensor *x,
                                                   const emit_tensor *y, propane_error *err) {
     emitted *t = emit_task(e, true);
@@ -111,7 +111,7 @@ static propane_status lower_matmul_constant_plain(emitter *e, const lower_produc
     return lower_matmul_constant_lanes(e, t, p, err);
 }
 
-/* x transposed on chip, from `base` on: channels k, width m. */
+/* Transposes x on chip, starting at `base`: channels k, width m. */
 static emit_l2 lower_matmul_stage_constant(emitter *e, const lower_product *p, const emit_tensor *x, int64_t base) {
     int64_t channel = lower_matmul_channel(p->m), row = p->k * channel, d = round_up(2 * p->m, 64);
     emit_tensor rows = lower_matmul_rows_as_channels(x);
@@ -123,7 +123,7 @@ static emit_l2 lower_matmul_stage_constant(emitter *e, const lower_product *p, c
     return kept;
 }
 
-/* The product of what lies on chip; where its result goes is still to be said. */
+/* Makes the matrix product of the value on chip; the caller sets the place of the result. */
 static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const emit_l2 *source, uint32_t config) {
     emitted *t = emit_task(e, true);
     emit_dims(t, p->k, 1, p->m);
@@ -134,7 +134,7 @@ static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const e
     return t;
 }
 
-/* As it was staged, with the words of its DMA. */
+/* Makes the same for a staged value, with the words of its DMA. */
 static emitted *lower_matmul_from_staged(emitter *e, const lower_product *p, const emit_l2 *kept) {
     int64_t d = round_up(2 * p->m, 64);
     emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->m, d, d, p->k * d};
@@ -165,7 +165,7 @@ static propane_status lower_matmul_constant(emitter *e, const lower_product *p, 
     return lower_matmul_constant_lanes(e, t, p, err);
 }
 
-/* The first product's result as the second one's source: channels n, width m. */
+/* Returns the place of the first product's result as the second one's source: channels n, width m. */
 static emit_l2 lower_matmul_between(const lower_product *p) {
     int64_t channel = round_up(2 * p->m, 16), row = p->n * channel;
     return (emit_l2){0, channel, row, row, 0};
@@ -190,7 +190,7 @@ propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_
 
 /* ---- computed operands ------------------------------------------------------------------------------------------------------------- */
 
-/* x's rows, interleaved by il, in scratch memory: what the lanes fetch. */
+/* Copies x's rows, interleaved by il, to scratch memory, from which the lanes fetch them. */
 static void lower_matmul_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
     bool planar = il % 4 == 0;
     emitted *t = emit_task(e, !planar);
@@ -232,17 +232,17 @@ static void lower_matmul_stage_kernel(emitter *e, const lower_product *p, int il
     }
 }
 
-/* Rows of the first operand that a lane holds side by side. */
+/* Returns the rows of the first operand that a lane holds side by side. */
 static int lower_matmul_interleave(const lower_product *p) {
     int il = 1;
     while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
     return il;
 }
 
-/* Alias bits of a transpose behind the copy of a kernel: they say which of its places the planar copy's result overlaps. That
- * result streams out line by line and takes the room of two lines, `line` bytes each, one written while the other leaves.
- * [inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m64_*_ty1.json: K 32 to 128, N 64 to 2,048; no
- * program shows an effect] */
+/* Sets the alias bits of a transpose after the copy of a kernel: they mark which of its places the planar copy's
+ * result overlaps. That result streams out line by line and occupies two lines of `line` bytes each, one being
+ * written while the other leaves. [inferred from joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/rrmm_r2rr_m64_*_ty1.json: K 32 to 128, N 64 to 2,048; no program shows an effect] */
 static void lower_matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes, int64_t line) {
     const engine_task *copy = &t[-1].task;
     int64_t from = engine_get(copy, 0x4834), to = from + 2 * line;
@@ -251,7 +251,7 @@ static void lower_matmul_alias(emitter *e, emitted *t, int64_t source, int64_t b
     emit_set(t, 0x4830, 0x170 | (planar && !at_source ? 0x400000 : 0));
 }
 
-/* y [n, k] transposed on chip: channels k, width n. */
+/* Transposes y [n, k] on chip: channels k, width n. */
 static emit_l2 lower_matmul_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, int64_t base,
                                         bool words) {
     int64_t channel = lower_matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
@@ -275,7 +275,7 @@ typedef struct matmul_chunk {
     int64_t base;
 } matmul_chunk;
 
-/* y NULL: where the result goes is still to be said. */
+/* If y is NULL, the caller sets the place of the result. */
 static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const matmul_chunk *c, const emit_tensor *y) {
     emitted *t = emit_task(e, true);
     int64_t line = (int64_t)c->il * 2 * p->k;
@@ -297,13 +297,13 @@ static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const m
     return t;
 }
 
-/* Outputs of a constant kernel that one task takes: about a MiB of it. */
+/* Returns the outputs of a constant kernel per task, which make about a MiB of it. */
 static int64_t lower_matmul_fixed_rows(const lower_product *p, int il) {
     int64_t least = 16 * (int64_t)il, most = (1 << 19) / p->k / least * least;
     return max_i64(least, most);
 }
 
-/* The rows [first, first + count) of the first operand, a constant, as lanes among the constants. */
+/* Packs rows [first, first + count) of a constant first operand as lanes in the constant section. */
 static propane_status lower_matmul_fixed_lanes(emitter *e, emitted *t, const lower_product *p, int64_t first,
                                                int64_t count, int il, propane_error *err) {
     lower_kernel from = {.weight_from = p->kernel_from};
@@ -343,7 +343,8 @@ static void lower_matmul_chunk_source(emitted *t, const lower_product *p, const 
     if (scratch) emit_set(t, 0x4804, 0x172), emit_set(t, 0x4830, 0x17a);
 }
 
-/* A constant first operand: nothing is staged, and a task takes as many of its rows as a kernel may have. */
+/* Lowers a product whose first operand is constant: nothing is staged, and each task processes as many of its rows
+ * as a kernel may have. */
 static propane_status lower_matmul_fixed(emitter *e, const lower_product *p, const emit_tensor *b, const emit_tensor *y,
                                          propane_error *err) {
     int il = lower_matmul_interleave(p);
@@ -375,7 +376,7 @@ static propane_status lower_matmul_computed(emitter *e, const lower_product *p, 
     if (scratch || p->transpose_y) e->scratch = at + round_up(2 * p->m * p->k, ENGINE_PAGE);
     if (p->transpose_y) kept = lower_matmul_stage_image(e, p, b, 0, !scratch);
     int64_t planes = p->m / il, whole = planes / 16 * 16, left = planes - whole, chunks = div_up(planes, 16);
-    for (int64_t i = 0, from; i < chunks; i++) { /* what is left over first */
+    for (int64_t i = 0, from; i < chunks; i++) { /* the remainder first */
         int64_t count = left ? left : 16;
         from = left ? whole : (i - (whole < planes)) * 16;
         left = 0;
@@ -389,7 +390,7 @@ static propane_status lower_matmul_computed(emitter *e, const lower_product *p, 
     return PROPANE_OK;
 }
 
-/* On-chip bytes of the second operand, with its transpose where there is one. */
+/* Returns the on-chip bytes of the second operand, including its transpose if it has one. */
 static int64_t lower_matmul_image(const lower_product *p, int64_t k) {
     int64_t kernel = p->transpose_x ? k * emit_channel(p->m, true) : 0;
     int64_t image = p->transpose_y ? k * lower_matmul_channel(p->n) + p->n * emit_channel(k, true)
@@ -428,12 +429,13 @@ void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, con
     emitted *t = lower_matmul_compute(e, p, &all, y);
     lower_matmul_chunk_source(t, p, NULL, true, true, v);
     t->kernel_task = e->count - 2;
-    /* v comes where the planar task in front still reads, the result where it wrote [inferred; no program shows an effect] */
+    /* v overlaps what the previous planar task still reads, and the result what it wrote [inferred; no program shows
+     * an effect] */
     emit_set(t, 0x4804, 0x100172);
     emit_set(t, 0x4830, 0x40017a);
 }
 
-/* A long inner dimension: parts one after the other, added up in memory (each sum is rounded to fp16). */
+/* Splits a long inner dimension into parts and adds their results in memory (each sum is rounded to fp16). */
 static propane_status lower_matmul_in_parts(emitter *e, const lower_product *p, const emit_tensor *x,
                                             const emit_tensor *b, const emit_tensor *y, propane_error *err) {
     int64_t parts = 1;

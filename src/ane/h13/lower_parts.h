@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Operations to tasks, a function a family. Operands are tensors in memory (surfaces or scratch); values between the
- * tasks of one operation stay in the on-chip buffer where its laws are known. Shapes are [c, h, w].
+ * Lowers operations to tasks, one function per family. Operands are tensors in memory (surfaces or scratch). Values
+ * between the tasks of one operation stay in the on-chip buffer if its laws are known. Shapes are [c, h, w].
  *
- * Every function appends its tasks to the emitter. What cannot be laid out is PROPANE_ERR_UNSUPPORTED with the reason;
- * the caller puts the operation's place in front.
+ * Every function appends its tasks to the emitter. Anything that cannot be laid out is PROPANE_ERR_UNSUPPORTED with the
+ * reason, and the caller adds the operation's place.
  */
 #ifndef ANE_H13_LOWER_PARTS_H
 #define ANE_H13_LOWER_PARTS_H
@@ -25,28 +25,28 @@ enum {
     LOWER_RECIPROCAL = 0x1000
 };
 
-/* y = a op b, one shape. With `relu2` negative values of b count as 0. */
+/* y = a op b, all of one shape. With `relu2`, negative values of b count as 0. */
 propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
                             const emit_tensor *y, propane_error *err);
 /* y = x * scale + bias (fp16 bits), after `op` (LOWER_COPY, LOWER_ABS). */
 propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint16_t scale, uint16_t bias,
                             const emit_tensor *y, propane_error *err);
-/* y = x op b, b repeated along those of its dimensions that are 1. */
+/* y = x op b, with b repeated along its dimensions of 1. */
 propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, const emit_tensor *b,
                                const emit_tensor *y, propane_error *err);
-/* y = (x + bias[c]) * scale[c]: constants by channel. */
+/* y = (x + bias[c]) * scale[c], with constants per channel. */
 propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *bias, const uint16_t *scale,
                               const emit_tensor *y, propane_error *err);
-/* y = table(x * scale), or max(0, x * scale) where the table is NULL. */
+/* y = table(x * scale), or max(0, x * scale) if the table is NULL. */
 propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_table *table, const emit_tensor *y,
                                 propane_error *err);
-/* y = x, element by element, between any strides of one shape. */
+/* y = x, element by element, between any strides of the same shape. */
 propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
 /* y[w, h, c] = x[c, h, w]. */
 propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
 
-/* A constant operand of a task's kernel: element (output, i) of [outputs, inputs x taps] is element start + output *
- * row + i * column of the tensor `name`; NULL: it is never overwritten. */
+/* The origin of a constant operand of a task's kernel: element (output, i) of [outputs, inputs x taps] is element
+ * start + output * row + i * column of the tensor `name`. A NULL name means that it is never overwritten. */
 typedef struct lower_origin {
     const char *name;
     int64_t elements, start, row, column;
@@ -55,10 +55,10 @@ typedef struct lower_origin {
 typedef struct lower_conv {
     int64_t outputs, groups, kh, kw, stride, pad_h, pad_w;
     const uint16_t *weight; /* [outputs, inputs / groups, kh, kw] */
-    const uint16_t *bias;   /* [outputs]; NULL: none */
+    const uint16_t *bias;   /* [outputs]; NULL if none */
     const engine_table *table;
     bool relu;
-    uint16_t scale; /* fp16 bits, of the sum with its bias */
+    uint16_t scale; /* fp16 bits; multiplies the sum with its bias */
     lower_origin weight_from, bias_from;
 } lower_conv;
 propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y,
@@ -67,10 +67,10 @@ propane_status lower_convolution(emitter *e, const lower_conv *k, const emit_ten
 typedef struct lower_product {
     int64_t m, k, n;
     bool transpose_x, transpose_y;
-    const uint16_t *weight; /* [n, k], whatever transpose_y says; NULL: the second operand is computed */
-    const uint16_t *kernel; /* the first operand is constant: all of its tensor, see kernel_from; else NULL */
+    const uint16_t *weight; /* [n, k], whatever transpose_y is; NULL if the second operand is computed */
+    const uint16_t *kernel; /* all of the first operand if it is constant (see kernel_from), else NULL */
     lower_origin kernel_from, weight_from, bias_from;
-    const uint16_t *bias; /* [n], with a weight; NULL: none */
+    const uint16_t *bias; /* [n], with a weight; NULL if none */
     const engine_table *table;
     bool relu;
     uint16_t scale;
@@ -79,46 +79,47 @@ typedef struct lower_product {
 propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
                             const emit_tensor *y, propane_error *err);
 
-/* y = (x * first) * second, both with constant operands and what they take in: what lies between stays on chip, in the
- * form that the second wants, so nothing is transposed there (joshuaswarren/mil-hwx-compiler
+/* y = (x * first) * second, with constant operands, including the operations that they absorb. The value between
+ * stays on chip in the form that the second needs, so nothing is transposed there (joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/chain_ffn_d256_s128.json). */
 bool lower_matmul_two_fit(const lower_product *p, const lower_product *q);
 propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_product *q, const emit_tensor *x,
                                 const emit_tensor *y, propane_error *err);
 
 /* The chain softmax(q * k, over the width) * v in nine tasks (joshuaswarren/mil-hwx-compiler
- * research/oracles/h13/chain_attn_s64_dh64.json). The scores lie on chip at `to`, the statistics in front of it; the
- * probabilities go to scratch memory from e->scratch on, where lower_scores has q. */
-/* Rows that a lane holds, where the planar engine can lay them side by side and one task takes all m rows; 0: it
- * cannot. */
+ * research/oracles/h13/chain_attn_s64_dh64.json). The scores are on chip at `to`, with the statistics in front. The
+ * probabilities go to scratch memory starting at e->scratch, where lower_scores puts q. */
+/* Returns the rows per lane if the planar engine can lay them side by side and one task takes all m rows; otherwise
+ * 0. */
 int lower_scores_interleave(int64_t m);
-/* On-chip bytes of a product's second operand. */
+/* Returns the on-chip bytes of a product's second operand. */
 int64_t lower_scores_room(const lower_product *p);
 void lower_scores(emitter *e, const lower_product *p, const emit_tensor *q, const emit_tensor *k, const emit_l2 *to);
-/* Softmax of what lies on chip at `at`: channels to->c of one row to->w; stored with `il` channels side by side. */
+/* Computes the softmax of the value on chip at `at`: to->c channels of one row of to->w, stored with `il` channels
+ * side by side. */
 void lower_softmax_on_chip(emitter *e, const emit_l2 *at, const emit_tensor *to, int il);
 void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, const emit_tensor *y);
 
 typedef enum lower_reduction { LOWER_SUM, LOWER_MEAN, LOWER_MAXIMUM } lower_reduction;
-/* Over the axes of which `axes` has the bit: 1 channels, 2 height, 4 width. */
+/* Reduces the axes whose bit is in `axes`: 1 channels, 2 height, 4 width. */
 propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const emit_tensor *x, const emit_tensor *y,
                             propane_error *err);
-/* Over the width. */
+/* Computes the softmax over the width. */
 propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err);
-/* Over channels (of [c, 1, 1]) or the width of one row, without scale and offset. `axes` as of lower_reduce, as they
- * were given: dimensions of 1 count. */
+/* Normalises channels (of [c, 1, 1]) or the width of one row, without scale and offset. `axes` has the bits of
+ * lower_reduce for the original axes, including dimensions of 1. */
 propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit_tensor *x, const emit_tensor *y,
                                 propane_error *err);
 
 /* Appends a table for `lanes` lanes, or finds it among the constants; returns its offset. */
 int64_t lower_table(emitter *e, const engine_table *table, int lanes);
-/* What engine_kernel_pack takes (bias and table may be NULL), and where it came from. */
+/* The inputs of engine_kernel_pack (bias and table may be NULL), and their origin. */
 typedef struct lower_kernel {
     const uint16_t *weight, *bias;
     const engine_table *table;
     lower_origin weight_from, bias_from;
 } lower_kernel;
-/* Packs a kernel among the constants and gives each lane of the task its part. */
+/* Packs a kernel into the constants and assigns each lane of the task its part. */
 propane_status lower_kernel_lanes(emitter *e, emitted *t, const engine_kernel *k, const lower_kernel *from,
                                   propane_error *err);
 /* Appends bytes at the next multiple of 64; returns their offset. */

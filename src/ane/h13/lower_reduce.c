@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Reductions, softmax and layer normalisation. The planar engine reduces the plane (and depth) of each channel; other axes
- * are reached by looking at memory with other strides, by groups, or by a transpose. Statistics stay on chip.
+ * Lowers reductions, softmax and layer normalisation. The planar engine reduces the plane (and depth) of each channel.
+ * Other axes need different strides in memory, groups, or a transpose. Statistics stay on chip.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ static int64_t lower_reduce_final(lower_reduction kind, int64_t count) {
     return bits;
 }
 
-/* A planar task that reduces the plane of each channel. */
+/* Makes a planar task that reduces the plane of each channel. */
 static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, int64_t h, int64_t w, int64_t count) {
     emitted *t = emit_task(e, false);
     emit_dims(t, c, h, w);
@@ -36,15 +36,15 @@ static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, i
     return t;
 }
 
-/* Where the source of a streamed reduction lies: a row's first 64 pixels, which is as wide as its patch becomes
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
+/* Returns the place of a streamed reduction's source: the first 64 pixels of a row, and its patch becomes equally
+ * wide (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
 static emit_l2 lower_reduce_stream(emitted *t, int64_t c, int64_t h, int64_t w) {
     int64_t wide = min_i64(w, 64);
     emit_set(t, 0x2c, emit_patch(h, wide, false));
     return emit_planar_l2(0, c, wide);
 }
 
-/* Of a tensor in memory, over its plane. */
+/* Reduces the planes of a tensor in memory. */
 static void lower_reduce_plane(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y,
                                int64_t count) {
     emitted *t = lower_reduce_task(e, kind, x->c, x->h, x->w, count);
@@ -56,7 +56,7 @@ static void lower_reduce_plane(emitter *e, lower_reduction kind, const emit_tens
     emit_store(t, y, tile * at.row, 1);
 }
 
-/* Over channels, height and width: height as depth, channels as height. */
+/* Reduces channels, height and width, with the height as depth and the channels as height. */
 static void lower_reduce_all(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     emit_tensor view = {x->bar, x->base, 1, x->c, x->w, x->plane, x->total, x->total};
     emitted *t = lower_reduce_task(e, kind, 1, x->c, x->w, x->c * x->h * x->w);
@@ -70,7 +70,7 @@ static void lower_reduce_all(emitter *e, lower_reduction kind, const emit_tensor
     emit_store(t, y, x->c * at.row, 1);
 }
 
-/* Over the width alone: rows are groups. */
+/* Reduces only the width, with rows as groups. */
 static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     emit_tensor view = {x->bar, x->base, x->c, 1, x->w, x->total, x->plane, x->total};
     emitted *t = lower_reduce_task(e, kind, x->c, 1, x->w, x->w);
@@ -84,14 +84,14 @@ static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tens
     emit_set(t, 0x17814, y->row);
 }
 
-/* All three words of a neural task's work unit. */
+/* Sets all three words of a neural task's work unit. */
 static void lower_reduce_unit(emitted *t, int64_t h, int64_t w) {
     int64_t code = emit_shape(h, w);
     emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
 }
 
-/* The reduced values lie as channels w, rows c; exchanged again they are rows of w. Eight lanes make eight channels at a time: a
- * row of no more is complete at once and streams out, a longer one is put together on chip. */
+/* Exchanges the reduced values, stored as channels w and rows c, back to rows of w. Eight lanes make eight channels
+ * at a time: a row of at most eight is complete at once and streams out; a longer one is assembled on chip. */
 static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emit_tensor *y, const emit_l2 *reduced) {
     enum { LANES = 8 };
     int64_t line = round_up(2 * x->w, 16), base = reduced->base + reduced->row;
@@ -116,12 +116,13 @@ static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emi
     emit_set(t, 0xc804, 0x101c0c);
 }
 
-/* Over the height alone: exchange height and channels in the way memory is read and, on chip, channels and width; reduce
- * the width; exchange back (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_max_ax2_1x64x8x8.json and
- * ..._1x128x16x16.json). */
+/* Reduces only the height: reads memory with height and channels exchanged, exchanges channels and width on chip,
+ * reduces the width, and exchanges back (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/reduce_probe_max_ax2_1x64x8x8.json and ..._1x128x16x16.json). */
 static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     int64_t channel = emit_channel(x->w, true), raw = x->h * channel, wide = round_up(2 * x->h, 16);
-    int64_t dense = x->w * wide, odd = (dense / 0x10 | 1) * 0x10; /* an odd number of 16-byte units lies in all banks */
+    int64_t dense = x->w * wide, odd = (dense / 0x10 | 1) * 0x10; /* an odd number of 16-byte units spreads over all
+                                                                   * banks */
     int64_t row = dense % 0x400 ? odd : dense + emit_pad(dense);
     emit_tensor view = {x->bar, x->base, x->h, x->c, x->w, x->plane, x->row, x->total};
     emit_l2 source = {x->c * row, channel, raw + (raw % 0x200 ? 0 : 0x20), raw, raw}, kept = {0, wide, row, dense, 0};
@@ -157,8 +158,9 @@ static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const
     emit_set(t, 0xc804, 0x101c0b);
 }
 
-/* Sum over channels of each pixel: channels and width are exchanged on chip, then rows of channels are reduced, the image's
- * rows as groups (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_sum_axes_1.json). False: it does not fit on chip. */
+/* Sums the channels of each pixel: channels and width are exchanged on chip, then rows of channels are reduced, with
+ * the image's rows as groups (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_sum_axes_1.json). Returns
+ * false if it does not fit on chip. */
 static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     enum { LANES = 8 };
     int64_t channel = emit_channel(x->w, true), raw = x->c * channel, wide = round_up(2 * x->c, 16);
@@ -191,7 +193,7 @@ static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const em
     return true;
 }
 
-/* Larger: a convolution whose kernel is all ones. [own form] */
+/* Sums larger ones by a convolution whose kernel is all ones. [Propane's form, not a published one] */
 static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind, const emit_tensor *x,
                                                const emit_tensor *y, propane_error *err) {
     uint16_t *ones = arena_alloc(e->arena, (size_t)x->c * 2);
@@ -202,8 +204,9 @@ static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind,
     return lower_convolution(e, &k, x, y, err);
 }
 
-/* One row a channel as a plane of four rows, where these are of whole 64 bytes: 128 as 4 of 32, 512 as 4 of 128
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x128.json, ..._1x8x1x128.json, ..._512.json). */
+/* Folds one row per channel into a plane of four rows if these are multiples of 64 bytes: 128 as 4 of 32, 512 as 4
+ * of 128 (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x128.json,
+ * ..._1x8x1x128.json, ..._512.json). */
 static emit_tensor lower_reduce_fold(const emit_tensor *x) {
     emit_tensor folded = *x;
     if (x->h == 1 && x->w % 128 == 0) folded.h = 4, folded.w = x->w / 4, folded.row = x->w / 2;
@@ -214,7 +217,7 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
                             propane_error *err) {
     enum { C = 1, H = 2, W = 4 };
     if (x->c == 1 && axes != C) axes &= ~C;
-    if (x->h == 1) axes |= axes & W ? H : 0; /* an axis of 1 may be added */
+    if (x->h == 1) axes |= axes & W ? H : 0; /* a dimension of 1 may be added to the axes */
     if (x->w == 1) axes |= axes & H ? W : 0;
     bool vector = x->h == 1 && x->w == 1;
     if (vector && axes & C && kind != LOWER_MAXIMUM) {
@@ -258,22 +261,22 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
 
 /* ---- softmax over the width ---------------------------------------------------------------------------------------------------- */
 
-/* The tasks' places on chip. Of one row a channel: statistics at 0, the exponentials after them, then x. Of several
- * rows: x is brought first and lies at 0, the exponentials behind, statistics last; at the end they change places. */
+/* The tasks' places on chip. For one row per channel: statistics at 0, the exponentials after them, then x. For
+ * several rows: x is brought first, to 0, then the exponentials and the statistics; at the end they change places. */
 typedef struct softmax_plan {
     int64_t c, h, w;
-    emit_l2 x, rows; /* x as it lies; seen with the rows as groups */
+    emit_l2 x, rows; /* x as stored; and with the rows as groups */
     emit_l2 exponent, exponent_rows;
     emit_l2 maximum, maximum_rows, sum, sum_rows;
-    int64_t end;   /* where the result would lie */
-    uint32_t swap; /* statistics of several channels, one row each, lie as one row */
+    int64_t end;   /* where the result would be */
+    uint32_t swap; /* statistics of several channels with one row each are stored as one row */
 } softmax_plan;
 
 static emit_l2 lower_reduce_softmax_by_row(const emit_l2 *at, int64_t raw) {
     return (emit_l2){at->base, at->channel, raw, raw, at->row};
 }
 
-/* False: it does not fit on chip. */
+/* Returns false if it does not fit on chip. */
 static bool lower_reduce_softmax_places(softmax_plan *p, const emit_tensor *x) {
     int64_t channel = round_up(2 * x->w, 16), raw = x->c * channel, line = round_up(2 * x->c, 16);
     *p = (softmax_plan){.c = x->c, .h = x->h, .w = x->w, .swap = x->c > 1 && x->h == 1 ? 1 : 0};
@@ -326,7 +329,7 @@ static void lower_reduce_softmax_exponent(emitter *e, const softmax_plan *p, int
     emit_set(t, 0xc804, 0x121c0c);
 }
 
-/* Several rows: x is brought on chip by a copy. */
+/* Copies x on chip if it has several rows. */
 static void lower_reduce_softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *x) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(p->w, true), raw = p->c * channel;
@@ -340,7 +343,7 @@ static void lower_reduce_softmax_bring(emitter *e, const softmax_plan *p, const 
     emit_set(t, 0xc804, 0x101c0c);
 }
 
-/* The maximum of each row. */
+/* Computes the maximum of each row. */
 static void lower_reduce_softmax_maximum(emitter *e, const softmax_plan *p, const emit_tensor *x) {
     emitted *t;
     if (p->h > 1) lower_reduce_softmax_bring(e, p, x);
@@ -358,7 +361,7 @@ static void lower_reduce_softmax_maximum(emitter *e, const softmax_plan *p, cons
     emit_set(t, 0x8800, LOWER_POOL_MAX);
 }
 
-/* x - maximum, times log2 e. */
+/* Computes x - maximum, times log2 e. */
 static void lower_reduce_softmax_difference(emitter *e, const softmax_plan *p) {
     emitted *t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
     if (p->h > 1) emit_set(t, 0x2c, emit_patch(p->h, 16, true));
@@ -370,7 +373,7 @@ static void lower_reduce_softmax_difference(emitter *e, const softmax_plan *p) {
     emit_set(t, 0x8804, (int64_t)engine_table_find("exp")->scale << 16);
 }
 
-/* 1 / the sum of each row, and the exponentials times that; where the product goes is still to be said. */
+/* Computes 1 / the sum of each row, and multiplies the exponentials by it; the caller sets the place of the result. */
 static emitted *lower_reduce_softmax_scaled(emitter *e, const softmax_plan *p) {
     emitted *t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
     emit_source_l2(t, &p->exponent_rows, p->h > 1 ? 0x120 : 0x400104);
@@ -436,9 +439,9 @@ propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor
 
 /* ---- layer normalisation -------------------------------------------------------------------------------------------------------- */
 
-enum { NORM_VALUES = 0x40, NORM_DEVIATION = 0x20, NORM_PAIR_ROW = 0x20 }; /* on chip: the mean is at 0 */
+enum { NORM_VALUES = 0x40, NORM_DEVIATION = 0x20, NORM_PAIR_ROW = 0x20 }; /* places on chip; the mean is at 0 */
 
-/* A planar task of a pattern [1, h, w]. */
+/* Makes a planar task of a pattern [1, h, w]. */
 static emitted *lower_reduce_norm_task(emitter *e, int64_t h, int64_t w, bool two, uint32_t mode, uint32_t flags,
                                        uint32_t hand) {
     emitted *t = emit_task(e, false);
@@ -450,7 +453,7 @@ static emitted *lower_reduce_norm_task(emitter *e, int64_t h, int64_t w, bool tw
     return t;
 }
 
-/* 1 / sqrt of the mean of the squared differences; `one` says along what the mean is repeated. */
+/* Computes 1 / sqrt of the mean of the squared differences; `one` is the axis along which the mean is repeated. */
 static void lower_reduce_norm_deviation(emitter *e, int64_t h, int64_t w, const emit_l2 *values, double epsilon,
                                         uint32_t one, uint32_t config) {
     emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0}, deviation = mean;
@@ -464,7 +467,7 @@ static void lower_reduce_norm_deviation(emitter *e, int64_t h, int64_t w, const 
     emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, h * w));
 }
 
-/* A vector of channels over channels alone: turned into a row and back. */
+/* Normalises a vector of channels over only the channels, by turning it into a row and back. */
 static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
     int64_t bytes = round_up(2 * x->c, 16);
     emit_l2 at = emit_planar_l2(NORM_VALUES + bytes, x->c, 1), row = {NORM_VALUES, bytes, bytes, bytes, 0};
@@ -496,8 +499,9 @@ static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tenso
     emit_set(t, 0x4830, STREAM_LATER);
 }
 
-/* One row over its width. Where channels are named among the axes, too, the pair is repeated along them
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json and ..._ax1_2_3_1x1x1x64.json). */
+/* Normalises one row over its width. If the axes include the channels, the pair is repeated along them, too
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json and
+ * ..._ax1_2_3_1x1x1x64.json). */
 static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, const emit_tensor *x,
                                  const emit_tensor *y) {
     int64_t bytes = round_up(2 * x->w, 16);
@@ -516,8 +520,9 @@ static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, cons
     emit_set(t, 0x4830, STREAM_LATER);
 }
 
-/* A vector of channels over all dimensions: the statistics are those of a plane, the channels being its rows; then the vector
- * is read once more (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax1_2_3_1x64x1x1.json, 1x4096x1x1). */
+/* Normalises a vector of channels over all dimensions: the statistics are those of a plane with the channels as
+ * rows; then the vector is read once more (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/norm_layer_norm_ax1_2_3_1x64x1x1.json, 1x4096x1x1). */
 static void lower_layer_norm_plane(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
     enum { FIRST_OF_TWO = 0x3bb81, SECOND_OF_TWO = 0x33b01, TILE = 32 };
     emit_tensor view = {x->bar, x->base, 1, x->c, 1, x->plane, x->total, x->total};
@@ -547,7 +552,7 @@ propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit
                                 propane_error *err) {
     enum { C = 1, H = 2, W = 4, MOST = 0x7fff };
     bool vector = x->w == 1 && x->h == 1 && x->c > 1;
-    /* The plane of a vector lies on chip, 32 bytes a row, and so does the vector. */
+    /* Both the plane of a vector, 32 bytes per row, and the vector are on chip. */
     if (vector && axes & (H | W) && x->c <= MOST && NORM_VALUES + 0x20 * x->c <= 0x200000) {
         lower_layer_norm_plane(e, epsilon, x, y);
         return PROPANE_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns constants and tables of nonlinear functions as tasks take them.
+ * Owns constants and tables of nonlinear functions in the form that tasks need.
  */
 #include <string.h>
 
@@ -18,12 +18,12 @@ int64_t lower_table(emitter *e, const engine_table *table, int lanes) {
     for (size_t at = 0; at + sizeof bytes <= e->constants.length; at += 64)
         if (memcmp(e->constants.data + at, bytes, sizeof bytes) == 0) return (int64_t)at;
     int64_t at = lower_constants(e, bytes, sizeof bytes);
-    /* on H14 all lanes read one */
+    /* on H14 all lanes read the same table */
     for (int i = 1; i < lanes && e->subtype != ENGINE_H14; i++) text_append_n(&e->constants, zeros, sizeof zeros);
     return at;
 }
 
-/* `rows` lines of `size` elements each, of neighbouring outputs. */
+/* Adds a plane of `rows` lines with `size` elements each, of neighbouring outputs. */
 static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t first, int64_t rows, int size, int64_t at) {
     emit_add_patch(e, &(engine_patch){.constant = o->name,
                                       .elements = o->elements,
@@ -34,7 +34,7 @@ static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t firs
                                       .to = {0, 2 * size, 2}});
 }
 
-/* Where the elements and the bias came from; `at`: of lane 0. */
+/* Records the origin of the elements and of the bias; `at` is the offset of lane 0. */
 static void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
                            int64_t at, const int64_t bytes[ENGINE_LANES]) {
     if (!weight->name && !bias->name) return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Opens a compiled program: recognises its container, and gives buffers their roles by what the tasks do with them.
+ * Opens a compiled program: recognises its container, and derives the roles of buffers from the tasks.
  */
 #include "ane/h13/object.h"
 
@@ -32,7 +32,7 @@ static propane_status object_role(engine_object *o, const engine_task *t, int lo
     return PROPANE_OK;
 }
 
-/* Tasks of H14 that are not understood can still be shown. */
+/* Reads tasks of H14; if they are not understood, the object can still be shown. */
 static propane_status object_read_h14(engine_object *o, propane_error *err) {
     propane_error why = {0};
     propane_status status = engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count, &why);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * A compiled program of the engine as a file holds it: where text, constants, surfaces and scratch memory lie, and the
- * tasks. Two containers hold the same things:
+ * A compiled program of the engine, as stored in a file: its text, constants, surfaces and scratch memory, and its
+ * tasks. Two containers hold the same content:
  *
  *   .hwx   Mach-O with the magic 0xbeefface, as Apple's compiler writes it (two versions of that compiler are known)
  *   .anec  1,704 bytes of header and the payload, as the Linux driver's tools write it
  *
- * Tasks of H13 and H14 are decoded to registers in the form of H13 (ane/h13/h14.h); of later generations only the container
- * and the frames are known here.
- * What a buffer is for is read from the tasks' header words, never from its place in a list.
+ * Tasks of H13 and H14 are decoded to registers in the form of H13 (ane/h13/h14.h). Of later generations, only the
+ * container and the frames are read here. The role of a buffer comes from the tasks' header words, never from its place
+ * in a list.
  */
 #ifndef ANE_H13_OBJECT_H
 #define ANE_H13_OBJECT_H
@@ -18,20 +18,20 @@ enum { ENGINE_PAGE = 0x4000, ENGINE_CONSTANT_ALIGN = 0x40 };
 
 typedef struct engine_section {
     char segment[17], name[17];
-    uint64_t address, bytes, offset; /* offset 0: no bytes in the file */
+    uint64_t address, bytes, offset; /* offset: 0 without bytes in the file */
 } engine_section;
 
 /* A tensor in memory: element (n, c, h, w) at n*batch + c*plane + h*row + 2*w. */
 typedef struct engine_surface {
     const char *name;
-    int bar;            /* base register, -1: none is known */
+    int bar;            /* base register, -1 if none is known */
     bool output;        /* as the container declares it */
-    bool wide;          /* compiled here from an fp32 tensor; its elements are fp16 all the same */
+    bool wide;          /* compiled from an fp32 tensor; its elements are fp16 all the same */
     bool read, written; /* by the tasks */
     int64_t n, c, h, w;
     uint64_t batch, plane, row; /* strides in bytes */
     uint64_t bytes;             /* of one batch element */
-    uint64_t address;           /* of the container; 0 in .anec */
+    uint64_t address;           /* in the container; 0 in .anec */
 } engine_surface;
 
 struct engine_patch;
@@ -41,7 +41,7 @@ typedef struct propane_object {
     const char *source; /* the file's path, for messages */
     bool anec;
     uint32_t subtype; /* generation: ENGINE_H13, 5 H14, ... */
-    bool newer;       /* surfaces named with 64-bit addresses (compiler 9.x) */
+    bool newer;       /* names surfaces with 64-bit addresses (compiler 9.x) */
     int section_count;
     engine_section *sections;
     int surface_count;
@@ -49,39 +49,40 @@ typedef struct propane_object {
     const uint8_t *text, *constants;
     uint64_t text_bytes, constant_bytes;
     uint64_t text_address, constant_address;
-    uint64_t scratch_bytes; /* 0: none */
+    uint64_t scratch_bytes; /* 0 if none */
     int first_words;        /* size of the first task */
-    int task_count;         /* 0 for generations after H14, and where `unread` has a reason */
+    int task_count;         /* 0 for generations after H14, and if `unread` has a reason */
     engine_task *tasks;
-    const char *unread;   /* why tasks of H14 cannot be executed; NULL: they can */
-    const char *compiler; /* identification text; NULL: none */
-    int patch_count;      /* ane/h13/patch.h; 0 unless it was compiled for that */
+    const char *unread;   /* why tasks of H14 cannot be executed; NULL if they can */
+    const char *compiler; /* identification text; NULL if none */
+    int patch_count;      /* ane/h13/patch.h; 0 unless compiled with `patchable` */
     struct engine_patch *patches;
 } engine_object;
 
-/* "H13" for 4, ...; NULL: unknown. chips: "A14, M1". */
+/* Returns "H13" for 4, and so on, or NULL if unknown. chips: "A14, M1". */
 const char *engine_generation(uint32_t subtype, const char **chips);
 
-/* True where the first bytes are of a container that is read here. */
+/* Returns true if the first bytes are those of a supported container. */
 bool engine_object_is(const void *data, size_t bytes);
-/* Reads a container of either kind. Everything is copied. */
+/* Reads a container of either kind and copies everything. */
 PROPANE_CHECK propane_status engine_object_parse(const uint8_t *data, size_t bytes, const char *source,
                                                  engine_object **out, propane_error *err);
 PROPANE_CHECK propane_status engine_object_open(const char *path, engine_object **out, propane_error *err);
 void engine_object_free(engine_object *o);
-/* The surface of a base register; NULL: there is none. */
+/* Returns the surface of a base register, or NULL if there is none. */
 engine_surface *engine_object_bar(const engine_object *o, int bar);
 
-/* Writes the program in the container that the path's ending names, .hwx (as the newer compiler lays it out) or .anec. Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
+/* Writes the program in the container that the path's extension names: .hwx (in the newer compiler's layout) or
+ * .anec. Surfaces need names, consecutive base registers starting at 4, shapes and strides. */
 PROPANE_CHECK propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err);
-/* The container's bytes; mem_free them. */
+/* Return the container's bytes, which the caller frees with mem_free. */
 PROPANE_CHECK propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err);
 PROPANE_CHECK propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *bytes,
                                                propane_error *err);
-/* Where the constants stand behind the text, and bytes of both together. */
+/* Returns the offset of the constants after the text; the bytes of both are that plus constant_bytes. */
 uint64_t engine_object_constants_at(const engine_object *o);
 
-/* For the two readers: fills what the tasks say (roles); after surfaces and text are there. */
+/* For the two readers: derives the roles of surfaces from the tasks, after surfaces and text are set. */
 PROPANE_CHECK propane_status engine_object_finish(engine_object *o, propane_error *err);
 PROPANE_CHECK propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err);
 PROPANE_CHECK propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what follows from an object alone: its generation, where its constants and parameters lie.
+ * Owns simple facts about an object: its generation, and the places of its constants and surfaces.
  */
 #include "ane/h13/object.h"
 #include "core/base/int_math.h"

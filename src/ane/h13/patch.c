@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Applies the compiler's list of where a constant's elements stand.
+ * Applies the compiler's list of the places of a constant's elements.
  */
 #include "ane/h13/patch.h"
 

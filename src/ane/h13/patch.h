@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Constants that are overwritten in a compiled program: the place of each element of a tensor among the constants,
- * packed as the tasks fetch it. A copy is up to three loops with strides on both sides; a tensor has as many copies as
- * it has places.
+ * Constants that can be overwritten in a compiled program: the place of each element of a tensor among the constants,
+ * packed as the tasks fetch it. A copy is up to three loops with strides on both sides. A tensor has one copy per
+ * place.
  */
 #ifndef ANE_H13_PATCH_H
 #define ANE_H13_PATCH_H
@@ -12,14 +12,15 @@ enum { ENGINE_PATCH_NEVER = -1 };
 
 typedef struct engine_patch {
     const char *constant; /* name of the tensor */
-    int64_t elements;     /* of the whole tensor; ENGINE_PATCH_NEVER: it has a place that cannot be overwritten */
-    int64_t start, at;    /* first element read; byte of the constants that is written first */
-    int64_t count[3], from[3], to[3]; /* times; stride in elements of the tensor; stride in bytes of the constants */
+    int64_t elements;     /* of the whole tensor; ENGINE_PATCH_NEVER if one of its places cannot be overwritten */
+    int64_t start, at;    /* start: first element read; at: first byte of the constants written */
+    int64_t count[3], from[3], to[3]; /* iterations; stride in elements of the tensor; stride in bytes of the
+                                       * constants */
 } engine_patch;
 
-/* Writes a tensor's elements to all its places; `constants` are o->constant_bytes. PROPANE_ERR_UNSUPPORTED: the program
- * was not compiled for that, or holds the tensor in a form that cannot be overwritten; PROPANE_ERR_INVALID: another
- * number of elements. */
+/* Writes a tensor's elements to all its places; `constants` has o->constant_bytes bytes. Returns
+ * PROPANE_ERR_UNSUPPORTED if the program was not compiled for that, or holds the tensor in a form that cannot be
+ * overwritten. Returns PROPANE_ERR_INVALID if the number of elements is wrong. */
 PROPANE_CHECK propane_status engine_patch_apply(const engine_object *o, const char *constant, const uint16_t *values,
                                                 int64_t count, uint8_t *constants, propane_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The tables of h13.def and the way from a register's address to its rows.
+ * Owns the tables of h13.def, and the lookup of its rows by a register's address.
  */
 #include "ane/h13/registers.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The registers of an H13 task as data: the rows of h13.def, and how a register's address becomes an index.
+ * The registers of an H13 task as data: the rows of h13.def, and the conversion of a register's address to an index.
  *
- * A task writes seven blocks of registers, 140 words in all. `engine_index` gives a register's place in that count;
- * everything here that takes an address takes one of the register blocks (header words have addresses of their own).
+ * A task writes seven blocks of registers, 140 words in all, and `engine_index` returns a register's position among
+ * them. Unless noted, an address is one of a register block; header words have separate addresses.
  */
 #ifndef ANE_H13_REGISTERS_H
 #define ANE_H13_REGISTERS_H
@@ -30,7 +30,7 @@ typedef struct engine_block {
 
 typedef struct engine_field {
     engine_block_id block;
-    uint32_t address; /* of the first of `times` registers that are alike */
+    uint32_t address; /* of the first of `times` equal registers */
     int times, low, bits;
     const char *name, *meaning; /* meaning may be empty */
     engine_role role;
@@ -42,13 +42,13 @@ extern const engine_block engine_blocks[ENGINE_BLOCKS];
 extern const engine_field engine_fields[];
 extern const int engine_field_count;
 
-/* Place of a register among the 140, in the order of h13.def's blocks; -1: no such register. */
+/* Returns a register's position among the 140, in the order of h13.def's blocks; -1 if there is no such register. */
 int engine_index(uint32_t address);
 uint32_t engine_address(int index);
-/* Fields of the register (of a header word: block header, address 4 * word) in the order of their bits: the next one
- * behind `after` (NULL: the first); NULL: no more. */
+/* Iterates over the fields of a register in the order of their bits: returns the one after `after` (NULL means the
+ * first), or NULL at the end. A header word has block header and address 4 * word. */
 const engine_field *engine_field_next(bool header, uint32_t address, const engine_field *after);
-/* Bits of a register that some row names. */
+/* Returns the bits of a register that some row names. */
 uint32_t engine_known_bits(bool header, uint32_t address);
 
 static inline uint32_t engine_bits(uint32_t word, int low, int bits) {

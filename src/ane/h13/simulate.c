@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The interpreter's loop: a task is checked bit by bit, its sources are read, its engine computes, its result is stored.
+ * Owns the interpreter's loop: it checks a task bit by bit, reads its sources, computes on its engine and stores its
+ * result.
  */
 #include "ane/h13/simulate.h"
 
@@ -54,7 +55,8 @@ propane_status sim_check_bits(sim *s) {
     return PROPANE_OK;
 }
 
-/* Registers that a task needs and does not write would keep what an earlier task wrote: no program does so. */
+/* Refuses a task that needs a register but does not write it. The register would keep an earlier task's value, and
+ * no known program relies on that. */
 static propane_status simulate_written(sim *s) {
     for (int i = 0; i < ENGINE_REGISTERS; i++) {
         uint32_t address = engine_address(i);
@@ -90,7 +92,7 @@ propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int 
     return PROPANE_OK;
 }
 
-/* Divisions, as the numbers of a damaged file have products beyond 64 bits. */
+/* Divides, because products of a damaged file's numbers may exceed 64 bits. */
 static bool simulate_surface_fits(const engine_surface *s) {
     if (s->n < 1 || s->c < 1 || s->h < 1 || s->w < 1) return false;
     uint64_t n = (uint64_t)s->n, c = (uint64_t)s->c, h = (uint64_t)s->h, w = (uint64_t)s->w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns memory and refusals of the interpreter.
+ * Owns the interpreter's memory and refusals.
  */
 #include <math.h>
 #include <string.h>

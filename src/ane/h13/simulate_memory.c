@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Sources and results of a task: strided reads and writes of memory and of the on-chip buffer. Every access is checked
- * against its buffer before the first element moves.
+ * Owns the sources and results of a task: strided reads and writes of memory and of the on-chip buffer. Every access is
+ * checked against its buffer before the first element moves.
  */
 #include <string.h>
 
@@ -9,12 +9,13 @@
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
 
-/* Element (g, d, c, h, w) of memory at base + the strides; interleaved: channels c of one plane share its rows. */
+/* A view of memory: element (g, d, c, h, w) is at base + the strides. If interleaved, the channels c of one plane
+ * share its rows. */
 typedef struct sim_view {
     uint8_t *data;
     int64_t bytes, base, g, d, c, h, w;
     int interleave;
-    uint8_t *valid; /* of the on-chip buffer */
+    uint8_t *valid; /* for the on-chip buffer */
     const char *what;
 } sim_view;
 
@@ -54,7 +55,7 @@ static propane_status simulate_memory_view_read(sim *s, const sim_view *v, sim_t
     return PROPANE_OK;
 }
 
-/* Values are fp16 already. */
+/* The values are fp16 already. */
 static propane_status simulate_memory_view_write(sim *s, const sim_view *v, const sim_tensor *from) {
     const sim_shape *n = &from->shape;
     const float *in = from->data;
@@ -74,7 +75,7 @@ static propane_status simulate_memory_view_write(sim *s, const sim_view *v, cons
     return PROPANE_OK;
 }
 
-/* ---- where operands lie ---------------------------------------------------------------------------------------------------------- */
+/* ---- places of operands ------------------------------------------------------------------------------------------ */
 
 static propane_status simulate_memory_view(sim *s, int low, uint32_t base, const uint32_t strides[4], const char *what,
                                            sim_view *v) {
@@ -109,7 +110,7 @@ static sim_view simulate_memory_buffer_view(sim *s, uint32_t base, const char *w
                       .what = what};
 }
 
-/* The operand flags of the planar engine: repeated dimensions, exchanged channels and width. */
+/* Applies the operand flags of the planar engine: repeated dimensions, exchanged channels and width. */
 static void simulate_memory_view_flags(sim_view *v, uint32_t flags, bool swapped) {
     if (flags & 1) v->w = 0;
     if (flags & 2) v->h = 0;
@@ -126,7 +127,7 @@ static sim_shape simulate_memory_source_shape(const sim *s) {
                        sim_bits(s, 0, 16, 15), sim_bits(s, 0, 0, 15)};
 }
 
-/* A source that streams through overwrites its window of the on-chip buffer. */
+/* Marks the window of a streamed source in the on-chip buffer as overwritten. */
 static void simulate_memory_buffer_forget(sim *s) {
     int64_t from = engine_get(s->t, 0x4808),
             bytes = (int64_t)engine_get(s->t, 0x4810) * max_i64(1, engine_get(s->t, 0x28));
@@ -193,7 +194,7 @@ propane_status sim_read_sources(sim *s) {
 
 /* ---- results -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Channels and width exchanged. */
+/* Exchanges channels and width. */
 static propane_status simulate_memory_result_exchange(sim *s) {
     sim_tensor from = s->y, to = {0};
     sim_shape n = from.shape, out = {n.g, n.d, n.w, n.h, n.c};

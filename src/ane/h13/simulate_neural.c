@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The neural engine: convolutions with kernels out of sixteen lanes, copies, the maximum over channels; then scale, clamp
- * or table. A kernel is fetched as the lanes say, unpacked, and used as [output, input, tap].
+ * Simulates the neural engine: convolutions with kernels from sixteen lanes, copies and the maximum over channels, then
+ * scale, clamp or table. A kernel is fetched by lanes, unpacked, and used as [output, input, tap].
  */
 #include <math.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static float simulate_neural_finish(const sim *s, const neural *n, double acc, i
 
 /* ---- convolution --------------------------------------------------------------------------------------------------------------- */
 
-/* acc[pixels of the result] += weight * source plane seen through one tap. */
+/* acc[pixels of the result] += weight * source plane, seen through one tap. */
 static void simulate_neural_tap(const neural *n, const sim_shape *in, const float *plane, int ky, int kx, double weight,
                                 double *acc) {
     for (int64_t oy = 0; oy < n->out.h; oy++) {
@@ -112,7 +112,7 @@ static void simulate_neural_tap(const neural *n, const sim_shape *in, const floa
     }
 }
 
-/* The plane as one tap sees it, zeros around it, in the multiply-add array's numbers. */
+/* Gathers the plane as one tap sees it, with zeros around it, in the multiply-add array's numbers. */
 static void simulate_neural_gather(const neural *n, const sim_shape *in, const float *plane, int ky, int kx,
                                    float *to) {
     for (int64_t oy = 0; oy < n->out.h; oy++)

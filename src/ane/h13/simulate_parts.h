@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the interpreter's files share. Private to ane/h13/simulate*.c.
+ * Declarations that the interpreter's files share. Private to ane/h13/simulate*.c.
  */
 #ifndef ANE_H13_SIMULATE_PARTS_H
 #define ANE_H13_SIMULATE_PARTS_H
@@ -37,22 +37,22 @@ typedef struct sim {
     propane_error *err;
 } sim;
 
-/* A result as the engine stores it. */
+/* Rounds a result as the engine stores it. */
 float sim_round(const sim *s, double v);
-/* Fails naming the task; the register and its value stand in front of the text where `address` is not 0xffffffff. */
+/* Fails and names the task. Puts the register and its value in front of the text unless `address` is 0xffffffff. */
 propane_status sim_refuse(sim *s, uint32_t address, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status sim_allocate(sim *s, sim_tensor *t, sim_shape shape);
 
-/* Sources into s->a and s->b, by DMA or from the on-chip buffer. */
+/* Reads the sources into s->a and s->b, by DMA or from the on-chip buffer. */
 PROPANE_CHECK propane_status sim_read_sources(sim *s);
-/* The two rows of a pair, [c] each: s->b as [2][c]. */
+/* Reads the two rows of a pair, [c] each, into s->b as [2][c]. */
 PROPANE_CHECK propane_status sim_read_pair(sim *s);
-/* s->y to memory or the on-chip buffer. */
+/* Writes s->y to memory or to the on-chip buffer. */
 PROPANE_CHECK propane_status sim_write_result(sim *s);
-/* s->y from the sources. */
+/* Compute s->y from the sources. */
 PROPANE_CHECK propane_status sim_planar(sim *s);
 PROPANE_CHECK propane_status sim_neural(sim *s);
-/* Every set bit is known, fixed fields have their value. */
+/* Checks that every set bit is known and that fixed fields have their value. */
 PROPANE_CHECK propane_status sim_check_bits(sim *s);
 
 static inline uint32_t sim_bits(const sim *s, uint32_t address, int low, int bits) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The planar engine: elementwise arithmetic of one or two sources, a pair of constants by channel, reductions of a
- * channel's plane, reciprocal and reciprocal root of the result.
+ * Simulates the planar engine: elementwise arithmetic of one or two sources, a pair of constants per channel,
+ * reductions of a channel's plane, and the reciprocal and reciprocal root of the result.
  */
 #include <math.h>
 #include <string.h>

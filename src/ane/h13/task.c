@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tasks from bytes and back: the framing and nothing of what registers mean. Sizes, links and addresses are checked before
- * they are followed; a stream that loops, overlaps or writes a register that the map does not have is refused.
+ * Converts tasks from bytes and back: only the framing, not the meaning of registers. Sizes, links and addresses are
+ * checked before they are followed. A stream that loops, overlaps or writes a register that the map lacks is refused.
  */
 #include "ane/h13/task.h"
 
@@ -30,7 +30,7 @@ void engine_task_record(engine_task *t, uint32_t address, int count) {
     for (int i = 0; i < count; i++) t->written[engine_index(address + 4u * (uint32_t)i)] = true;
 }
 
-/* One record at word `at`; *next is the word after it. */
+/* Reads one record at word `at`; *next is the word after it. */
 static propane_status task_read_record(const uint8_t *data, int words, int at, engine_task *t, int *next,
                                        propane_error *err) {
     uint32_t head = bytes_u32(data + 4 * at), address = head & 0x3ffffff;
@@ -85,7 +85,7 @@ static bool task_stream_is_zero(const uint8_t *text, size_t from, size_t to) {
     return true;
 }
 
-/* How many tasks, by the links alone. */
+/* Counts the tasks by their links only. */
 static propane_status task_stream_count(const uint8_t *text, size_t bytes, int *count, propane_error *err) {
     uint32_t at = 0;
     *count = 0;

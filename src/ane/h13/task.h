@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * A task of the H13 engine: header words, and runs of consecutive registers with their values.
  *
- *   stream  = tasks, each at a multiple of 0x100 bytes of the text section, the gaps zero
+ *   stream  = tasks, each at a multiple of 0x100 bytes of the text section, with zeros in the gaps
  *   task    = header (10 words, 11 with TDE) + records
- *   record  = (count - 1) << 26 | byte address, then `count` words for the registers from there on
+ *   record  = (count - 1) << 26 | byte address, then `count` words for consecutive registers
  *
- * A register that no record writes is not the same as one that is written with 0: `written` keeps the difference.
+ * `written` distinguishes a register that no record writes from one that is written with 0.
  */
 #ifndef ANE_H13_TASK_H
 #define ANE_H13_TASK_H
@@ -36,32 +36,32 @@ typedef struct engine_task {
     int header_words;
     uint32_t header[ENGINE_HEADER_WORDS];
     int record_count;
-    engine_record records[ENGINE_RECORDS]; /* in the order they are written */
+    engine_record records[ENGINE_RECORDS]; /* in the order of writing */
     uint32_t word[ENGINE_REGISTERS];       /* by engine_index */
     bool written[ENGINE_REGISTERS];
 } engine_task;
 
-/* The value of a register (0 where it is not written) or of one of its fields. `address` must be one of h13.def. */
+/* Return the value of a register (0 if it is not written) or of one of its fields. `address` must be one of h13.def. */
 uint32_t engine_get(const engine_task *t, uint32_t address);
 uint32_t engine_get_bits(const engine_task *t, uint32_t address, int low, int bits);
-void engine_set(engine_task *t, uint32_t address, uint32_t value); /* says nothing about records */
-/* Field of the header: word `word`. */
+void engine_set(engine_task *t, uint32_t address, uint32_t value); /* does not change records */
+/* Returns a field of the header word `word`. */
 uint32_t engine_head(const engine_task *t, int word, int low, int bits);
 
-int engine_task_words(const engine_task *t); /* with header and record words */
-/* The words that every task of an engine has, whatever its operands; clears the rest. */
+int engine_task_words(const engine_task *t); /* including header and record words */
+/* Sets the words that every task of an engine has, whatever its operands, and clears the rest. */
 void engine_task_plain(engine_task *t, bool neural);
 /* Adds a record and marks its registers as written. */
 void engine_task_record(engine_task *t, uint32_t address, int count);
 
-/* Reads one task of `words` words. `bytes` is what is left of the text. Errors name the word. */
+/* Reads one task of `words` words; `bytes` is the rest of the text. Errors name the word. */
 PROPANE_CHECK propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, engine_task *out,
                                               propane_error *err);
-/* Reads a whole stream: the first task has `first_words` words, sizes and places of the others stand in the tasks.
- * *count > 0 on success; memory is the arena's. Every byte outside the tasks must be zero. */
+/* Reads a whole stream. The first task has `first_words` words; the tasks contain the sizes and places of the
+ * others. *count > 0 on success, and the arena owns the memory. Every byte outside the tasks must be zero. */
 PROPANE_CHECK propane_status engine_stream_read(const uint8_t *text, size_t bytes, int first_words, arena *a,
                                                 engine_task **out, int *count, propane_error *err);
-/* The bytes of a stream, by the tasks' offsets. `out` has engine_stream_bytes(...) bytes. */
+/* Writes a stream's bytes at the tasks' offsets. `out` has engine_stream_bytes(...) bytes. */
 size_t engine_stream_bytes(const engine_task *tasks, int count);
 void engine_stream_write(const engine_task *tasks, int count, uint8_t *out);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The words of a task that follow from its operands, and the laws of the on-chip buffer. The laws were read
- * off published programs of Apple's compiler (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
+ * Owns the words of a task that follow from its operands, and the laws of the on-chip buffer. The laws were derived
+ * from published programs of Apple's compiler (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
  */
 #include "ane/h13/task_emit.h"
 
@@ -165,7 +165,7 @@ uint32_t emit_patch(int64_t h, int64_t w, bool two_dma) {
     return (uint32_t)(a | (b < 0 ? 0 : b) << 4);
 }
 
-/* The widest of 128x1, 64x2, ... 8x16 pixels that covers the plane with the fewest pixels. */
+/* Returns the widest of 128x1, 64x2, ... 8x16 pixels that covers the plane with the fewest pixels. */
 uint32_t emit_shape(int64_t h, int64_t w) {
     uint32_t best = 0;
     int64_t least = INT64_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The header words of a program's tasks. Each follows from the task's registers and its place in the program; the laws hold
- * for all published programs but where a comment says so.
+ * Owns the header words of a program's tasks. Each follows from the task's registers and its place in the program. The
+ * laws hold for all published programs unless a comment states otherwise.
  */
 #include <string.h>
 
@@ -11,8 +11,9 @@
 
 enum { KERNEL_RECORD_1 = 18, KERNEL_RECORD_2 = 12, KERNEL_RECORD_ALL = 62 };
 
-/* Picoseconds of a planar task on chip: 2,500 for every 32 pixels of a patch's width, from each source of more than one pixel a
- * channel (and of more than a pair). Where these lie with channels and width exchanged, the channels are the patch's width. */
+/* Returns the picoseconds of a planar task on chip: 2,500 per 32 pixels of a patch's width, for each source with
+ * more than one pixel per channel (and more than a pair). If channels and width are exchanged, the channels are the
+ * patch's width. */
 static int64_t task_finish_planar(const engine_task *t) {
     enum { BLOCK = 32, PER_BLOCK = 2500, PAIR = 4, SWAP1 = 0x100, SWAP2 = 0x200 };
     int64_t w = engine_get_bits(t, 0, 0, 15), h = engine_get_bits(t, 0, 16, 15), c = engine_get_bits(t, 0xc, 0, 17);
@@ -24,22 +25,25 @@ static int64_t task_finish_planar(const engine_task *t) {
         int64_t channels = c;
         c = w, w = channels;
     }
-    uint32_t whole = (w > 1) | (uint32_t)(h > 1) << 1; /* along these a source of one pixel would be repeated */
+    uint32_t whole = (w > 1) | (uint32_t)(h > 1) << 1; /* along these, a source of one pixel would be repeated */
     if (sources == 2 && whole && (first == whole || second == whole)) sources = 1;
     int64_t patches = c * engine_get_bits(t, 0x24, 0, 13) * (int64_t)engine_get(t, 0x4) * div_up(h, high);
     return PER_BLOCK * sources * patches * div_up(w, wide) * div_up(min_i64(w, wide), BLOCK);
 }
 
-/* Of a task of the neural engine that copies or looks up a table: 1,000 for 32 pixels. */
+/* Returns the time of a neural task that copies or looks up a table: 1,000 per 32 pixels. */
 static int64_t task_finish_neural(const engine_task *t) {
     if (engine_get_bits(t, 0xc804, 0, 4) != 12) return 0;
     return 1000 * (int64_t)engine_get_bits(t, 0, 0, 15) * engine_get_bits(t, 0, 16, 15) *
            engine_get_bits(t, 0xc, 0, 17) / 32;
 }
 
-/* The scheduler's estimate, in microseconds: the longest of three. DMA at 34.1 GB/s (102,400 bytes in 3). For sources that are
- * vectors of channels 9 in 2,048 channels: two of 1,024 take 9 and two of 8,192 take 72. The engine itself, which shows where
- * a task stays on chip. Inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13: binary_*, env_bcast_sub_*,
+/* Returns the scheduler's estimate in microseconds, the largest of three:
+ * - DMA at 34.1 GB/s (102,400 bytes in 3).
+ * - For sources that are vectors of channels, 9 per 2,048 channels: two of 1,024 take 9 and two of 8,192 take 72.
+ * - The engine's time, which shows if a task stays on chip.
+ *
+ * Inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13: binary_*, env_bcast_sub_*,
  * reduce_probe_max_ax2_* and norm_softmax_a3_1x8x64x64, ..._1x8x128x128. */
 static uint32_t task_finish_cycles(const emitted *t) {
     const engine_task *w = &t->task;
@@ -122,7 +126,7 @@ propane_status emit_finish(emitter *e, engine_object *o, propane_error *err) {
         PROPANE_TRY(engine_h14_write(o->tasks, o->task_count, o->arena, &o->text, &o->text_bytes, err));
         o->first_words = (int)(bytes_u32(o->text + H14_PREFIX) >> 16);
         return engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count,
-                               err); /* what is executed is what was written */
+                               err); /* executes exactly what was written */
     }
     o->text_bytes = engine_stream_bytes(o->tasks, o->task_count);
     uint8_t *bytes = arena_alloc(o->arena, (size_t)o->text_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The words that all tasks of one engine have in common, read off published programs of Apple's compiler
+ * Owns the words that all tasks of one engine have in common, derived from published programs of Apple's compiler
  * (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
  */
 #include "ane/h13/task.h"
