@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Device "accel": the Neural Engine of an M1 under Linux, without any of Apple's software. A program is compiled to
- * registers (src/ane/h13), its text and constants go into one buffer that the engine sees, every surface and the scratch
- * memory into one each; a run copies inputs into their surfaces, submits, and copies outputs back. fp32 inputs and outputs
- * are converted. Device "registers", or "sim:m1?level=registers", is the same on no hardware at all: the interpreter runs the
+ * registers (src/ane/h13). One buffer that the engine sees holds its text and constants; every surface and the scratch
+ * memory has another. A run copies inputs into their surfaces, submits, and copies outputs back. fp32 inputs and
+ * outputs are converted. Device "registers", or "sim:m1?level=registers", needs no hardware: the interpreter runs the
  * tasks. "registers:target=m2", or "sim:m2?level=registers", compiles for an M2 and follows its driver's calls.
  *
  * Nothing of this has run on hardware.
@@ -25,7 +25,7 @@ typedef struct accel_device {
     accel_node *node;
 } accel_device;
 
-/* A compiled program and its buffers; surfaces are shared by its requests, which run one at a time. */
+/* A compiled program and its buffers. Its requests share the surfaces and run one at a time. */
 typedef struct accel_program {
     engine_object *object;
     accel_buffer text, first, scratch, surfaces[ENGINE_BARS];
@@ -122,7 +122,8 @@ static void accel_release(accel_device *d, accel_program *p) {
     mem_free(p);
 }
 
-/* Tasks and constants in one buffer, as the engine reads them; scratch memory and every surface in one each. */
+/* Makes one buffer for tasks and constants, as the engine reads them, and one each for scratch memory and every
+ * surface. */
 static propane_status accel_buffers(accel_device *d, accel_program *p, propane_error *err) {
     const engine_object *o = p->object;
     uint64_t constants = engine_object_constants_at(o), total = constants + o->constant_bytes;
@@ -190,7 +191,7 @@ static propane_status accel_compile(void *impl, const mil_function *f, const pro
     return status;
 }
 
-/* In the buffer that the engine reads: constants follow the tasks. */
+/* Patches the buffer that the engine reads, in which constants follow the tasks. */
 static propane_status accel_patch(void *impl, driver_program *program, const char *constant, const uint16_t *values,
                                   int64_t count, propane_error *err) {
     accel_program *p = program->impl;
@@ -245,7 +246,7 @@ static propane_status accel_execute(void *impl, const driver_execution *e, propa
     return PROPANE_OK;
 }
 
-/* What both devices share. */
+/* The functions that both devices share. */
 #define ACCEL_COMMON                                                                                                   \
     .close = accel_close, .describe = accel_describe, .supports = accel_supports, .refusing_rule = chip_refusing_rule, \
     .compile = accel_compile, .patch = accel_patch, .program_free = accel_program_free,                                \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Calls of the kernel's driver, or of the node in this process. Only on Linux is there a kernel's.
+ * Owns the calls to the kernel's driver, or to the node in this process. Only Linux has the kernel's driver.
  */
 #include "ane/accel/accel_node.h"
 
@@ -18,7 +18,7 @@
 enum { NODES = 16 };
 
 struct accel_node {
-    int fd; /* -1: in this process */
+    int fd; /* -1 for the node in this process */
     accel_registers *registers;
     char name[128];
 };
@@ -59,7 +59,7 @@ static propane_status accel_node_fail(const accel_node *n, const char *call, int
     return propane_fail(err, status, "%s: %s: %s%s", n->name, call, strerror(number), hint);
 }
 
-/* Whether the open node is the Neural Engine's, with the calls that are known. */
+/* Checks that the open node is the Neural Engine's, with known calls. */
 static propane_status accel_node_version(const accel_node *n, propane_error *err) {
     char name[32] = "";
     accel_version v = {.name = name, .name_length = sizeof name - 1};
@@ -107,7 +107,7 @@ static propane_status accel_node_first(accel_node *n, propane_error *err) {
                         "CONFIG_DRM_ACCEL and the ane driver (docs/asahi.md)");
 }
 
-/* `rest`: ",arithmetic=0|1", ",fail=N" and ",target=m1|m2", each or none. */
+/* Opens the node in this process. `rest` holds any of ",arithmetic=0|1", ",fail=N" and ",target=m1|m2". */
 static propane_status accel_node_inside(accel_node *n, const char *rest, propane_error *err) {
     enum { FAIL, ARITHMETIC, TARGET, NAMES };
     static const char *const names[NAMES] = {",fail=", ",arithmetic=", ",target=m"};
@@ -208,7 +208,7 @@ propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *er
     return ioctl(n->fd, CALL_SUBMIT, &call) != 0 ? accel_node_fail(n, "SUBMIT", errno, err) : PROPANE_OK;
 }
 
-/* The kernel's node of that ABI is not opened. */
+/* Checks that the node is the one in this process, because the kernel's node of ABI 2 is not opened. */
 static propane_status accel_node_second(const accel_node *n, const char *call, propane_error *err) {
     return n->registers ? PROPANE_OK : accel_node_fail(n, call, ENOTTY, err);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * The Linux driver of the Neural Engine as its ioctls show it (driver "ane", /dev/accel/accelN): buffers that the engine
- * sees, and calls that run a program to its end. Two nodes obey the same rules: the kernel's, and one in this process
- * that runs tasks by the interpreter of registers.
+ * The ioctls of the Neural Engine's Linux driver (driver "ane", /dev/accel/accelN): buffers that the engine sees, and
+ * calls that run a program to its end. Two nodes obey the same rules: the kernel's, and one in this process that runs
+ * tasks with the interpreter of registers.
  *
- *   ABI 1   the M1 family: SUBMIT takes the tasks' buffer and one for each base register
- *   ABI 2   the M2 family: PROG_LOAD takes a program in sections, PROC_CREATE makes a procedure of it, EXEC runs that with
- *           buffers bound; SUBMIT is refused. There is no call that unloads: a program ends with its sections' buffers.
+ *   ABI 1   the M1 family: SUBMIT passes the tasks' buffer and one per base register
+ *   ABI 2   the M2 family: PROG_LOAD loads a program in sections, PROC_CREATE makes a procedure of it, and EXEC runs that
+ *           with bound buffers; SUBMIT is refused. No call unloads a program; it ends with its sections' buffers.
  *
- * The kernel's driver of ABI 2 hands its sections to the engine's firmware. The header does not describe their bytes, so
- * that node is refused. The node in this process takes the sections below.
+ * The kernel's driver of ABI 2 hands its sections to the engine's firmware. The header does not describe their bytes,
+ * so that node is refused. The node in this process accepts the sections below.
  *
- * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane (its public uapi header). Every call may fail as
- * the kernel's may; errors name the call and the system's reason.
+ * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane (its public uapi header). Every call may fail
+ * as the kernel's may; errors name the call and the system's reason.
  */
 #ifndef ANE_ACCEL_ACCEL_NODE_H
 #define ANE_ACCEL_ACCEL_NODE_H
@@ -21,23 +21,23 @@
 enum {
     ACCEL_NID = 0x40,
     ACCEL_GRANULE = 16,
-    ACCEL_SECTIONS = 16, /* of a program, at most */
-    ACCEL_BINDS = 64,    /* of a call, at most */
+    ACCEL_SECTIONS = 16, /* most sections of a program */
+    ACCEL_BINDS = 64,    /* most bound buffers of a call */
     ACCEL_PRIORITY_LEAST = 2,
     ACCEL_PRIORITY_MOST = 7,
     ACCEL_TIMEOUT_MS = 30000
 };
 
-/* Sections of the node in this process. */
+/* Section ids of the node in this process. */
 enum { ACCEL_SECTION_TASKS = 1, ACCEL_SECTION_CONSTANTS = 2 };
 
 typedef struct accel_buffer {
     uint32_t handle;
     uint64_t bytes, offset; /* offset: for mmap */
-    uint8_t *data;          /* as the host sees it; NULL: not made */
+    uint8_t *data;          /* the host's mapping; NULL if there is no buffer */
 } accel_buffer;
 
-/* What a submit takes. Sizes in bytes. */
+/* The arguments of a submit, with sizes in bytes. */
 typedef struct accel_submit {
     uint64_t tsk_size; /* of the tasks; the constants begin at the next multiple of 16 */
     uint32_t td_count, td_size;
@@ -46,13 +46,13 @@ typedef struct accel_submit {
     uint32_t pad;
 } accel_submit;
 
-/* ABI 2: bytes of a program. */
+/* ABI 2: the place of a part of a program. */
 typedef struct accel_section {
     uint32_t id, handle;
     uint64_t bytes, offset; /* in the buffer */
 } accel_section;
 
-/* ABI 2: a buffer of a call. The node in this process has base registers as ids. */
+/* ABI 2: a bound buffer of a call. The node in this process uses base registers as ids. */
 typedef struct accel_bind {
     uint32_t id, handle;
     uint64_t bytes;
@@ -65,23 +65,24 @@ typedef struct accel_exec {
 
 typedef struct accel_node accel_node;
 
-/* "" : the first node of the engine; a path: that one; "registers": in this process; "registers,arithmetic=1":
- * with the sums of M4 and later; "registers,fail=N": its N-th call fails (for tests); "registers,target=m2": with ABI 2. */
+/* Opens "", the first node of the engine; a path; or "registers", the node in this process. "registers,arithmetic=1"
+ * has the sums of M4 and later, "registers,target=m2" has ABI 2, and "registers,fail=N" fails its N-th call (for
+ * tests). */
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);
 void accel_node_close(accel_node *n);
-bool accel_node_is_hardware(const accel_node *n); /* the kernel's, not the one in this process */
-uint32_t accel_node_subtype(const accel_node *n); /* the generation of its engine: ENGINE_H13 or ENGINE_H14 */
+bool accel_node_is_hardware(const accel_node *n); /* true for the kernel's node, false for the one in this process */
+uint32_t accel_node_subtype(const accel_node *n); /* the engine's generation: ENGINE_H13 or ENGINE_H14 */
 PROPANE_CHECK propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *out, propane_error *err);
-void accel_buffer_drop(accel_node *n, accel_buffer *b); /* takes one that was not made */
-/* Returns when the program has run. */
+void accel_buffer_drop(accel_node *n, accel_buffer *b); /* also accepts a buffer that was never made */
+/* Runs a program and returns at its end. */
 PROPANE_CHECK propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *err);
 
-/* ABI 2: PROG_LOAD and PROC_CREATE; EXEC, which returns when the procedure has run. */
+/* ABI 2: accel_load is PROG_LOAD and PROC_CREATE. accel_call is EXEC, which returns when the procedure has run. */
 PROPANE_CHECK propane_status accel_load(accel_node *n, const accel_section *sections, int count, accel_exec *out,
                                         propane_error *err);
 PROPANE_CHECK propane_status accel_call(accel_node *n, const accel_exec *call, propane_error *err);
 
-/* The in-process node's side (accel_registers.c); errors as negative errno, a reason in err. */
+/* The node in this process (accel_registers.c). Errors are negative errno values, with a reason in `why`. */
 typedef struct accel_registers accel_registers;
 accel_registers *accel_registers_open(uint32_t subtype, int fail_at, engine_arithmetic how);
 uint32_t accel_registers_subtype(const accel_registers *r);

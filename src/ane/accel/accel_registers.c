@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The node in this process: it keeps the rules of the kernel driver's calls (handles, sizes, the header with the network
- * id, where the constants begin) and runs the tasks out of the buffers by the interpreter, with ABI 1 the first one from its
- * own buffer as the hardware does.
+ * Owns the node in this process. It enforces the rules of the kernel driver's calls (handles, sizes, the header with
+ * the network id, the start of the constants) and runs the tasks from the buffers with the interpreter. With ABI 1, the
+ * first task comes from a separate buffer, as on the hardware.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { HANDLES = 4096, PROGRAMS = HANDLES, PAGE = 0x4000 };
 
-/* A loaded program; procedures of it: 0, or 1 after PROC_CREATE. */
+/* A loaded program; `procedures` is 0, or 1 after PROC_CREATE. */
 typedef struct registers_program {
     bool loaded;
     uint32_t procedures;
@@ -22,7 +22,7 @@ typedef struct registers_program {
 } registers_program;
 
 struct accel_registers {
-    pthread_mutex_t mutex; /* one call at a time, as of the kernel's own driver */
+    pthread_mutex_t mutex; /* one call at a time, as in the kernel's driver */
     engine_machine *machine;
     uint32_t subtype;
     accel_buffer buffers[HANDLES];        /* by handle; 0 is none */
@@ -86,7 +86,7 @@ static int registers_drop(accel_registers *r, uint32_t handle) {
     return 0;
 }
 
-/* As the kernel checks a submit; base registers become buffers. */
+/* Checks a submit as the kernel does, and maps base registers to buffers. */
 static int registers_check(accel_registers *r, const accel_submit *s, engine_memory bars[ENGINE_BARS]) {
     if (!s->tsk_size || !s->td_count || !s->td_size || !s->handles[0] || s->handles[1] || !s->btsp_handle || s->pad)
         return -EINVAL;
@@ -102,7 +102,7 @@ static int registers_check(accel_registers *r, const accel_submit *s, engine_mem
     return registers_find(r, s->btsp_handle) ? 0 : -EINVAL;
 }
 
-/* The tasks as the engine fetches them. */
+/* Reads the tasks as the engine fetches them. */
 static propane_status registers_tasks(accel_registers *r, const accel_submit *s, const engine_memory *bars, arena *a,
                                       engine_task **tasks, int *count, propane_error *why) {
     const accel_buffer *first = registers_find(r, s->btsp_handle);
