@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the split of weights-times-vectors products: the vectors are gathered once, tasks take stretches of rows, of one matrix
- * or of several that read the same vectors.
+ * Owns the split of products of weights with vectors: the vectors are gathered once, and tasks process ranges of rows,
+ * of one matrix or of several that multiply the same vectors.
  */
 #include "cpu/gemv/gemv.h"
 
@@ -10,14 +10,14 @@
 #include "core/base/float16.h"
 #include "core/base/pool.h"
 
-enum { ROW_STEP = 4, ALIGN = 64 }; /* rows of a call */
+enum { ROW_STEP = 4, ALIGN = 64 }; /* ROW_STEP: rows per kernel call */
 
-/* Columns are padded to 1, 2, 4 or 8. */
+/* Returns log2 of the columns padded to 1, 2, 4 or 8. */
 static int gemv_log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3; }
 
 static int64_t gemv_step_of(int64_t k) { return (k + 15) / 16 * 16; }
 
-/* NULL: in fp32. */
+/* Returns the integer kernels, or NULL to compute in fp32. */
 static const cpu_int_dot_kernels *gemv_int_dot_of(const cpu_gemv *g) {
     return g->format < CPU_WEIGHTS_INT8 || g->exact || !g->kernels->int_dot.prepare ? NULL : &g->kernels->int_dot;
 }
@@ -26,7 +26,7 @@ static size_t gemv_column_bytes(const cpu_gemv *g) {
     return g->format < CPU_WEIGHTS_KQUANT ? cpu_int_dot_column_bytes(g->k) : cpu_int_dot_block_bytes(g->k);
 }
 
-/* The vectors as fp32; after them, where they become integers, these. */
+/* Returns the bytes of the vectors as fp32; any integer form is stored after them. */
 static size_t gemv_gathered_bytes(const cpu_gemv *g) {
     return ((size_t)(gemv_step_of(g->k) << gemv_log2_columns(g->n)) * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
 }
@@ -49,7 +49,7 @@ static void gemv_store(const cpu_matrix_view *m, int64_t i, int64_t j, float val
         ((float *)(uintptr_t)m->data)[at] = value;
 }
 
-/* [columns][k], zeros after the last column. */
+/* Gathers the vectors as [columns][k], with zeros after the last column. */
 static void gemv_gather(const cpu_gemv *g, float *x, int columns) {
     int64_t step = gemv_step_of(g->k), row = g->x.row_stride;
     for (int j = 0; j < columns; j++) {
@@ -69,17 +69,17 @@ static void gemv_gather(const cpu_gemv *g, float *x, int columns) {
 }
 
 typedef struct gemv_run {
-    const cpu_gemv *g;             /* all of them alike, but for w, scales, m, c and residual */
-    int first[CPU_GEMV_GROUP + 1]; /* task of each product */
+    const cpu_gemv *g;             /* all alike except for w, scales, m, c and residual */
+    int first[CPU_GEMV_GROUP + 1]; /* first task of each product */
     const cpu_gemv_kernels *kernels;
-    const cpu_int_dot_kernels *dots; /* NULL: fp32 */
+    const cpu_int_dot_kernels *dots; /* NULL for fp32 */
     const float *x;
-    const char *whole; /* x for the dots */
+    const char *whole; /* x in the form of the integer kernels */
     int columns, log2;
-    int64_t chunk; /* rows of a task */
+    int64_t chunk; /* rows per task */
 } gemv_run;
 
-/* Rows i .. i + rows - 1, times all columns. */
+/* Stores rows i .. i + rows - 1, all columns. */
 static void gemv_put_rows(const cpu_gemv *g, const float *y, int64_t i, int rows, int columns) {
     if (!g->residual && g->c.dtype == CPU_F32) {
         float *c = (float *)(uintptr_t)g->c.data + i * g->c.row_stride;
@@ -120,7 +120,7 @@ static void gemv_task_rows(void *context, int task, int worker) {
     }
 }
 
-/* Tasks of all products, for so many bytes of weights. */
+/* Splits all products into tasks by the bytes of their weights, and returns the number of tasks. */
 static int gemv_split(gemv_run *r, int count, int64_t bytes, int64_t row_bytes) {
     const cpu_gemv_sizes *s = &r->g->kernels->gemv_sizes;
     int64_t part = bytes / (pool_threads() * s->tasks);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * A matrix of weights times a few vectors: what decoding does. It reads each weight once, so it is bound by memory, and
- * the fewer bytes a weight has, the faster it is: the weights stay as they are stored and are turned into fp32 in
- * registers. Sums are fp32, in an order that the shape and the instruction set fix.
+ * Multiplies a matrix of weights by a few vectors, as decoding does. Each weight is read once, so memory bandwidth is
+ * the limit, and smaller weights are faster. Weights therefore stay in their stored form and are converted to fp32 in
+ * registers. Sums are fp32, in an order that depends only on the shape and the instruction set.
  */
 #ifndef CPU_GEMV_GEMV_H
 #define CPU_GEMV_GEMV_H
@@ -14,20 +14,20 @@
 /* C = W X (+ R): W [m, k], X [k, n], n <= CPU_GEMV_COLUMNS. k is a multiple of the format's block. */
 typedef struct cpu_gemv {
     const cpu_kernels *kernels;
-    int threads; /* at most that many at once; 0: all of the pool */
+    int threads; /* most threads at once; 0 means all of the pool */
     cpu_weights format;
     int64_t m, k;
     int n;
-    bool exact;             /* vectors stay fp32, whatever the processor has for integers (int_dot) */
+    bool exact;             /* keeps vectors in fp32 even if the processor has integer kernels (int_dot) */
     const void *w;          /* dense rows */
-    const uint16_t *scales; /* [m, cpu_weights_row_scales]; NULL: the format has none */
+    const uint16_t *scales; /* [m, cpu_weights_row_scales]; NULL if the format has none */
     cpu_matrix_view x, c;
-    const cpu_matrix_view *residual; /* NULL: none */
+    const cpu_matrix_view *residual; /* NULL if none */
 } cpu_gemv;
 
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g);
-void cpu_gemv_run(const cpu_gemv *g, void *scratch); /* 64-byte aligned */
-/* Up to CPU_GEMV_GROUP products of the same vectors (k, n, x, format, kernels) in one parallel loop. */
+void cpu_gemv_run(const cpu_gemv *g, void *scratch); /* scratch must be 64-byte aligned */
+/* Runs up to CPU_GEMV_GROUP products of the same vectors (k, n, x, format, kernels) in one parallel loop. */
 void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch);
 
 #endif
