@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns loading a CBLAS and the trial of its products. Refuses libraries of 64-bit integers, and those whose products are wrong.
+ * Owns loading a CBLAS and the trial of its matrix products. Refuses libraries with 64-bit integers, and those whose
+ * products are wrong.
  */
 #include "cpu/blas.h"
 
@@ -25,7 +26,8 @@ static const char *const blas_usual[] = {"/System/Library/Frameworks/Accelerate.
 static const char *const blas_usual[] = {"libopenblas.so.0", "libmkl_rt.so.2", "libcblas.so.3", "libblas.so.3"};
 #endif
 
-/* One that was asked for: loaded, or why not. Kept for the life of the process, in memory that is never freed. */
+/* A requested library: loaded, or the reason why not. Kept for the life of the process, in memory that is never
+ * freed. */
 typedef struct blas_library {
     char asked[BLAS_NAME_ROOM], identity[BLAS_IDENTITY_ROOM];
     cpu_blas use[2]; /* unmeasured, measured */
@@ -39,14 +41,14 @@ static struct {
     pthread_mutex_t mutex;
     blas_library libraries[BLAS_LIBRARIES];
     int count;
-    char chosen[BLAS_NAME_ROOM]; /* --blas; "": not given */
+    char chosen[BLAS_NAME_ROOM]; /* from --blas; "" if not given */
 } blas_state = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static struct {
     atomic_int_fast64_t own, library, own_flops, library_flops;
 } blas_counters;
 
-/* ---- what is asked for -------------------------------------------------------------------------------------------------- */
+/* ---- the request ------------------------------------------------------------------------------------------------- */
 
 propane_status cpu_blas_choose(const char *how, propane_error *err) {
     if (how && strlen(how) >= BLAS_NAME_ROOM)
@@ -58,7 +60,7 @@ propane_status cpu_blas_choose(const char *how, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* What --blas, else PROPANE_BLAS, else the system's standard asks for. */
+/* Returns the library requested by --blas, else by PROPANE_BLAS, else by the system's default. */
 static const char *blas_wanted(void) {
     const char *variable = getenv("PROPANE_BLAS");
     if (*blas_state.chosen) return blas_state.chosen;
@@ -67,7 +69,7 @@ static const char *blas_wanted(void) {
 
 /* ---- loading -------------------------------------------------------------------------------------------------------------- */
 
-/* C = alpha A B + beta C of m x n x k small numbers, in all four orientations; C holds no numbers where beta is 0. */
+/* Tries C = alpha A B + beta C on m x n x k small numbers, in all four orientations; C holds NaN if beta is 0. */
 static bool blas_trial(cpu_blas_sgemm sgemm, int m, int n, int k, float *memory) {
     float *a = memory, *b = a + m * k, *c = b + k * n;
     for (int form = 0; form < 8; form++) {
@@ -79,7 +81,7 @@ static bool blas_trial(cpu_blas_sgemm sgemm, int m, int n, int k, float *memory)
               k, 0.5f, a, turn_a ? m : k, b, turn_b ? k : n, adds ? 1.0f : 0.0f, c, n);
         for (int i = 0; i < m; i++)
             for (int j = 0; j < n; j++) {
-                double sum = 0; /* of integers: exact in float, too */
+                double sum = 0; /* of integers, so it is exact in float, too */
                 for (int l = 0; l < k; l++)
                     sum += (double)a[turn_a ? l * m + i : i * k + l] * (double)b[turn_b ? j * k + l : l * n + j];
                 const double want = 0.5 * sum + (adds ? (i * n + j) % 17 : 0);
@@ -89,7 +91,7 @@ static bool blas_trial(cpu_blas_sgemm sgemm, int m, int n, int k, float *memory)
     return true;
 }
 
-/* What distinguishes this library from another version of it. */
+/* Writes what distinguishes this library from other versions of it. */
 static void blas_identify(blas_library *l, void *symbol) {
     Dl_info info;
     struct stat st;
@@ -97,11 +99,12 @@ static void blas_identify(blas_library *l, void *symbol) {
     const char *file = dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : l->asked;
     if (stat(file, &st) == 0)
         snprintf(l->identity, sizeof l->identity, "%s %lld %lld", file, (long long)st.st_size, (long long)st.st_mtime);
-    else /* in the system's own cache of libraries */
+    else /* for a library in the system's own cache */
         snprintf(l->identity, sizeof l->identity, "%s %s", file, uname(&machine) == 0 ? machine.release : "");
 }
 
-/* One thread a call, if the library has a setting for it: then the pool's threads call it, and no two pools fight for the cores. */
+/* Sets the library to one thread per call if it can: then the pool's threads call it, and no two pools compete for
+ * the cores. */
 static bool blas_make_single(void *library) {
     static const char *const names[] = {"openblas_set_num_threads", "MKL_Set_Num_Threads"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -144,7 +147,7 @@ static propane_status blas_load(blas_library *l, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The one of that name, tried once a process; why it cannot be used is in it. */
+/* Returns the library of that name, which is tried once per process and records why it cannot be used. */
 static propane_status blas_library_of(const char *name, blas_library **out, propane_error *err) {
     for (int i = 0; i < blas_state.count; i++) {
         *out = &blas_state.libraries[i];
@@ -160,7 +163,7 @@ static propane_status blas_library_of(const char *name, blas_library **out, prop
     return PROPANE_OK;
 }
 
-/* For auto: what cannot be used is reported once. A usual name that is not there is not worth a note. */
+/* Returns the library for auto. A library that cannot be used is reported once; a usual name that is missing is not. */
 static propane_status blas_or_own(const char *name, bool tells, const cpu_blas **out, propane_error *err) {
     blas_library *l;
     PROPANE_TRY(blas_library_of(name, &l, err));
@@ -208,7 +211,7 @@ propane_status cpu_blas_current(const cpu_blas **out, propane_error *err) {
     return status;
 }
 
-/* ---- what was done -------------------------------------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
 
 void cpu_blas_count(bool library, double flops) {
     atomic_fetch_add_explicit(library ? &blas_counters.library : &blas_counters.own, 1, memory_order_relaxed);

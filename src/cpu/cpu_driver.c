@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The cpu driver: plans a function once (plan.h) and runs the plan on the process's pool. All programs of a device share
- * one block of memory for what lies between inputs and outputs, because a device runs one program at a time; it grows
- * when a program that needs more is compiled, never at a run.
+ * The cpu driver: it plans a function once (plan.h) and runs the plan on the process's pool. All programs of a device
+ * share one block of memory for values between inputs and outputs, because a device runs one program at a time. The
+ * block grows when a program that needs more is compiled, never during a run.
  *
- * It refuses what it cannot run when it is compiled, naming the operation; `threads` of the options is the
- * most that run at once, and 1 runs the whole program on the calling thread.
+ * Anything it cannot run is refused at compile time with the name of the operation. The option `threads` is the most
+ * that run at once; 1 runs the whole program on the calling thread.
  */
 #include <string.h>
 
@@ -21,8 +21,8 @@ extern const propane_driver cpu_driver;
 
 typedef struct cpu_device {
     const cpu_kernels *kernels;
-    const cpu_blas *blas; /* for large products; NULL: none */
-    fork_mutex mutex;     /* the block: a compile may let it grow while a run uses it */
+    const cpu_blas *blas; /* for large products; NULL if none */
+    fork_mutex mutex;     /* guards the block, which a compile may grow while a run uses it */
     void *block;
     size_t block_bytes;
 } cpu_device;
@@ -73,7 +73,7 @@ static cpu_plan_options cpu_driver_options_of(const cpu_device *d, const propane
                               .fuse = true};
 }
 
-/* What can be planned can be run. */
+/* Checks whether a function can be planned; then it can also be run. */
 static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const cpu_plan_options o = cpu_driver_options_of(impl, options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What ops.def's CPU column says of an operation: its family (families.def) and, where the family serves several rows,
- * the kernel's code. Names only: what a family does is in plan/table.h and lower/lower.h.
+ * The content of ops.def's CPU column: an operation's family (families.def) and, if the family serves several rows, the
+ * kernel's code. These are only names; plan/table.h and lower/lower.h describe what a family does.
  */
 #ifndef CPU_CPU_FAMILY_H
 #define CPU_CPU_FAMILY_H
@@ -14,7 +14,7 @@ typedef enum cpu_family {
     CPU_FAMILY_COUNT
 } cpu_family;
 
-/* How a reduction row combines its elements: the code of its rows. */
+/* How a reduction combines its elements; the code of the reduction rows. */
 typedef enum cpu_fold {
     CPU_FOLD_sum,
     CPU_FOLD_mean,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Lists while a program runs. The buffer of a list holds the address of a cpu_list. Each operation that makes or writes
- * a list has one of its own, planned with it and kept from run to run, so a list that has grown once is large enough
- * the next time.
+ * a list has a separate one, which is planned with it and kept from run to run, so a list that has grown once is large
+ * enough the next time.
  */
 #ifndef CPU_CPU_LIST_H
 #define CPU_CPU_LIST_H
@@ -13,15 +13,15 @@ typedef struct cpu_list {
     unsigned char *data;  /* the elements, one after the other */
     int64_t length, room; /* in elements */
     int64_t each;         /* bytes of an element */
-    bool grows;           /* dynamic_length */
+    bool grows;           /* has a dynamic_length */
     struct cpu_list *next;
 } cpu_list;
 
-/* An empty one with elements of `each` bytes, put before *first; NULL: no memory. */
+/* Creates an empty list with elements of `each` bytes and puts it before *first; returns NULL if memory runs out. */
 cpu_list *cpu_list_create(arena *a, cpu_list **first, int64_t each);
-void cpu_list_free(cpu_list *first); /* it and all after it: what they hold */
+void cpu_list_free(cpu_list *first); /* frees the content of this list and of all after it */
 
-/* `length` elements; what is new is zeros. `where` names the operation in errors. */
+/* Sets the length; new elements are zeros. `where` names the operation in errors. */
 PROPANE_CHECK propane_status cpu_list_resize(cpu_list *list, int64_t length, const char *where, propane_error *err);
 PROPANE_CHECK propane_status cpu_list_assign(cpu_list *to, const cpu_list *from, const char *where, propane_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns running a program: steps in order, their time, at most as many threads as were asked for, and
- * for tests NaN in dead memory and guards behind buffers.
+ * Owns running a program: steps in order, their time, a limit on threads, and, for tests, NaN in dead memory and guards
+ * after buffers.
  */
 #include "cpu/cpu_program.h"
 
@@ -33,7 +33,7 @@ void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, 
     pool_run_most(task, context, count, run->threads);
 }
 
-/* Fills the memory of buffers that are not alive behind step `at` with NaN. */
+/* Fills the memory of buffers that are no longer alive after step `at` with NaN. */
 static void cpu_program_poison(cpu_program *program, int at) {
     for (int b = 0; b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
@@ -52,7 +52,7 @@ static bool cpu_program_is_guarded(const cpu_buffer *b) {
     return b->place == CPU_STORAGE_TEMP && b->alias < 0 && b->first <= b->last;
 }
 
-/* Marks what lies behind the buffers that step `at` is the first to touch. */
+/* Marks the bytes after the buffers that step `at` is the first to touch. */
 static void cpu_program_lay_guards(cpu_program *program, int at) {
     for (int b = 0; program->guard && b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
@@ -92,7 +92,7 @@ static propane_status cpu_program_run_steps(cpu_program *program, propane_error 
     return PROPANE_OK;
 }
 
-/* One thread: loops inside of a loop run on their caller, so the whole program is a task. */
+/* Context for a single thread: nested loops run on their caller, so the whole program is one task. */
 typedef struct alone {
     cpu_program *program;
     propane_error *err;
@@ -106,7 +106,7 @@ static void cpu_program_alone_task(void *context, int task, int worker) {
 
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
                                propane_error *err) {
-    if (pool_threads() != program->planned_threads) /* there is scratch for that many: fewer may need more of it */
+    if (pool_threads() != program->planned_threads) /* scratch was planned for that many; fewer may need more of it */
         return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
                             program->planned_threads, pool_threads());
     for (int b = 0; b < program->buffer_count; b++) {

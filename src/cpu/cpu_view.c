@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the arithmetic of views. All layout operations of MIL that need no work are that.
+ * Owns the arithmetic of views, which covers all layout operations of MIL that move no data.
  */
 #include "cpu/cpu_view.h"
 
@@ -15,7 +15,7 @@ int64_t cpu_view_type_bytes(const mil_type *type) {
 cpu_view cpu_view_dense(const mil_type *type, int buffer) {
     cpu_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
     int64_t stride = 1;
-    if (type->container == MIL_LIST) { /* an address: cpu_list.h */
+    if (type->container == MIL_LIST) { /* the address of a cpu_list */
         v.dtype = MIL_int64;
         v.rank = 0;
         return v;
@@ -52,8 +52,8 @@ int64_t cpu_view_count(const cpu_view *v) {
     return n;
 }
 
-/* Walks old and new dimensions from the front in groups of equal products; inside a group the old dimensions must follow
- * one another in memory. */
+/* Walks old and new dimensions from the front in groups of equal products. The old dimensions of a group must be
+ * contiguous in memory. */
 bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view *out) {
     cpu_view old = *v, made = *v;
     old.rank = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The profile's accessors and its table.
+ * Owns the profile's accessors and its table.
  */
 #include "cpu/profile.h"
 

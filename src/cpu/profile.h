@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Where the time of a program goes: one row a step, counted while the profile is on. For the command and for benches.
+ * The time that each part of a program takes: one row per step, counted while the profile is on. For the command and
+ * for benches.
  */
 #ifndef CPU_PROFILE_H
 #define CPU_PROFILE_H
@@ -10,27 +11,28 @@
 typedef struct cpu_profile_row {
     const char *kind;    /* "gemm", "tile", "copy", ... */
     const char *name;    /* of the value that the step makes */
-    const char *stage;   /* NULL: none */
-    double flops, bytes; /* of one run; bytes: operands and results once */
+    const char *stage;   /* NULL if none */
+    double flops, bytes; /* per run; bytes counts operands and results once */
     int64_t runs, ns;
 } cpu_profile_row;
 
 typedef struct cpu_profile_counts {
     int steps, tiles, gemms, copies, references;
-    int fused_ops; /* operations that the tile steps stand for */
+    int fused_ops; /* operations that the tile steps contain */
     int64_t block_bytes, constant_bytes;
 } cpu_profile_counts;
 
-/* Off by default: it reads the clock twice a step. Not while a request of the program is in flight. */
+/* Switches the profile, which is off by default because it reads the clock twice per step. Must not be called while
+ * a request of the program is in flight. */
 void cpu_profile_enable(driver_program *program, bool on);
 void cpu_profile_reset(driver_program *program);
 int cpu_profile_count(const driver_program *program);
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out);
 void cpu_profile_summary(const driver_program *program, cpu_profile_counts *out);
-/* How often each fusion was applied when the program was planned, in the order of the rules (fuse/fuse.c); NULL after
- * the last. */
+/* Returns how often each fusion was applied during planning, in the order of the rules (fuse/fuse.c); NULL after the
+ * last. */
 const char *cpu_profile_fusion(const driver_program *program, int index, int *count);
-/* As a table in the order of execution: time of one run, share, GFLOP/s, GB/s. */
+/* Prints a table in the order of execution: time per run, share, GFLOP/s, GB/s. */
 void cpu_profile_print(const driver_program *program, text *out);
 
 #endif

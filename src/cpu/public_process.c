@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is the process's: the number of threads, the library for products, and the memory.
+ * Owns the settings and counters of the process: the number of threads, the library for matrix products, and the
+ * memory.
  */
 #include "core/base/memory.h"
 #include "core/base/pool.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Products that compute nothing: a constant matrix with a single 1 or -1 in each of its rows, on the left, takes rows
- * of the other operand and gives them signs (RoPE's rotation of halves). Row i of the result is `sign` times row
- * `line`.
+ * Matrix products without arithmetic: a constant matrix on the left, with a single 1 or -1 in each row, picks rows of
+ * the other operand and sets their signs (RoPE's rotation of halves). Row i of the result is `sign` times row `line`.
  *
- * Refused: vectors (nothing is a row then).
+ * Vectors are refused, because they have no rows.
  */
 #ifndef CPU_SIGNED_ROWS_H
 #define CPU_SIGNED_ROWS_H
@@ -17,7 +16,7 @@ typedef struct cpu_signed_row {
 } cpu_signed_row;
 
 bool cpu_signed_rows_is(const mil_op *op);
-/* One for each row; NULL: no memory. */
+/* Returns one pick per row, or NULL if memory runs out. */
 const cpu_signed_row *cpu_signed_rows_read(arena *a, const mil_op *op);
 
 #endif
