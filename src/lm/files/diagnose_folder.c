@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the diagnosis of a folder that is not a model, or only half of one: it is looked through once, a row for each kind of
- * file that people have instead. Nothing is opened.
+ * Owns the diagnosis of a folder that is not a model, or only half of one. It scans the folder once, with one row per
+ * kind of file that people have instead. No file is opened.
  */
 #include "lm/files/diagnose_folder.h"
 
@@ -19,11 +19,12 @@ typedef struct contents {
     char weights[NAME_MAX_BYTES]; /* model.safetensors, its index, or a run's checkpoint */
     char shard[NAME_MAX_BYTES];   /* model-00001-of-00004.safetensors */
     char other[NAME_MAX_BYTES];   /* another .safetensors file */
-    char pickle[NAME_MAX_BYTES];  /* PyTorch's */
+    char pickle[NAME_MAX_BYTES];  /* a PyTorch file */
     char gguf[NAME_MAX_BYTES];
-    char inner[2 *
-               NAME_MAX_BYTES]; /* a folder in it with a config.json: of a download's cache, or unpacked one too deep */
-    int closed;                 /* errno of a folder that cannot be read; 0: it could */
+    char
+        inner[2 * NAME_MAX_BYTES]; /* a subfolder with a config.json: in a download's cache, or from unpacking one level
+                                 * too deep */
+    int closed;                    /* errno of a folder that cannot be read; 0 if it could */
 } contents;
 
 static bool diagnose_has(const char *dir, const char *name) {
@@ -32,7 +33,7 @@ static bool diagnose_has(const char *dir, const char *name) {
     return n > 0 && n < PATH_MAX_BYTES && file_exists(path);
 }
 
-/* The first by name, whatever the order of the folder. */
+/* Keeps the first name in alphabetical order, whatever the order of the folder. */
 static void diagnose_keep(char *kept, size_t room, const char *name) {
     if (strlen(name) < room && (!*kept || strcmp(name, kept) < 0)) snprintf(kept, room, "%s", name);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns turning a language model into one program that stands alone: token ids in, logits out, weights inside, keys and values
- * in states. The layers are those of lm/arch/forward.h. One idea: no constant depends on how many tokens a call takes, so
- * that the writer can leave that dimension open (core/mil/coreml/package.h); positions, and where the cache is written, follow from
- * the input `position`. Refuses contexts that the model does not have.
+ * Owns the export of a language model as one complete program: token ids in, logits out, with weights inside and keys
+ * and values in states. The layers are those of lm/arch/forward.h. No constant depends on the number of tokens per
+ * call, so the writer can leave that dimension open (core/mil/coreml/package.h). Positions, and the place where the
+ * cache is written, follow from the input `position`. Refuses contexts that the model does not have.
  */
 #include "lm/files/export_coreml.h"
 
@@ -29,7 +29,7 @@ typedef struct exporter {
     mil_builder b;
     mil_value *ids, *position, *end; /* end: position + tokens of this call, [1] */
     mil_value *states[2];            /* keys, values */
-    int64_t length;                  /* of the calls that the module is built for */
+    int64_t length;                  /* tokens per call, for which the module is built */
     bool open;
 } exporter;
 
@@ -43,7 +43,7 @@ static mil_value *export_gather(exporter *e, const char *name, mil_value *x, mil
     return export_one(e, MIL_OP_gather, name, a, COUNT(a));
 }
 
-/* A table of fp32 numbers as a constant of the program's type. */
+/* Makes a constant of the program's type from a table of fp32 numbers. */
 static mil_value *export_table(exporter *e, const char *name, int rank, const int64_t *dim, const float *data) {
     mil_type type = mil_type_tensor(e->o->dtype, rank, dim);
     const int64_t count = mil_type_count(&type);
@@ -61,7 +61,7 @@ static mil_value *export_table(exporter *e, const char *name, int rank, const in
 
 /* ---- positions -------------------------------------------------------------------------------------------------------------- */
 
-/* How many tokens this call has, as a scalar or as a list of one. */
+/* Makes the number of tokens of this call, as a scalar or as a list of one. */
 static mil_value *export_tokens(exporter *e, bool scalar) {
     if (!e->open)
         return scalar ? mil_build_int(&e->b, (int32_t)e->length) : mil_build_ints(&e->b, (int64_t[]){e->length}, 1);
@@ -71,7 +71,7 @@ static mil_value *export_tokens(exporter *e, bool scalar) {
                          scalar ? mil_build_int(&e->b, 1) : mil_build_ints(&e->b, (int64_t[]){1}, 1), 0);
 }
 
-/* position, position + 1, ... [T]; without a cache from 0. */
+/* Makes position, position + 1, ... [T]; without a cache they start at 0. */
 static mil_value *export_positions(exporter *e) {
     mil_argument a[] = {ARG("end", export_tokens(e, true)), ARG("start", mil_build_int(&e->b, 0)),
                         ARG("step", mil_build_int(&e->b, 1))};
@@ -83,7 +83,7 @@ static mil_value *export_positions(exporter *e) {
 
 static int64_t export_reach(const exporter *e) { return e->o->stateless ? e->length : e->o->context; }
 
-/* cos and sin [1,1,HD,T] at the positions, out of tables of all of them. */
+/* Makes cos and sin [1,1,HD,T] at the positions, from tables of all of them. */
 static void export_rope_angles(exporter *e, mil_value *where, int kind, mil_value **cosine, mil_value **sine) {
     const int64_t hd = e->c->head_dim, n = export_reach(e), dim[] = {hd, n}, to[] = {1, 1, hd, -1};
     static const char *const names[] = {"rope_cos", "rope_sin"};
@@ -103,7 +103,7 @@ static void export_rope_angles(exporter *e, mil_value *where, int kind, mil_valu
     mem_free(both);
 }
 
-/* x [1,D,1,T]: the tokens' rows, with those of learned positions added. */
+/* Makes x [1,D,1,T] from the tokens' rows, plus those of trained positions. */
 static mil_value *export_embedding(exporter *e, mil_value *where) {
     const int64_t d = e->c->hidden_size, to[] = {1, d, 1, -1}, last_first[] = {0, 2, 1};
     const model_tensor *t = model_weights_param(e->w, MODEL_EMBED, -1, "embed_tokens"),
@@ -127,7 +127,7 @@ static mil_value *export_corner(exporter *e, int64_t layer, int64_t heads, mil_v
     return mil_build_concat(&e->b, parts, 4, 0);
 }
 
-/* The new rows into the layer's part of the state; the whole part out. */
+/* Writes the new rows into the layer's part of the state, and returns the whole part. */
 static mil_value *export_extend(void *context, mil_builder *b, int layer, bool values, mil_value *fresh) {
     exporter *e = context;
     mil_builder before = e->b;
@@ -190,7 +190,7 @@ static void export_inputs(exporter *e, model_attention *a) {
     a->length = context;
 }
 
-/* The caller's mask says what came before; a window takes away what is too far: where position - column >= window. */
+/* Adds a window to the caller's mask, which covers only order: removes columns with position - column >= window. */
 static void export_add_window(exporter *e, mil_value *where, int kind, mil_value **mask) {
     mil_builder *b = &e->b;
     const int64_t context = e->o->context, row[] = {1, 1, 1, context}, column[] = {1, 1, -1, 1};
@@ -246,7 +246,7 @@ static mil_feature *export_describe(const exporter *e, mil_feature *f, const mil
     return f;
 }
 
-/* The shapes that an input may have: one for each length, in dimension d. */
+/* Lists the shapes that an input may have: one per length, in dimension d. */
 static bool export_enumerate(const exporter *e, mil_module *m, mil_feature *f, int d) {
     if (!e->open) return true;
     f->shapes = ARENA_ARRAY(m->arena, e->o->length_count, mil_type);

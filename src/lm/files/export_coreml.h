@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A language model as one ML Program: what Core ML's language model code calls token by token (docs/coreml.md).
+ * Exports a language model as one ML Program that Core ML's language model code calls token by token (docs/coreml.md).
  */
 #ifndef LM_FILES_EXPORT_COREML_H
 #define LM_FILES_EXPORT_COREML_H
@@ -8,21 +8,23 @@
 #include "lm/arch/model_tensors.h"
 
 #define MODEL_EXPORT_LENGTHS 8
-#define MODEL_EXPORT_CONTEXT                                                                                           \
-    2048 /* positions of the cache, where the model can do more and nothing else is asked for */
+#define MODEL_EXPORT_CONTEXT 2048 /* default positions of the cache, if the model has more */
 
 typedef struct model_export_options {
-    mil_dtype dtype;  /* MIL_fp16, or MIL_fp32: of weights, caches and arithmetic */
-    int64_t context;  /* positions of the cache; 0: the model's own, at most MODEL_EXPORT_CONTEXT */
-    int length_count; /* 0: 1 and 64, or less where the cache is shorter */
-    int64_t lengths[MODEL_EXPORT_LENGTHS]; /* tokens that one call may take; the first is the default */
-    int64_t stateless; /* tokens of every call of a program without a cache, for iOS 15; 0: with one */
+    mil_dtype dtype;  /* MIL_fp16 or MIL_fp32, for weights, caches and arithmetic */
+    int64_t context;  /* positions of the cache; 0 means the model's, at most MODEL_EXPORT_CONTEXT */
+    int length_count; /* 0 means 1 and 64, or less if the cache is shorter */
+    int64_t lengths[MODEL_EXPORT_LENGTHS]; /* token counts that a call may have; the first is the default */
+    int64_t stateless; /* tokens per call of a program without a cache, for iOS 15; 0 means with a cache */
 } model_export_options;
 
 /* Makes the module, with its description for mil_package_write:
+ *
  *     inputIds int32 [1,T], position int32 [1], causalMask [1,1,T,context],
  *     states keyCache, valueCache [layers,KVH,context,HD]  ->  logits [1,T,V]
- * or, without states, inputIds int32 [1,T] -> logits [1,T,V] in fp32. `options` are filled in where they were open. */
+ *
+ * Without states it is inputIds int32 [1,T] -> logits [1,T,V] in fp32. Replaces the zeros in `options` by the chosen
+ * values. */
 PROPANE_CHECK propane_status model_export(model_weights *w, model_export_options *options, mil_module **out,
                                           propane_error *err);
 

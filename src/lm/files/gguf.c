@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the container: reading and checking the header of a GGUF file, finding keys and tensors, making a header. Nothing in
- * the file is trusted: a count only bounds a loop that also ends where the bytes end.
+ * Owns the container: reading and checking the header of a GGUF file, finding keys and tensors, and building a header.
+ * Nothing in the file is trusted: a count only bounds a loop that also ends where the bytes end.
  */
 #include "lm/files/gguf.h"
 
@@ -53,7 +53,7 @@ static propane_status gguf_take(gguf *g, int bytes, const char *what, uint64_t *
     return PROPANE_OK;
 }
 
-/* A name: 1 to 65535 bytes, no zeros. */
+/* Reads a name: 1 to 65535 bytes without zeros. */
 static propane_status gguf_take_name(gguf *g, const char *what, const char **out, propane_error *err) {
     uint64_t length;
     PROPANE_TRY(gguf_take(g, 8, what, &length, err));
@@ -78,7 +78,7 @@ static propane_status gguf_take_items(gguf *g, gguf_value *v, propane_error *err
         g->at += v->count * value_bytes[v->item];
     }
     for (uint64_t i = 0; v->item == GGUF_TEXT && i < v->count;
-         i++) { /* ends with the file at the latest: 8 bytes a round */
+         i++) { /* ends with the file at the latest: each round reads 8 bytes */
         PROPANE_TRY(gguf_take(g, 8, v->key, &length, err));
         PROPANE_TRY(gguf_need(g, length, v->key, err));
         g->at += length;
@@ -142,7 +142,7 @@ static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset
     return PROPANE_OK;
 }
 
-/* Room for as many as the bytes that are left could hold. */
+/* Checks that the remaining bytes could hold that many items. */
 static propane_status gguf_room_for(gguf *g, uint64_t count, uint64_t smallest, const char *what, propane_error *err) {
     if (count <= (g->length - g->at) / smallest && count < INT32_MAX) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header promises %llu %s, more than the file has room for",
@@ -287,7 +287,7 @@ double gguf_item_real(const gguf_value *v, uint64_t index) {
     return bytes == 4 ? (double)single : real;
 }
 
-/* *out NULL: there is none, and none is required. */
+/* Finds a key; *out is NULL if it is missing and not required. */
 static propane_status gguf_lookup(const gguf *g, const char *key, bool required, const gguf_value **out,
                                   propane_error *err) {
     *out = gguf_find(g, key);

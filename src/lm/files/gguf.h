@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF files (versions 2 and 3, little endian): metadata as keys and typed values, a directory of tensors, their bytes
- * from an aligned offset on. Every count, length and offset is checked against the file before it is used.
+ * GGUF files (versions 2 and 3, little endian): metadata as keys and typed values, a directory of tensors, and their
+ * bytes starting at an aligned offset. Every count, length and offset is checked against the file before it is used.
  */
 #ifndef LM_FILES_GGUF_H
 #define LM_FILES_GGUF_H
@@ -30,7 +30,7 @@ typedef enum gguf_value_type {
     GGUF_VALUE_TYPES
 } gguf_value_type;
 
-/* The numbers are those of the files: GGUF_TYPE_F32, GGUF_TYPE_Q4_K, ... */
+/* Tensor types with their numbers in files: GGUF_TYPE_F32, GGUF_TYPE_Q4_K, ... */
 #define GGUF_KNOWN(number, NAME, block, bytes)                            GGUF_TYPE_##NAME = number,
 #define GGUF_READ(number, NAME, word, block, bytes)                       GGUF_TYPE_##NAME = number,
 #define GGUF_WRITTEN(number, NAME, word, block, bytes, file_type, narrow) GGUF_TYPE_##NAME = number,
@@ -42,23 +42,24 @@ typedef enum gguf_type {
 typedef struct gguf_type_info {
     int type;
     const char *name, *word; /* "Q4_K", "q4_k" */
-    int block, bytes;        /* elements of a block and its bytes */
+    int block, bytes;        /* elements per block and bytes per block */
     int file_type;           /* general.file_type */
-    gguf_type narrow;        /* instead, for rows that are no multiple of the block */
-    void (*decode)(const uint8_t *blocks, int64_t count, float *out); /* NULL: cannot be read; count is of blocks */
-    void (*encode)(const float *values, int64_t count, uint8_t *out); /* NULL: cannot be written */
+    gguf_type narrow;        /* type for rows that are not a multiple of the block */
+    void (*decode)(const uint8_t *blocks, int64_t count, float *out); /* NULL if it cannot be read; count is in
+                                                                       * blocks */
+    void (*encode)(const float *values, int64_t count, uint8_t *out); /* NULL if it cannot be written */
 } gguf_type_info;
-const gguf_type_info *gguf_type_get(int type);          /* NULL: unknown */
-const gguf_type_info *gguf_type_find(const char *word); /* of those that can be written; NULL: none */
-/* The words of those that can be written, with `between` between them. */
+const gguf_type_info *gguf_type_get(int type);          /* NULL if unknown */
+const gguf_type_info *gguf_type_find(const char *word); /* searches the writable types; NULL if none */
+/* Writes the words of the writable types, with `between` between them. */
 enum { GGUF_TYPE_WORDS = 200 };
 const char *gguf_type_words(const char *between, char out[GGUF_TYPE_WORDS]);
-const char *gguf_type_names(char out[GGUF_TYPE_WORDS]); /* of those that can be read */
+const char *gguf_type_names(char out[GGUF_TYPE_WORDS]); /* of the readable types */
 
 typedef struct gguf_value {
     const char *key;
-    gguf_value_type type, item; /* item: of arrays */
-    uint64_t count;             /* of an array's items; text: bytes */
+    gguf_value_type type, item; /* item: for arrays */
+    uint64_t count;             /* items of an array, or bytes of a text */
     const uint8_t *data;        /* not aligned */
     uint64_t bytes;
 } gguf_value;
@@ -76,43 +77,43 @@ typedef struct gguf_tensor {
 
 typedef struct gguf gguf;
 
-PROPANE_CHECK propane_status gguf_open(const char *path, gguf **out, propane_error *err); /* mapped */
+PROPANE_CHECK propane_status gguf_open(const char *path, gguf **out, propane_error *err); /* maps the file */
 PROPANE_CHECK propane_status gguf_parse(const void *data, size_t length, const char *source, gguf **out,
                                         propane_error *err);
 void gguf_close(gguf *g);
 const char *gguf_source(const gguf *g);
 int gguf_value_count(const gguf *g);
 const gguf_value *gguf_value_at(const gguf *g, int index);
-const gguf_value *gguf_find(const gguf *g, const char *key); /* NULL: there is none */
+const gguf_value *gguf_find(const gguf *g, const char *key); /* NULL if there is none */
 int gguf_tensor_count(const gguf *g);
 const gguf_tensor *gguf_tensor_at(const gguf *g, int index);
 const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name);
 
-/* Values by key; not required: a missing key leaves *out alone. */
+/* Read values by key. If a key is missing and not required, *out is unchanged. */
 PROPANE_CHECK propane_status gguf_get_int(const gguf *g, const char *key, bool required, int64_t min, int64_t max,
                                           int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status gguf_get_real(const gguf *g, const char *key, bool required, double *out,
                                            propane_error *err);
 PROPANE_CHECK propane_status gguf_get_bool(const gguf *g, const char *key, bool *out, propane_error *err);
-/* *out is terminated and lives as long as g. */
+/* Reads a string; *out is terminated and lives as long as g. */
 PROPANE_CHECK propane_status gguf_get_text(const gguf *g, const char *key, bool required, const char **out,
                                            propane_error *err);
-/* An array of the given item type; *out NULL: there is none. */
+/* Reads an array with the given item type; *out is NULL if there is none. */
 PROPANE_CHECK propane_status gguf_get_array(const gguf *g, const char *key, bool required, gguf_value_type item,
                                             const gguf_value **out, propane_error *err);
-/* The next string of an array of strings; *at begins as 0. Lengths were checked when the file was opened. */
+/* Returns the next string of an array of strings; *at starts at 0. Lengths were checked when the file was opened. */
 const char *gguf_next_text(const gguf_value *array, uint64_t *at, size_t *length);
-int64_t gguf_item_int(const gguf_value *array, uint64_t index); /* integers and booleans */
-double gguf_item_real(const gguf_value *array, uint64_t index); /* F32, F64 */
+int64_t gguf_item_int(const gguf_value *array, uint64_t index); /* for integers and booleans */
+double gguf_item_real(const gguf_value *array, uint64_t index); /* for F32 and F64 */
 
-/* A tensor's elements as float. Types that cannot be read are refused by name. */
+/* Converts a tensor's elements to float. Refuses unreadable types by name. */
 PROPANE_CHECK propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane_error *err);
-/* `count` elements, a multiple of the block, of a type that can be read. Values are those of ggml, to the bit. */
+/* Decodes `count` elements, a multiple of the block, of a readable type. Values are those of ggml, to the bit. */
 void gguf_decode_blocks(gguf_type type, const uint8_t *blocks, int64_t count, float *out);
-/* Of a type that can be written; count is a multiple of the block. Returns the bytes written. */
+/* Encodes elements in a writable type; count is a multiple of the block. Returns the bytes written. */
 size_t gguf_encode_blocks(gguf_type type, const float *values, int64_t count, uint8_t *out);
 
-/* A header in the making. */
+/* A header being built. */
 typedef struct gguf_header {
     text values, tensors;
     uint64_t value_count, tensor_count, data_bytes;
@@ -122,30 +123,32 @@ void gguf_put_u32(gguf_header *h, const char *key, uint32_t value);
 void gguf_put_f32(gguf_header *h, const char *key, float value);
 void gguf_put_bool(gguf_header *h, const char *key, bool value);
 void gguf_put_text(gguf_header *h, const char *key, const char *value);
-/* An array's beginning; its items are appended to h->values with gguf_put_item_*. */
+/* Begins an array; the caller appends its items to h->values with gguf_put_item_*. */
 void gguf_put_array(gguf_header *h, const char *key, gguf_value_type item, uint64_t count);
 void gguf_put_item_text(gguf_header *h, const char *data, size_t length);
 void gguf_put_item_i32(gguf_header *h, int32_t value);
 void gguf_put_item_f32(gguf_header *h, float value);
-/* dim[0] innermost; tensors lie in the order in which they are declared, each aligned to 32 bytes. */
+/* Declares a tensor; dim[0] is the innermost. Tensors are stored in the order of declaration, each aligned to 32
+ * bytes. */
 void gguf_put_tensor(gguf_header *h, const char *name, int rank, const int64_t *dim, gguf_type type);
 uint64_t gguf_tensor_bytes(gguf_type type, int64_t count);
-/* The header's bytes, padded so that the data can follow. */
+/* Prints the header's bytes, padded so that the data can follow. */
 void gguf_print_header(const gguf_header *h, text *out);
 
 /* ---- models (gguf_model.c) and vocabularies (gguf_tokenizer.c) ---- */
 
 PROPANE_CHECK propane_status gguf_config(const gguf *g, model_config *out, propane_error *err);
-/* `stored`: matrices stay in the file's form (lm/arch/stored_weights.h); else all is fp32. */
+/* Reads a model. With `stored`, matrices stay in the file's form (lm/arch/stored_weights.h); otherwise everything is
+ * fp32. */
 PROPANE_CHECK propane_status gguf_read_model(const char *path, bool stored, model_weights **out, propane_error *err);
-/* Matrices as `type`, one that can be written (its row says what rows that the block does not divide become), norm
- * weights as F32. `t` may be NULL. */
+/* Writes matrices as `type`, a writable one, and norm weights as F32. The type's row names the type of rows that are
+ * not a multiple of the block. `t` may be NULL. */
 PROPANE_CHECK propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path,
                                               gguf_type type, propane_error *err);
-/* The weights' adapters alone, as llama.cpp reads them beside the model (its --lora). */
+/* Writes only the weights' adapters, in the form that llama.cpp reads next to the model (its --lora). */
 PROPANE_CHECK propane_status gguf_write_adapter(const model_weights *w, const char *path, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error *err);
-/* The keys tokenizer.ggml.*; `vocab` ids, more than the tokenizer has are filled up with unused ones. */
+/* Writes the keys tokenizer.ggml.* with `vocab` ids; ids beyond the tokenizer's are filled with unused tokens. */
 PROPANE_CHECK propane_status gguf_put_tokenizer(gguf_header *h, const tokenizer *t, int64_t vocab, propane_error *err);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the number formats of GGUF's tensors: blocks to floats. The layouts are ggml's; products and sums are taken in fp32
- * in the same order as there, so that values are equal to the bit. `low` and `high` are a byte's two nibbles.
+ * Owns the decoding of GGUF's number formats: blocks to floats. The layouts are ggml's. Products and sums are computed
+ * in fp32 in the same order as there, so values are equal to the bit. `low` and `high` are a byte's two nibbles.
  */
 #include <string.h>
 
 #include "core/base/float16.h"
 #include "lm/files/gguf_quant.h"
 
-/* Walks blocks of a type: b is at each one's bytes, out at its elements. */
+/* Walks blocks of a type: b points to each block's bytes, out to its elements. */
 #define EACH_BLOCK(NAME) for (; blocks > 0; blocks--, b += GGUF_BYTES_##NAME, out += GGUF_BLOCK_##NAME)
 
 static float gguf_decode_half(const uint8_t *p) { return fp16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -21,7 +21,7 @@ static float gguf_decode_single(uint32_t bits) {
     return value;
 }
 
-/* ---- numbers by themselves ---------------------------------------------------------------------------------------------- */
+/* ---- single numbers ---------------------------------------------------------------------------------------------- */
 
 void gguf_decode_f32(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     memcpy(out, b, (size_t)blocks * 4);
@@ -41,7 +41,7 @@ void gguf_decode_bf16(const uint8_t *restrict b, int64_t blocks, float *restrict
 
 /* ---- blocks of 32 ----------------------------------------------------------------------------------------------------------- */
 
-/* fp16 d; 16 bytes: low nibbles are elements 0 .. 15, high ones 16 .. 31; minus 8 */
+/* fp16 d; 16 bytes, whose low nibbles are elements 0 .. 15 and whose high ones are 16 .. 31; minus 8 */
 void gguf_decode_q4_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_0) {
         float d = gguf_decode_half(b);
@@ -63,7 +63,7 @@ void gguf_decode_q4_1(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* fp16 d; 32 bits, the fifth of each element; nibbles; minus 16 */
+/* fp16 d; 32 bits with the fifth bit of each element; nibbles; minus 16 */
 void gguf_decode_q5_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_0) {
         float d = gguf_decode_half(b);
@@ -99,7 +99,7 @@ void gguf_decode_q8_0(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* Steps that are finer about zero. */
+/* The steps are finer near zero. */
 const int8_t gguf_iq4_steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* fp16 d; nibbles choose a step */
@@ -113,7 +113,7 @@ void gguf_decode_iq4_nl(const uint8_t *restrict b, int64_t blocks, float *restri
     }
 }
 
-/* A byte e, the scale 2^(e - 128) (half of OCP's, as the values are doubled); nibbles are E2M1 numbers */
+/* a byte e, for the scale 2^(e - 128) (half of OCP's, because the values are doubled); nibbles are E2M1 numbers */
 void gguf_decode_mxfp4(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     EACH_BLOCK(MXFP4) {
@@ -127,8 +127,8 @@ void gguf_decode_mxfp4(const uint8_t *restrict b, int64_t blocks, float *restric
 
 /* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
 
-/* 16 bytes of scale and minimum (nibbles), 64 bytes of pairs, fp16 d, fp16 dmin. Each 32 bytes hold 128 elements, two bits a
- * pass; a scale is for 16. */
+/* 16 bytes of scale and minimum (nibbles), 64 bytes of bit pairs, fp16 d, fp16 dmin. Each 32 bytes hold 128
+ * elements, two bits per pass; each scale applies to 16 elements. */
 void gguf_decode_q2_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q2_K) {
         float d = gguf_decode_half(b + 80), dmin = gguf_decode_half(b + 82);
@@ -140,13 +140,13 @@ void gguf_decode_q2_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* 12 bytes: low nibbles in the first eight, pairs in the last four. */
+/* 12 bytes: low nibbles in the first eight, bit pairs in the last four. */
 int gguf_q3_k_scale(const uint8_t *packed, int s) {
     return ((s < 8 ? packed[s] & 15 : packed[s - 8] >> 4) | (packed[8 + s % 4] >> (s / 4 * 2) & 3) << 4) - 32;
 }
 
-/* 32 bytes of third bits, 64 bytes of pairs, 12 bytes of scales (16 of six bits), fp16 d. A third bit that is not set takes four
- * away. */
+/* 32 bytes of third bits, 64 bytes of bit pairs, 12 bytes of scales (16 of six bits), fp16 d. A third bit that is
+ * not set subtracts four. */
 void gguf_decode_q3_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q3_K) {
         float d = gguf_decode_half(b + 108);
@@ -178,7 +178,7 @@ void gguf_decode_q4_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* As Q4_K, with 32 bytes of fifth bits in front of the nibbles: bit j of byte i is of element i of run j */
+/* Q4_K with 32 bytes of fifth bits before the nibbles: bit j of byte i belongs to element i of run j */
 void gguf_decode_q5_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_K) {
         float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2);
@@ -193,7 +193,7 @@ void gguf_decode_q5_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* 128 bytes of low nibbles, 64 of high pairs, 16 signed scales, fp16 d */
+/* 128 bytes of low nibbles, 64 of high bit pairs, 16 signed scales, fp16 d */
 void gguf_decode_q6_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q6_K) {
         const uint8_t *low = b, *high = b + 128, *scales = b + 192;
@@ -208,7 +208,7 @@ void gguf_decode_q6_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* fp32 d; 256 signed bytes; sums of 16, which only products need */
+/* fp32 d; 256 signed bytes; sums of 16, which only matrix products need */
 void gguf_decode_q8_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q8_K) {
         float d = gguf_decode_single(gguf_decode_word(b));
@@ -216,8 +216,8 @@ void gguf_decode_q8_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* fp16 d; two bytes of high pairs and four of low nibbles: eight scales of six bits; 128 bytes of nibbles, 16 for each run of
- * 32, that choose a step */
+/* fp16 d; two bytes of high bit pairs and four of low nibbles, for eight scales of six bits; 128 bytes of nibbles,
+ * 16 per run of 32, which choose a step */
 void gguf_decode_iq4_xs(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_XS) {
         float d = gguf_decode_half(b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the making of GGUF's blocks. Types with one scale a block are made as ggml makes them, to the bit. Q4_K and Q6_K are
- * searched: of some step widths about the obvious one, each refined by least squares, the one with the smallest weighted error
- * stays. Only numbers that are finite come here.
+ * Owns the encoding of GGUF's blocks. Types with one scale per block are encoded as ggml does, to the bit. Q4_K and
+ * Q6_K are searched: several step widths near the obvious one are refined by least squares, and the one with the
+ * smallest weighted error is kept. All numbers must be finite.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/base/float16.h"
 #include "lm/files/gguf_quant.h"
 
-/* Walks blocks of a type: v is at each one's elements, b at its bytes. */
+/* Walks blocks of a type: v points to each block's elements, b to its bytes. */
 #define EACH_BLOCK(NAME) for (; blocks > 0; blocks--, b += GGUF_BYTES_##NAME, v += GGUF_BLOCK_##NAME)
 
 static void gguf_encode_half(uint8_t *p, float value) {
@@ -18,14 +18,14 @@ static void gguf_encode_half(uint8_t *p, float value) {
     p[1] = (uint8_t)(bits >> 8);
 }
 
-/* What a reader will see. */
+/* Returns the value that a reader will see. */
 static float gguf_encode_rounded(float value) { return fp16_to_f32(fp16_from_f32(value)); }
 
 static int gguf_encode_nearest(float value, int low, int high) {
     return (int)fmaxf((float)low, fminf((float)high, roundf(value)));
 }
 
-/* ---- numbers by themselves ---------------------------------------------------------------------------------------------- */
+/* ---- single numbers ---------------------------------------------------------------------------------------------- */
 
 void gguf_encode_f32(const float *v, int64_t blocks, uint8_t *b) { memcpy(b, v, (size_t)blocks * 4); }
 
@@ -41,7 +41,7 @@ void gguf_encode_bf16(const float *v, int64_t blocks, uint8_t *b) {
 
 /* ---- blocks of 32 ----------------------------------------------------------------------------------------------------------- */
 
-static float gguf_encode_extreme(const float *v, int count) { /* of the largest magnitude, the first such one */
+static float gguf_encode_extreme(const float *v, int count) { /* the first value with the largest magnitude */
     float extreme = 0;
     for (int i = 0; i < count; i++)
         if (fabsf(v[i]) > fabsf(extreme)) extreme = v[i];
@@ -53,7 +53,7 @@ static void gguf_encode_range(const float *v, int count, float *low, float *high
     for (int i = 1; i < count; i++) *low = fminf(*low, v[i]), *high = fmaxf(*high, v[i]);
 }
 
-/* q[32] as low nibbles of elements 0 .. 15 and high ones of 16 .. 31. */
+/* Packs q[32]: elements 0 .. 15 as low nibbles, 16 .. 31 as high ones. */
 static void gguf_encode_nibbles(const int q[32], uint8_t *b) {
     for (int i = 0; i < 16; i++) b[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
 }
@@ -63,14 +63,15 @@ static void gguf_encode_fifths(const int q[32], uint8_t *b) {
     for (int i = 0; i < 32; i++) b[i / 8] |= (uint8_t)((q[i] >> 4) << (i % 8));
 }
 
-/* What has the largest magnitude becomes -half, whatever its sign; halves go up, as ggml rounds. Returns the step. */
+/* Maps the value with the largest magnitude to -half, whatever its sign. Halves are rounded up, as in ggml. Returns
+ * the step. */
 static float gguf_encode_signed(const float *v, int half, int q[32]) {
     float d = gguf_encode_extreme(v, 32) / (float)-half, inverse = fabsf(d) > 0 ? 1 / d : 0;
     for (int i = 0; i < 32; i++) q[i] = (int)fminf((float)(2 * half - 1), v[i] * inverse + ((float)half + 0.5f));
     return d;
 }
 
-/* The smallest becomes 0, the largest `most`. Returns the step. */
+/* Maps the smallest value to 0 and the largest to `most`. Returns the step. */
 static float gguf_encode_from_low(const float *v, int most, int q[32], float *low) {
     float high;
     gguf_encode_range(v, 32, low, &high);
@@ -117,7 +118,7 @@ void gguf_encode_q5_1(const float *v, int64_t blocks, uint8_t *b) {
     }
 }
 
-/* The largest magnitude becomes 127; ties away from zero, as ggml rounds. */
+/* Maps the largest magnitude to 127; ties are rounded away from zero, as in ggml. */
 void gguf_encode_q8_0(const float *v, int64_t blocks, uint8_t *b) {
     EACH_BLOCK(Q8_0) {
         float d = fabsf(gguf_encode_extreme(v, 32)) / 127, inverse = d > 0 ? 1 / d : 0;
@@ -128,11 +129,12 @@ void gguf_encode_q8_0(const float *v, int64_t blocks, uint8_t *b) {
 
 /* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
 
-enum { GGUF_ENCODE_TRIES = 19 }; /* step widths, a tenth of a step apart at the range's end */
+enum { GGUF_ENCODE_TRIES = 19 }; /* step widths; at the end of the range they are a tenth of a step apart */
 
 static float gguf_encode_try(int k) { return 0.1f * (float)(k - GGUF_ENCODE_TRIES / 2); }
 
-/* The step d with the smallest sum of v^2 (v - d q)^2 over whole q from -32 to 31; 0: all are zero. */
+/* Returns the step d with the smallest sum of v^2 (v - d q)^2 over integers q from -32 to 31; 0 if all values are
+ * zero. */
 static float gguf_encode_symmetric(const float *v, int count) {
     float extreme = gguf_encode_extreme(v, count), best = 0, most = 0;
     for (int k = 0; k < GGUF_ENCODE_TRIES && fabsf(extreme) > 0; k++) {
@@ -142,7 +144,7 @@ static float gguf_encode_symmetric(const float *v, int count) {
             vq += weight * v[i] * q;
             qq += weight * q * q;
         }
-        float gain = qq > 0 ? vq / qq * vq : 0; /* what the sum falls by */
+        float gain = qq > 0 ? vq / qq * vq : 0; /* the decrease of the sum */
         if (gain > most) most = gain, best = vq / qq;
     }
     return best;
@@ -168,12 +170,12 @@ void gguf_encode_q6_k(const float *v, int64_t blocks, uint8_t *b) {
     }
 }
 
-/* v is about step * q - shift. Sums over 32 elements, with weights. */
+/* Weighted sums over 32 elements, for v approximated by step * q - shift. */
 typedef struct gguf_encode_sums {
     float w, q, qq, v, vq;
 } gguf_encode_sums;
 
-/* Least squares; a shift below zero is none. */
+/* Solves for step and shift by least squares; a negative shift becomes 0. */
 static void gguf_encode_solve(const gguf_encode_sums *s, float *step, float *shift) {
     float determinant = s->w * s->qq - s->q * s->q;
     *step = determinant > 0 ? (s->w * s->vq - s->q * s->v) / determinant : 0;
@@ -183,14 +185,14 @@ static void gguf_encode_solve(const gguf_encode_sums *s, float *step, float *shi
     *step = s->qq > 0 ? fmaxf(0, s->vq / s->qq) : 0;
 }
 
-/* Step and shift, neither below zero, for whole q from 0 to 15. Large values count for more. */
+/* Finds step and shift, neither negative, for integers q from 0 to 15. Large values have more weight. */
 static void gguf_encode_shifted(const float v[32], float *step, float *shift) {
     float low, high, least = INFINITY, mean = 0, weight[32];
     gguf_encode_range(v, 32, &low, &high);
     low = fminf(low, 0);
     *step = 0;
     *shift = -low;
-    if (!(high > low)) return; /* all are zero, or one number below it */
+    if (!(high > low)) return; /* all are zero, or all are the same negative number */
     for (int i = 0; i < 32; i++) mean += v[i] * v[i] / 32;
     for (int i = 0; i < 32; i++) weight[i] = sqrtf(mean) + fabsf(v[i]);
     for (int k = 0; k < GGUF_ENCODE_TRIES; k++) {
@@ -210,7 +212,7 @@ static void gguf_encode_shifted(const float v[32], float *step, float *shift) {
     }
 }
 
-/* Scale and minimum j of eight into twelve bytes: six bits each. */
+/* Packs scale and minimum j of eight into twelve bytes, with six bits each. */
 static void gguf_encode_scale_min(uint8_t *s, int j, int scale, int min) {
     if (j < 4) {
         s[j] |= (uint8_t)scale;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from a GGUF block to the form that is kept: numbers are moved, never rounded. Q5_0 and IQ4_NL have whole numbers of a
- * byte and an fp16 scale, so they become int8. Left out, hence fp32: Q4_1 and Q5_1 (an fp16 minimum for each 32), IQ4_XS, MXFP4, Q8_K.
+ * Owns the conversion of GGUF blocks to the forms that are kept: numbers are moved, never rounded. Q5_0 and IQ4_NL have
+ * integers of one byte and an fp16 scale, so they become int8. Not covered, so converted to fp32: Q4_1 and Q5_1 (an
+ * fp16 minimum per 32), IQ4_XS, MXFP4 and Q8_K.
  */
 #include "lm/files/gguf_keep.h"
 
@@ -8,7 +9,7 @@
 
 #include "lm/files/gguf_quant.h"
 
-/* One block: `out` is where its numbers go, `scales` where its fp16 numbers do. */
+/* Converts one block: its numbers go to `out`, its fp16 numbers to `scales`. */
 typedef void (*gguf_keep_block)(const uint8_t *b, uint8_t *out, uint16_t *scales);
 
 static void gguf_keep_numbers(const uint8_t *b, uint8_t *out, size_t bytes, uint16_t *scales) {
@@ -32,7 +33,7 @@ static void gguf_keep_iq4_nl(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     for (int i = 0; i < 32; i++) out[i] = (uint8_t)gguf_iq4_steps[b[2 + i % 16] >> (i / 16 * 4) & 15];
 }
 
-/* 16 bytes whose nibbles are scales and minima. */
+/* The block begins with 16 bytes whose nibbles are scales and minima. */
 static void gguf_keep_q2_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     memcpy(out, b + 16, 64);
     for (int s = 0; s < 16; s++) {
@@ -66,7 +67,7 @@ static void gguf_keep_q5_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     gguf_keep_scales_and_minima(b + 4, out + 160);
 }
 
-/* 64 bytes hold runs k and k + 2 of four there; here 32 hold runs that follow each other. */
+/* The file stores runs k and k + 2 of four in the same 64 bytes; here each 32 bytes hold consecutive runs. */
 static void gguf_keep_q6_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     for (int half = 0; half < 2; half++)
         for (int i = 0; i < 32; i++) {
@@ -84,7 +85,7 @@ static const struct {
     model_packing form;
     gguf_keep_block block;
 } gguf_keeps[] = {
-    {GGUF_TYPE_F16, MODEL_FP16, NULL}, /* NULL: as it is */
+    {GGUF_TYPE_F16, MODEL_FP16, NULL}, /* NULL: copied unchanged */
     {GGUF_TYPE_BF16, MODEL_BF16, NULL},
     {GGUF_TYPE_Q8_0, MODEL_INT8, gguf_keep_q8_0},
     {GGUF_TYPE_Q5_0, MODEL_INT8, gguf_keep_q5_0},

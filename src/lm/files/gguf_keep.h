@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF's blocks as models that are only read keep them (lm/arch/quantize.h): each number is what gguf_quant.h's functions give, to the
- * bit. Private to the gguf_*.c files.
+ * GGUF's blocks in the forms of read-only models (lm/arch/quantize.h). Each number equals the result of gguf_quant.h's
+ * functions, to the bit. Private to the gguf_*.c files.
  */
 #ifndef LM_FILES_GGUF_KEEP_H
 #define LM_FILES_GGUF_KEEP_H
@@ -8,9 +8,10 @@
 #include "lm/arch/quantize.h"
 #include "lm/files/gguf.h"
 
-/* MODEL_UNPACKED: no form holds these; they become fp32. Blocks are those of one row. */
+/* Returns the form for a type, whose blocks belong to one row each. MODEL_UNPACKED means that no form holds them, so
+ * they become fp32. */
 model_packing gguf_keep_form(gguf_type type, int64_t row);
-/* Blocks of the file, one after the other, as that form's data and scales. */
+/* Converts consecutive blocks of the file to that form's data and scales. */
 void gguf_keep_blocks(gguf_type type, const uint8_t *from, int64_t blocks, void *data, uint16_t *scales);
 
 #endif

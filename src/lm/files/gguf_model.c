@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns models in GGUF files: metadata and configuration, the tensors of the registry, llama.cpp's order of query and key rows (pairs,
- * as llama2.c's). What the metadata says and Propane cannot do (YaRN, experts of other architectures) is refused by key.
+ * Owns models in GGUF files: metadata and configuration, the tensors of the registry, and llama.cpp's order of query
+ * and key rows (pairs, as in llama2.c). Metadata that Propane does not support (YaRN, experts of other architectures)
+ * is refused by key.
  */
 #include <math.h>
 #include <stddef.h>
@@ -20,10 +21,10 @@
 static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
     return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
            (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0 ||
-            strcmp(t->param + 1, "_proj_lora_b") == 0); /* rows of an adapter are those of its matrix */
+            strcmp(t->param + 1, "_proj_lora_b") == 0); /* an adapter's rows are ordered like those of its matrix */
 }
 
-/* Our row behind the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
+/* Returns our row for the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
 static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
     int64_t i = r % head_dim;
     return r - i + i / 2 + (i % 2 ? head_dim / 2 : 0);
@@ -31,7 +32,7 @@ static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
 
 /* ---- configuration ------------------------------------------------------------------------------------------------------ */
 
-/* Several architectures may have the same files, but for a window: a Llama with one is a Mistral. */
+/* Returns the architecture. Several have the same files except for a window: a Llama with one is a Mistral. */
 static const model_arch *gguf_model_arch(const gguf *g, const char *name) {
     const model_arch *a = model_arch_gguf(name);
     char key[80];
@@ -61,7 +62,7 @@ static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *a
     return PROPANE_OK;
 }
 
-/* Every reader takes it that the parts of those that are chosen are divided by their sum. */
+/* Reads the experts' sizes. Every reader assumes that the weights of the chosen experts are divided by their sum. */
 static propane_status gguf_model_read_experts(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     const struct {
         const char *key;
@@ -111,7 +112,7 @@ static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, mod
                         gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
 }
 
-/* Factors, under their names in these files. */
+/* Factors, with their keys in these files. */
 static const struct {
     const char *key;
     size_t offset;
@@ -121,7 +122,7 @@ static const struct {
                           {"logit_scale", offsetof(model_config, logits_scaling)}};
 enum { GGUF_MODEL_FACTORS = sizeof gguf_model_factors / sizeof gguf_model_factors[0] };
 
-/* What only some architectures have: factors, what layers differ in, caps. */
+/* Reads what only some architectures have: factors, differences between layers, caps. */
 static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
     char key[80];
     double scale = 0;
@@ -155,7 +156,7 @@ static const char *gguf_model_epsilon_key(const model_arch *a) {
     return a->norm == ARCH_LAYER_NORM ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
 }
 
-/* Whether the first layer has the first tensor that the architecture holds on that condition. */
+/* Returns whether the first layer has the first tensor that the architecture has under that condition. */
 static bool gguf_model_holds_row(const gguf *g, const model_arch *a, arch_when when) {
     char name[80];
     for (const arch_tensor *row = a->tensors; row->name; row++) {
@@ -183,7 +184,7 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
     snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
     PROPANE_TRY(gguf_model_refuse_unsupported(g, arch, err));
     PROPANE_TRY(gguf_model_read_sizes(g, arch, &c, err));
-    PROPANE_TRY(gguf_model_read_parts(g, a, &c, err)); /* with the architecture's own base of RoPE */
+    PROPANE_TRY(gguf_model_read_parts(g, a, &c, err)); /* including the architecture's default RoPE base */
     PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, arch, gguf_model_epsilon_key(a)), true, &c.rms_norm_eps, err));
     if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_rope_read(g, arch, &c, err));
     c.attention_bias = gguf_model_holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
@@ -204,7 +205,7 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------- */
 
-/* A tensor's shape in the file, innermost first. Returns the rank. */
+/* Writes a tensor's shape in the file, innermost first, and returns the rank. */
 static int gguf_model_shape(const model_tensor *t, int64_t dim[3]) {
     const model_expert e = t->experts ? model_tensor_expert(t, 0) : (model_expert){t->stored_rows, t->dim[1], 0};
     dim[0] = t->rank == 1 ? e.rows : e.columns;
@@ -213,7 +214,7 @@ static int gguf_model_shape(const model_tensor *t, int64_t dim[3]) {
     return t->experts ? 3 : t->rank;
 }
 
-/* Ours as the file's rows: what is no matrix is one row, unless its numbers come in pairs. */
+/* Returns the number of rows in the file: a vector is one row, unless its numbers come in pairs. */
 static int64_t gguf_model_row_count(const model_config *c, const model_tensor *t) {
     if (t->experts) return t->experts * model_tensor_expert(t, 0).rows;
     return t->rank == 1 && !gguf_model_is_paired(c, t) ? 1 : t->dim[0];
@@ -243,13 +244,13 @@ static propane_status gguf_model_find_tensor(const gguf *g, const model_tensor *
                         (long long)dim[2], (long long)dim[1], (long long)dim[0]);
 }
 
-/* Does it lie there in the order of ours? */
+/* Returns whether the file stores the tensor in our order. */
 static bool gguf_model_is_plain(const model_config *c, const model_tensor *t) {
     if (t->experts) return model_tensor_expert(t, 0).columns == t->dim[1];
     return !gguf_model_is_paired(c, t) && t->stored_rows == t->dim[0];
 }
 
-/* The form that holds a matrix as the file does. */
+/* Returns the form that holds a matrix as the file does. */
 static model_packing gguf_model_form(const gguf *g, const model_tensor *t) {
     const gguf_tensor *from = gguf_find_tensor(g, t->gguf);
     if (!from || t->rank != 2 || t->experts) return MODEL_UNPACKED;
@@ -281,7 +282,8 @@ static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const
     if (gguf_model_is_plain(&w->config, t)) return gguf_f32(g, from, model_weights_data(w, t), err);
     float *rows = mem_array((size_t)from->count, sizeof *rows);
     propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
-    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of tensors that lie above */
+    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of tensors stored before it in the same
+                                                                   * one */
     for (int64_t r = 0; !status && r < count; r++)
         memcpy(gguf_model_row(w, t, r), rows + before + r * width, (size_t)width * sizeof *rows);
     mem_free(rows);
@@ -303,7 +305,7 @@ static propane_status gguf_model_fill(const gguf *g, model_weights *w, propane_e
     return pool_try(gguf_model_fill_task, &f, w->count, err);
 }
 
-/* Before memory is taken for what the metadata claims: every tensor is there, shaped and readable. */
+/* Checks the metadata against the size of the file's tensors before memory is allocated for it. */
 static propane_status gguf_model_check_tensors(const gguf *g, const model_config *c, propane_error *err) {
     double floats = (double)model_arch_parameters(c);
     double held = 0;
@@ -338,8 +340,8 @@ propane_status gguf_read_model(const char *path, bool stored, model_weights **ou
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
 
-/* GGUF files do not say which layers have no positions, nor what experts' parts are divided by: readers know it by the
- * architecture. */
+/* Refuses differences that GGUF files cannot express: readers infer from the architecture which layers have no
+ * positions, and what experts' weights are divided by. */
 static propane_status gguf_model_refuse_unsaid(const model_config *c, const char *path, propane_error *err) {
     model_config usual = *c;
     usual.nope_every = model_arch_of(c)->nope_every;
@@ -359,13 +361,13 @@ static propane_status gguf_model_refuse_unsaid(const model_config *c, const char
 }
 
 static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
-    if (t->rank == 1 || t->role == ARCH_ROUTER) return GGUF_TYPE_F32; /* as llama.cpp writes them */
+    if (t->rank == 1 || t->role == ARCH_ROUTER) return GGUF_TYPE_F32; /* as in llama.cpp's files */
     const int64_t width = t->experts ? model_tensor_expert(t, 0).columns : t->dim[1];
     while (width % gguf_type_get((int)type)->block) type = gguf_type_get((int)type)->narrow;
     return type;
 }
 
-/* In what layers differ, and experts. */
+/* Writes the keys for differences between layers, and for experts. */
 static void gguf_model_put_layers(gguf_header *h, const model_arch *a, const model_config *c) {
     char key[80];
     if (a->experts) {
@@ -425,7 +427,7 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     gguf_rope_put(h, a, c);
 }
 
-/* Tensors [from, to) of the registry, here and below: the model's own or its adapters. */
+/* Declares tensors [from, to) of the registry; here and below, these are the model's or its adapters. */
 static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int from, int to, gguf_type type) {
     for (int i = from; i < to; i++) {
         const model_tensor *t = &w->tensors[i];
@@ -436,7 +438,7 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int f
     if (from == 0) gguf_rope_put_tensors(h, &w->config);
 }
 
-/* Row by row, so that no second copy of a matrix is held. */
+/* Writes row by row, so that no second copy of a matrix is held. */
 static propane_status gguf_model_write_rows(file_writer *f, const model_weights *w, const model_tensor *t,
                                             gguf_type type, uint8_t *row, uint64_t *written, propane_error *err) {
     const int64_t rows = gguf_model_row_count(&w->config, t), width = t->count / rows;
@@ -448,7 +450,7 @@ static propane_status gguf_model_write_rows(file_writer *f, const model_weights 
     return PROPANE_OK;
 }
 
-/* With those that lie below it in the same tensor. */
+/* Writes a tensor, including those that follow it within the same stored tensor. */
 static propane_status gguf_model_write_tensor(file_writer *f, const model_weights *w, const model_tensor *first,
                                               gguf_type type, uint8_t *row, propane_error *err) {
     static const uint8_t zeros[32] = {0};
@@ -503,7 +505,7 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
     return status;
 }
 
-/* llama.cpp multiplies by alpha / rank, whatever the adapter's own rule is. */
+/* llama.cpp multiplies by alpha / rank, whatever the adapter's rule is. */
 propane_status gguf_write_adapter(const model_weights *w, const char *path, propane_error *err) {
     const model_arch *a = model_arch_of(&w->config);
     const int total = model_weights_total(w);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * What gguf_types.def's rows name: a function that takes blocks apart and one that makes them. Private to the gguf_*.c
- * files.
+ * The functions that gguf_types.def's rows name: one decodes blocks, one encodes them. Private to the gguf_*.c files.
  */
 #ifndef LM_FILES_GGUF_QUANT_H
 #define LM_FILES_GGUF_QUANT_H
 
 #include "lm/files/gguf.h"
 
-/* `blocks` of them, one after the other. */
+/* Each processes `blocks` consecutive blocks. */
 #define GGUF_KNOWN(number, NAME, block, bytes)
 #define GGUF_READ(number, NAME, word, block, bytes)                                                                    \
     void gguf_decode_##word(const uint8_t *b, int64_t blocks, float *out);
@@ -16,11 +15,11 @@
     void gguf_encode_##word(const float *v, int64_t blocks, uint8_t *out);
 #include "lm/files/gguf_types.def"
 
-/* What the nibbles of IQ4_NL and IQ4_XS mean. */
+/* The values of nibbles in IQ4_NL and IQ4_XS. */
 extern const int8_t gguf_iq4_steps[16];
-/* Scale and minimum `s` of the eight of Q4_K and Q5_K: six bits each, packed into twelve bytes. */
+/* Reads scale and minimum `s` of the eight of Q4_K and Q5_K: six bits each, packed into twelve bytes. */
 void gguf_k_scale_min(const uint8_t *packed, int s, uint8_t *scale, uint8_t *min);
-/* Scale `s` of the 16 of Q3_K, which are packed likewise; signed. */
+/* Returns scale `s` of the 16 of Q3_K, which are packed likewise; signed. */
 int gguf_q3_k_scale(const uint8_t *packed, int s);
 
 /* GGUF_BLOCK_Q4_0, GGUF_BYTES_Q4_0, ... */

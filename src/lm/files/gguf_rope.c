@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns how GGUF files say that RoPE is scaled: keys, and factors of single pairs as tensors. Refuses YaRN and factors that are
- * not Llama 3's.
+ * Owns the representation of scaled RoPE in GGUF files: keys, and factors of single pairs as tensors. Refuses YaRN, and
+ * factors that are not Llama 3's.
  */
 #include "lm/files/gguf_rope.h"
 
@@ -27,7 +27,7 @@ double gguf_short_real(double value) {
 #define ROPE_SHORT "rope_factors_short.weight"
 #define ROPE_LONG  "rope_factors_long.weight"
 
-/* Llama 3's scaling is in the file as what each pair's frequency is divided by. Its four numbers are found again: the
+/* Reconstructs Llama 3's four scaling numbers, because the file only has the divisor of each pair's frequency. The
  * published ones are tried first, then contexts of every power of two. */
 static propane_status gguf_rope_find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
     float factors[1 << 11];
@@ -69,7 +69,7 @@ static propane_status gguf_rope_read_factors(const gguf *g, const char *name, in
     return PROPANE_OK;
 }
 
-/* Longrope: a list of factors for contexts up to the original one, another beyond. */
+/* Reads longrope: one list of factors for contexts up to the original one, another beyond. */
 static propane_status gguf_rope_read_long(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     char key[80];
     const int64_t pairs = model_config_rotary(c) / 2;
@@ -80,7 +80,7 @@ static propane_status gguf_rope_read_long(const gguf *g, const char *arch, model
     config_rope_be_long(c, NAN);
     double attention = 1;
     PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, arch, "rope.scaling.attn_factor"), false, &attention, err));
-    const bool usual = fabs(attention - c->rope_attention) < 1e-6 * c->rope_attention; /* rounded to fp32 in the file */
+    const bool usual = fabs(attention - c->rope_attention) < 1e-6 * c->rope_attention; /* the file rounds it to fp32 */
     if (!usual) c->rope_attention = attention;
     return PROPANE_OK;
 }
@@ -124,7 +124,7 @@ void gguf_rope_put_tensors(gguf_header *h, const model_config *c) {
     gguf_put_tensor(h, ROPE_LONG, 1, &pairs, GGUF_TYPE_F32);
 }
 
-/* One number a pair that turns, as fp32. */
+/* Writes one fp32 number per rotated pair. */
 static propane_status gguf_rope_write_pairs(file_writer *f, const model_config *c, const double *factors,
                                             propane_error *err) {
     static const uint8_t zeros[32] = {0};

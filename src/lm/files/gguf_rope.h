@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * RoPE's scaling in GGUF files, and two small things that readers of their metadata share. Private to
- * src/lm/files/gguf_*.c.
+ * RoPE's scaling in GGUF files, and two small helpers for readers of their metadata. Private to src/lm/files/gguf_*.c.
  */
 #ifndef LM_FILES_GGUF_ROPE_H
 #define LM_FILES_GGUF_ROPE_H
@@ -9,14 +8,14 @@
 #include "lm/arch/arch.h"
 #include "lm/files/gguf.h"
 
-/* "ARCH.KEY" */
+/* Returns "ARCH.KEY". */
 const char *gguf_key_in(char out[80], const char *arch, const char *key);
-/* The fp32 number next to 1e-5 means 1e-5. */
+/* Returns the short decimal for an fp32 number: the one next to 1e-5 means 1e-5. */
 double gguf_short_real(double value);
 
 PROPANE_CHECK propane_status gguf_rope_read(const gguf *g, const char *arch, model_config *c, propane_error *err);
 void gguf_rope_put(gguf_header *h, const model_arch *a, const model_config *c);
-/* The tensors' entries, and, behind all others, their data. */
+/* Put the tensors' entries, and, after all others, their data. */
 void gguf_rope_put_tensors(gguf_header *h, const model_config *c);
 PROPANE_CHECK propane_status gguf_rope_write(file_writer *f, const model_config *c, propane_error *err);
 

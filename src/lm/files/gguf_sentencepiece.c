@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns GGUF vocabularies as SentencePiece's message: pieces, scores and types, and how text is prepared. Unigram (model "t5"), and
- * pairs (model "llama") where special tokens stand in texts, as those of chats do. Refuses lists of different lengths.
+ * Owns GGUF vocabularies as SentencePiece's message: pieces, scores and types, and the preparation of text. Covers
+ * Unigram (model "t5"), and pairs (model "llama") if special tokens occur in texts, as chat tokens do. Refuses lists of
+ * different lengths.
  */
 #include "lm/files/gguf_sentencepiece.h"
 
@@ -10,7 +11,7 @@
 #include "core/base/text.h"
 #include "lm/text/tokenizer_sentencepiece.h"
 
-/* A field of the message: a number, or bytes. */
+/* Append a field of the message: a number, or bytes. */
 static void gguf_sp_put_varint(text *out, uint64_t value) {
     for (; value > 127; value >>= 7) text_append_n(out, &(char){(char)(unsigned char)(value | 128)}, 1);
     text_append_n(out, &(char){(char)value}, 1);
@@ -27,7 +28,8 @@ static void gguf_sp_put_bytes(text *out, int number, const void *data, size_t le
     text_append_n(out, data, length);
 }
 
-/* Phi-3's tokens take the white space that follows them, which GGUF files do not say; <|endoftext|> and the first two do not. */
+/* Returns whether a token consumes the white space after it. Phi-3's tokens do, which GGUF files do not state;
+ * <|endoftext|> and the first two do not. */
 static bool gguf_sp_takes_space(const gguf *g, const char *data, size_t length, int type) {
     static const char *const none[] = {"<unk>", "<s>", "<|endoftext|>"};
     const char *arch = "";
@@ -37,7 +39,7 @@ static bool gguf_sp_takes_space(const gguf *g, const char *data, size_t length, 
     return type == CONTROL || type == USER_DEFINED;
 }
 
-/* A vocabulary has one token for what is unknown; more of that type fill up the embedding. */
+/* Returns a piece's type. A vocabulary has one unknown token; more of that type only fill up the embedding. */
 static int gguf_sp_piece_type(const gguf_value *types, uint64_t index, sentencepiece_kind kind, int64_t unk) {
     const int type = (int)gguf_item_int(types, index);
     return kind == SP_PAIRS && type == UNKNOWN && (int64_t)index != unk ? UNUSED : type;
@@ -73,7 +75,8 @@ static propane_status gguf_sp_put_pieces(const gguf *g, const gguf_value *tokens
     return PROPANE_OK;
 }
 
-/* What llama.cpp does where keys are missing: Unigram has no token and no space in front, pairs have both; white space stays. */
+/* Writes the message. Defaults for missing keys are llama.cpp's: Unigram adds no token and no space in front, pairs
+ * add both; white space stays. */
 static propane_status gguf_sp_put_parts(const gguf *g, const gguf_value *tokens, sentencepiece_kind kind, text *out,
                                         propane_error *err) {
     const gguf_value *rules = gguf_find(g, KEY("precompiled_charsmap")), *types = gguf_find(g, KEY("token_type"));

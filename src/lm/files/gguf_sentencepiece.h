@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Vocabularies of GGUF files that are read as the tokenizer.model of SentencePiece that they came from.
+ * Vocabularies of GGUF files that are read as the SentencePiece tokenizer.model from which they were made.
  */
 #ifndef LM_FILES_GGUF_SENTENCEPIECE_H
 #define LM_FILES_GGUF_SENTENCEPIECE_H
@@ -8,15 +8,15 @@
 
 #define KEY(name) "tokenizer.ggml." name
 
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* of token_type */
+enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, UNUSED = 5, BYTE = 6 }; /* values of token_type */
 
-/* Which model the message is of: SentencePiece's numbers. */
+/* The model of the message, with SentencePiece's numbers. */
 typedef enum sentencepiece_kind { SP_UNIGRAM = 1, SP_PAIRS = 2 } sentencepiece_kind;
 
 PROPANE_CHECK propane_status gguf_sp_read(const gguf *g, const gguf_value *tokens, sentencepiece_kind kind,
                                           tokenizer **out, propane_error *err);
-/* Does a "llama" have tokens that are found in texts, beside those that begin and end one? The llama kind knows
- * none. */
+/* Reports whether a "llama" vocabulary has tokens that occur inside texts, besides those that begin and end one. The
+ * llama kind does not support them. */
 PROPANE_CHECK propane_status gguf_sp_has_marks(const gguf *g, const gguf_value *tokens, bool *out, propane_error *err);
 
 #endif

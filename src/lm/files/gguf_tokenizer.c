@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind; model "gpt2"
- * (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5" (SentencePiece's Unigram)
- * is written as the tokenizer.model that it came from, and read as one; so is a "llama" with tokens that stand in texts, as those
- * of chats do. Other models and pre-tokenisers are refused by name.
+ * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind. Model "gpt2"
+ * (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5" (SentencePiece's
+ * Unigram) is converted back to the tokenizer.model from which it was made, and read as that; so is a "llama" with
+ * tokens that occur in texts, as chat tokens do. Other models and pre-tokenisers are refused by name.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,16 +15,16 @@
 
 #define CHAT_TEMPLATE "tokenizer.chat_template"
 #define CHAT_NAMES    "tokenizer.chat_templates"
-#define CHAT_FORMAT   "propane.chat_format" /* ours: a built-in format, where there is no template */
+#define CHAT_FORMAT   "propane.chat_format" /* Propane's key: a built-in format, if there is no template */
 #define MARK          "\xe2\x96\x81"
 
 #define TAIL "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 
-/* Pre-tokenisers that have a name in both worlds. */
+/* Pre-tokenisers known by name in llama.cpp, with their regular expressions in tokenizer.json. */
 static const struct known_pre {
     const char *name;
-    const char *pattern; /* NULL: GPT-2's own */
+    const char *pattern; /* NULL means GPT-2's */
     bool nfc, digits, ignore_merges;
 } pres[] = {
     {"gpt-2", NULL, false, false, false},
@@ -41,7 +41,7 @@ static int gguf_tokenizer_type_at(const gguf_value *types, uint64_t index) {
     return types ? (int)gguf_item_int(types, index) : NORMAL;
 }
 
-/* A piece with marks as spaces; a byte piece as the byte. */
+/* Stores a piece with marks as spaces, and a byte piece as the byte. */
 static propane_status gguf_tokenizer_fill_piece(tokenizer *t, int id, const char *data, size_t length, int type,
                                                 const char *source, propane_error *err) {
     char *piece = arena_alloc(t->arena, length + 1);
@@ -96,7 +96,7 @@ static propane_status gguf_tokenizer_fill_llama(const gguf *g, const gguf_value 
         if (!isfinite(t->scores[i]))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: the score of token %d is not a number", gguf_source(g),
                                 i);
-        if (t->scores[i] == 0) t->scores[i] = 0; /* one zero: the hash is over the bits */
+        if (t->scores[i] == 0) t->scores[i] = 0; /* turns -0 into 0, because the hash covers the bits */
         PROPANE_TRY(gguf_tokenizer_fill_piece(t, i, data, length, gguf_tokenizer_type_at(types, (uint64_t)i),
                                               gguf_source(g), err));
     }
@@ -127,7 +127,7 @@ static json_t *gguf_tokenizer_pre_object(const struct known_pre *p) {
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", first, bytes);
 }
 
-/* Control and user-defined tokens are found in text. */
+/* Adds a control or user-defined token, which is found in text. */
 static bool gguf_tokenizer_add_token(json_t *file, int id, const char *content, int type) {
     if (type != CONTROL && type != USER_DEFINED) return true;
     return json_array_append_new(json_object_get(file, "added_tokens"),
@@ -175,7 +175,7 @@ static propane_status gguf_tokenizer_fill_bpe(const gguf *g, const gguf_value *t
 static propane_status gguf_tokenizer_add_ends(const gguf *g, int64_t count, const struct known_pre *p, json_t *file,
                                               propane_error *err) {
     int64_t bos = -1, eos = -1;
-    bool add_bos = p->ignore_merges; /* what llama.cpp does where the key is missing */
+    bool add_bos = p->ignore_merges; /* llama.cpp's default if the key is missing */
     PROPANE_TRY(gguf_get_int(g, KEY("bos_token_id"), false, 0, count - 1, &bos, err));
     PROPANE_TRY(gguf_get_int(g, KEY("eos_token_id"), false, 0, count - 1, &eos, err));
     PROPANE_TRY(gguf_get_bool(g, KEY("add_bos_token"), &add_bos, err));
@@ -220,7 +220,7 @@ static propane_status gguf_tokenizer_read_pairs(const gguf *g, const gguf_value 
     return marks ? gguf_sp_read(g, tokens, SP_PAIRS, out, err) : gguf_tokenizer_read_llama(g, tokens, out, err);
 }
 
-/* The text of the token whose id is at a key; *length 0: there is none. */
+/* Finds the text of the token whose id is at a key; *length is 0 if there is none. */
 static propane_status gguf_tokenizer_named(const gguf *g, const gguf_value *tokens, const char *key, const char **out,
                                            size_t *length, propane_error *err) {
     int64_t id = -1;
@@ -274,10 +274,10 @@ propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error
 
 /* ---- writing --------------------------------------------------------------------------------------------------------------------- */
 
-/* What a tokenizer.json says, in the order of ids. */
+/* The content of a tokenizer.json, in the order of ids. */
 typedef struct listing {
     json_t *file;
-    const char **keys; /* [vocab]; NULL: a gap */
+    const char **keys; /* [vocab]; NULL for a gap */
     uint8_t *types;
     float *scores;
 } listing;
@@ -289,7 +289,7 @@ static void gguf_tokenizer_listing_deinit(listing *l) {
     mem_free(l->scores);
 }
 
-/* The list of a Unigram model, with its scores. */
+/* Lists the pieces of a Unigram model, with their scores. */
 static void gguf_tokenizer_list_unigram(const tokenizer *t, listing *l) {
     const json_t *vocab = json_object_get(json_object_get(l->file, "model"), "vocab");
     const json_t *sp = json_object_get(json_object_get(l->file, "normalizer"), HF_SP_KEY);
@@ -343,7 +343,7 @@ static const char *gguf_tokenizer_pattern_of(const json_t *pre) {
     return json_string_value(json_object_get(json_object_get(first, "pattern"), "Regex"));
 }
 
-/* The name of the pre-tokeniser in llama.cpp; NULL: it has none. */
+/* Returns llama.cpp's name of the pre-tokeniser, or NULL if it has none. */
 static const char *gguf_tokenizer_pre_name(const tokenizer *t, const json_t *file) {
     if (t->kind == TOKENIZER_BPE || t->kind == TOKENIZER_BYTES) return "gpt-2";
     const json_t *pre = json_object_get(file, "pre_tokenizer");
@@ -355,7 +355,7 @@ static const char *gguf_tokenizer_pre_name(const tokenizer *t, const json_t *fil
                                : t->hf->split_count == 1 + p->digits && t->hf->splits[0].regex != NULL && !p->digits;
         if (p->digits) same = json_equal(want, pre) != 0;
         if (t->hf->split_count > 0 && t->hf->splits[t->hf->split_count - 1].scheme == HF_ALWAYS)
-            same = false; /* a space in front */
+            same = false; /* it adds a space in front */
         json_decref(want);
         if (same && p->nfc == (t->hf->normalizer_count > 0) && p->ignore_merges == t->hf->ignore_merges) return p->name;
     }
@@ -379,20 +379,20 @@ static void gguf_tokenizer_put_merges(gguf_header *h, const json_t *merges) {
     text_deinit(&line);
 }
 
-/* A piece's score is the first merge that makes it: later merges are worse. */
+/* Scores each piece by the first merge that makes it; later merges score lower. */
 static void gguf_tokenizer_score_pieces(const tokenizer *t, listing *l) {
     for (int i = 0; i < t->vocab; i++) l->scores[i] = t->scores ? t->scores[i] : 0;
     for (int i = t->scores ? -1 : t->hf->merge_count - 1; i >= 0; i--) l->scores[t->hf->merged[i]] = -(float)i - 1;
 }
 
-/* -1: no token is called that. */
+/* Returns the token's id, or -1 if no token has that name. */
 static int gguf_tokenizer_id_of(const listing *l, int vocab, const char *name) {
     for (int i = 0; name && i < vocab; i++)
         if (l->keys[i] && strcmp(l->keys[i], name) == 0) return i;
     return -1;
 }
 
-/* How SentencePiece prepares text: llama.cpp does the same with model "t5". */
+/* Writes how SentencePiece prepares text, which llama.cpp does in the same way for model "t5". */
 static void gguf_tokenizer_put_preparation(gguf_header *h, const tokenizer *t) {
     const charsmap *rules = t->hf->sp.rules;
     gguf_put_bool(h, KEY("remove_extra_whitespaces"), t->hf->sp.squeeze);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions to the table of GGUF's number formats (gguf_types.def): by number, by word, lists for messages, and
- * blocks to floats and back by the row's functions.
+ * Owns lookups in the table of GGUF's number formats (gguf_types.def): by number, by word, lists for messages, and
+ * conversion of blocks by the row's functions.
  */
 #include <stdio.h>
 #include <string.h>

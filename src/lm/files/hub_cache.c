@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the layout of Hugging Face's cache: HUB/models--OWNER--NAME with refs/main (a commit) and snapshots/COMMIT. HUB is
- * $HF_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, as huggingface_hub
- * (src/huggingface_hub/constants.py) has it.
+ * Owns the layout of Hugging Face's cache: HUB/models--OWNER--NAME with refs/main (a commit) and snapshots/COMMIT. HUB
+ * is $HF_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, as in huggingface_hub
+ * (src/huggingface_hub/constants.py).
  */
 #include "lm/files/hub_cache.h"
 
@@ -28,7 +28,8 @@ static void hub_cache_root(char out[ROOM]) {
     (void)hub_cache_set(out, "HOME", "/.cache/huggingface/hub");
 }
 
-/* OWNER/NAME of letters, digits, "-", "_" and "."; a path that begins with "." or "/" is one. */
+/* Returns the slash of OWNER/NAME, made of letters, digits, "-", "_" and ".", or NULL for a path, such as one that
+ * begins with "." or "/". */
 static const char *hub_cache_slash(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const size_t owner = strspn(name, letters);
@@ -37,7 +38,7 @@ static const char *hub_cache_slash(const char *name) {
     return rest && rest <= 96 && !name[owner + 1 + rest] ? name + owner : NULL;
 }
 
-/* The commit that refs/main names; "" : there is none. */
+/* Reads the commit that refs/main names; "" if there is none. */
 static void hub_cache_commit(const char *folder, char out[80]) {
     char path[2 * ROOM], *data = NULL;
     size_t length = 0;

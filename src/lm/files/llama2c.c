@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns llama2.c checkpoints. One table gives the order of the tensors in the file; reading and writing walk it.
+ * Owns llama2.c checkpoints. One table holds the order of the tensors in the file; reading and writing both walk it.
  */
 #include "lm/files/llama2c.h"
 
@@ -12,7 +12,7 @@
 
 enum { HEADER_INTS = 7, HEADER_BYTES = 28 };
 
-/* In file order. A layer's tensor is stored for all layers, one after the other. */
+/* The tensors in file order. A layer's tensor is stored for all layers, one after the other. */
 static const struct {
     model_part part;
     const char *param;
@@ -29,7 +29,7 @@ static int llama2c_layers_of(const model_config *c, model_part part) {
     return part == MODEL_ATTN || part == MODEL_FFN ? (int)c->num_hidden_layers : 1;
 }
 
-/* Row of the file that belongs to our row `row`: half-split (i, i + HD/2) against pairs (2i, 2i+1). */
+/* Returns the file's row for our row `row`: half-split (i, i + HD/2) becomes pairs (2i, 2i+1). */
 static int64_t llama2c_file_row(const model_config *c, int64_t row) {
     int64_t hd = c->head_dim, head = row / hd, i = row % hd;
     return head * hd + (i < hd / 2 ? 2 * i : 2 * (i - hd / 2) + 1);
@@ -78,7 +78,7 @@ static propane_status llama2c_read_header(const uint8_t *data, size_t length, co
     return model_config_check(c, source, err);
 }
 
-/* Sizes are bounded by model_config_check, so that no product overflows. */
+/* Sizes are bounded by model_config_check, so products do not overflow. */
 static uint64_t llama2c_file_bytes(const model_config *c) {
     int64_t d = c->hidden_size, h = c->intermediate_size, q = model_config_q(c), kv = model_config_kv(c);
     int64_t layer = 2 * d + 2 * q * d + 2 * kv * d + 3 * h * d;
@@ -106,7 +106,7 @@ propane_status llama2c_parse(const void *data, size_t length, const char *source
     model_config c;
     *out = NULL;
     PROPANE_TRY(llama2c_read_header(p, length, source, &c, err));
-    if (length != llama2c_file_bytes(&c)) /* before memory is taken for what the header claims */
+    if (length != llama2c_file_bytes(&c)) /* before memory is allocated for what the header claims */
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: the file has %zu bytes, but a llama2.c checkpoint of these sizes has %llu; it is %s",
                             source, length, (unsigned long long)llama2c_file_bytes(&c),
@@ -147,7 +147,7 @@ static propane_status llama2c_save_rows(file_writer *f, const model_weights *w, 
     return PROPANE_OK;
 }
 
-/* cos, then sin, [positions, HD/2]: run.c skips them, older readers use them. */
+/* Writes cos, then sin, [positions, HD/2]; run.c skips them, but older readers use them. */
 static propane_status llama2c_save_rope(file_writer *f, const model_config *c, propane_error *err) {
     for (int table = 0; table < 2; table++)
         for (int64_t s = 0; s < c->max_position_embeddings; s++)

@@ -11,7 +11,7 @@
 PROPANE_CHECK propane_status llama2c_parse(const void *data, size_t length, const char *source, model_weights **out,
                                            propane_error *err);
 PROPANE_CHECK propane_status llama2c_read(const char *path, model_weights **out, propane_error *err);
-/* What the format cannot say is refused: head_dim other than hidden_size / heads, rms_norm_eps other than 1e-5,
+/* Refuses what the format cannot represent: head_dim other than hidden_size / heads, rms_norm_eps other than 1e-5,
  * rope_theta other than 10000. */
 PROPANE_CHECK propane_status llama2c_write(const model_weights *w, const char *path, propane_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns where a model's tokenizer is looked for.
+ * Owns the search for a model's tokenizer.
  */
 #include "lm/files/model_tokenizer.h"
 
@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "lm/files/diagnose_folder.h"
 
-/* In a model's folder, or beside a model's file. */
+/* Reads the tokenizer in a model's folder, or next to a model's file. */
 static propane_status model_tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
     static const char *const names[] = {MODEL_TOKENIZER, "tokenizer.json", "tekken.json", "tokenizer.model"};
     *out = NULL;

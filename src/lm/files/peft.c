@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns adapters on disk, in the form of the package peft. Tensors are called base_model.model.NAME.lora_A.weight and
- * lora_B.weight; a layer that the file leaves out has an adapter of zeros. Refuses what would be read as something else:
+ * Owns adapters on disk, in the form of the package peft. Tensors are named base_model.model.NAME.lora_A.weight and
+ * lora_B.weight; a layer that the file leaves out has an adapter of zeros. Refuses anything that would be misread:
  * unknown tensors, other shapes, settings that change the numbers.
  */
 #include <limits.h>
@@ -59,7 +59,8 @@ static propane_status peft_check_settings(const json_t *o, const char *source, p
     return PROPANE_OK;
 }
 
-/* target_modules: a list of names, or one string (peft takes it as a regular expression; a plain name is one). */
+/* Reads target_modules: a list of names, or one string. peft treats a string as a regular expression, and a plain
+ * name is one. */
 static propane_status peft_read_targets(const json_t *o, const char *source, const model_config *c, model_lora *out,
                                         propane_error *err) {
     const json_t *value = json_object_get(o, "target_modules"), *item;
@@ -123,7 +124,7 @@ propane_status model_adapter_base(const char *dir, char **out, propane_error *er
 
 /* ---- weights ----------------------------------------------------------------------------------------------------------------- */
 
-/* peft's own saved name may lack the adapter's; older files have ".default" in it. */
+/* Finds a tensor. peft's saved names may lack the adapter's name; older files include ".default". */
 static const safetensors_tensor *peft_find(const safetensors *s, const model_tensor *t) {
     char name[400];
     const safetensors_tensor *found = safetensors_find(s, t->stored);
@@ -134,7 +135,7 @@ static const safetensors_tensor *peft_find(const safetensors *s, const model_ten
 
 static bool peft_is_first(const model_weights *w, int adapter) { return w->tensors[adapter].first_row == 0; }
 
-/* A tensor of the file: the rows of one of ours, or of several. */
+/* Reads a tensor of the file into the rows of one of ours, or of several. */
 static propane_status peft_fill_tensor(model_weights *w, int first, const safetensors *s,
                                        const safetensors_tensor *from, propane_error *err) {
     const model_tensor *t = &w->tensors[first];
@@ -157,7 +158,7 @@ static propane_status peft_fill(model_weights *w, const safetensors *s, propane_
     int used = 0;
     for (int i = w->count; i < model_weights_total(w); i++) {
         const safetensors_tensor *found = peft_is_first(w, i) ? peft_find(s, &w->tensors[i]) : NULL;
-        if (!found) continue; /* a layer without one: zeros */
+        if (!found) continue; /* zeros for a layer without an adapter */
         PROPANE_TRY(peft_fill_tensor(w, i, s, found, err));
         used++;
     }
@@ -202,8 +203,8 @@ static json_t *peft_targets_of(const model_lora *l) {
     return list;
 }
 
-/* What peft can load: a name on the hub for a folder of its cache or a GGUF file that names its source; else the whole path,
- * as the adapter may be used from another folder. */
+/* Writes a base name that peft can load: a name on the hub for a folder of its cache or a GGUF file that names its
+ * source. Otherwise it is the whole path, because the adapter may be used from another folder. */
 static void peft_base_name(const char *base, char out[PATH_MAX]) {
     static const char mark[] = "/models--", hub[] = "https://huggingface.co/";
     const char *cached = strstr(base, mark), *end = cached ? strstr(cached, "/snapshots/") : NULL;
@@ -256,7 +257,7 @@ static propane_status peft_write_weights(const model_weights *w, const char *pat
     return status;
 }
 
-/* peft's fan_in_fan_out: the model's own matrices lie transposed in its files. */
+/* Returns peft's fan_in_fan_out: whether the model's files store its matrices transposed. */
 static bool peft_holds_transposed(const model_weights *w) {
     for (int i = 0; i < w->count; i++)
         if (w->tensors[i].transposed && model_lora_targets(&w->lora, w->tensors[i].param)) return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on language models: open any form, with an adapter; say what it is; export as one program. Saving
- * is public_save.c's.
+ * Owns the public calls on language models: open any form, with an adapter; describe it; export it as one program.
+ * public_save.c saves.
  */
 #include "lm/files/public_model.h"
 
@@ -32,8 +32,7 @@ propane_status propane_model_open(const char *path, const char *adapter, propane
     propane_model *m = mem_alloc(sizeof *m);
     propane_status status = m ? hub_cache_find(path, &m->path, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = run_model(m->path, adapter, true, &m->weights, err);
-    if (m && m->path && status == PROPANE_ERR_NOT_FOUND &&
-        strcmp(m->path, path) != 0) { /* a download that was cut short */
+    if (m && m->path && status == PROPANE_ERR_NOT_FOUND && strcmp(m->path, path) != 0) { /* an incomplete download */
         const propane_error why = *err;
         status = propane_fail(err, status, "%.700s; this fetches it: hf download %.200s", why.text, path);
     }

@@ -9,7 +9,7 @@
 
 struct propane_model {
     model_weights *weights;
-    char *path; /* where it was read from: how it talks is beside it */
+    char *path; /* the file or folder it was read from, which also has its chat format */
 };
 
 #endif

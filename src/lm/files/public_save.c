@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing a language model in another form, with its vocabulary where the form holds one. Refuses a folder that holds
- * something else than a model.
+ * Owns writing a language model in another form, with its vocabulary if the form holds one. Refuses a folder that holds
+ * anything other than a model.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -20,13 +20,13 @@
 
 typedef struct saving {
     const propane_model *model;
-    const tokenizer *tokenizer; /* NULL: none */
-    bool given;                 /* the tokenizer is the caller's, not the model's own */
+    const tokenizer *tokenizer; /* NULL if there is none */
+    bool given;                 /* whether the caller passed the tokenizer, instead of the model's */
     model_form form;
     const gguf_type_info *type; /* of matrices */
 } saving;
 
-/* A file of the source folder into the new one, as it is; missing: nothing. */
+/* Copies a file of the source folder into the new one, unchanged; does nothing if it is missing. */
 static propane_status api_save_copy_file(const char *from, const char *to, const char *name, propane_error *err) {
     char *source = run_path(from, name), *target = run_path(to, name), *data = NULL;
     size_t length = 0;
@@ -41,7 +41,7 @@ static propane_status api_save_copy_file(const char *from, const char *to, const
     return status;
 }
 
-/* Hugging Face's files are copied as they are; of Propane's own tokenizer they are made. */
+/* Copies Hugging Face's files unchanged, or makes them from Propane's tokenizer. */
 static propane_status api_save_export_tokenizer(const saving *s, const char *to, int64_t longest, propane_error *err) {
     const char *from = s->model->path;
     static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",  "special_tokens_map.json",
@@ -56,7 +56,7 @@ static propane_status api_save_export_tokenizer(const saving *s, const char *to,
     return status;
 }
 
-/* A vocabulary that the form cannot say is no reason to refuse the weights. */
+/* Saves the model. A vocabulary that the form cannot represent is no reason to refuse the weights. */
 static propane_status api_save_write(const saving *s, const char *to, propane_error *err) {
     const model_weights *w = s->model->weights;
     const gguf_type type = (gguf_type)s->type->type;
@@ -75,7 +75,7 @@ static propane_status api_save_write(const saving *s, const char *to, propane_er
     return PROPANE_OK;
 }
 
-/* What a model's folder is made of: another one may take its place. */
+/* Checks that a folder holds only a model's files, so that another model may replace it. */
 static propane_status api_save_check_folder(const char *to, propane_error *err) {
     static const char *const own[] = {".",
                                       "..",
@@ -102,7 +102,8 @@ static propane_status api_save_check_folder(const char *to, propane_error *err) 
                         to, foreign);
 }
 
-/* All of it or nothing: a model with the weights of one and the vocabulary of another would be read without a word. */
+/* Writes the whole folder or nothing: the weights of one model with another's vocabulary would be read without an
+ * error. */
 static propane_status api_save_write_folder(const saving *s, const char *to, propane_error *err) {
     folder_writer *f = NULL;
     PROPANE_TRY(api_save_check_folder(to, err));
@@ -113,7 +114,7 @@ static propane_status api_save_write_folder(const saving *s, const char *to, pro
     return status;
 }
 
-/* Without one that was given: the model's own. The weights are saved even if it has none, or one that cannot be read. */
+/* Finds the model's tokenizer if none was passed. The weights are saved even if it has none, or an unreadable one. */
 static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer **out, propane_error *err) {
     propane_error none = {0};
     if (model_tokenizer_open(NULL, m->path, out, &none) == PROPANE_OK) return PROPANE_OK;
@@ -186,7 +187,7 @@ propane_status propane_adapter_save(const char *adapter, const char *model, cons
     if (!text_ends_with(path, ".gguf"))
         return propane_fail(err, PROPANE_ERR_INVALID, "%.400s: adapters are written as NAME.gguf", path);
     PROPANE_TRY(api_save_adapter_config(adapter, model, &c, err));
-    PROPANE_TRY(model_weights_create(&c, &w, err)); /* zeros that nothing touches take no memory */
+    PROPANE_TRY(model_weights_create(&c, &w, err)); /* untouched zeros take no memory */
     propane_status status = model_adapter_read(w, adapter, err);
     if (status == PROPANE_OK) status = gguf_write_adapter(w, path, err);
     model_weights_free(w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on vocabularies: text to ids and back. The vocabularies are lm/text/tokenizer.h's.
+ * Owns the public calls on vocabularies: text to ids and back. lm/text/tokenizer.h has the vocabularies.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out,
     API_ERROR(err);
     propane_error none = {0};
     if (model_tokenizer_open(path, path, out, err) == PROPANE_OK) return PROPANE_OK;
-    /* A model's file: what lies beside it. */
+    /* for a model's file, the tokenizer next to it */
     if (!file_is_dir(path) && propane_model_form(path) && model_tokenizer_open(NULL, path, out, &none) == PROPANE_OK)
         return PROPANE_OK;
     return err->status;
@@ -68,7 +68,7 @@ propane_status propane_tokenizer_hash(const propane_tokenizer *t, const char **h
     return tokenizer_hash(t, hash, err);
 }
 
-/* The list's memory as the caller's; it is gone after an error. */
+/* Passes the list's memory to the caller, or frees it after an error. */
 static propane_status api_tokenizer_give(token_list *list, propane_status status, int32_t **ids, int64_t *count,
                                          propane_error *err) {
     if (!status && !list->ids) status = token_list_reserve(list, 1, err);

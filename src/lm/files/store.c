@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading and writing models in each form. One registry (model_tensors.h) names the tensors; this file only moves them.
+ * Owns reading and writing models in each form. One registry (model_tensors.h) names the tensors; this file only moves
+ * them.
  */
 #include "lm/files/store.h"
 
@@ -23,7 +24,7 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     }
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
-    /* A safetensors file has '{' behind its 8-byte length; a llama2.c file has seven small integers. */
+    /* A safetensors file has '{' after its 8-byte length; a llama2.c file has seven small integers. */
     if (map.bytes >= 4 && memcmp(map.data, "GGUF", 4) == 0)
         *out = MODEL_FORM_GGUF;
     else if (map.bytes > 8 && map.data[8] == '{')
@@ -43,7 +44,7 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     return PROPANE_OK;
 }
 
-/* The path of a file beside `path` (its own folder), or inside it; in the arena. */
+/* Returns the path of a file next to `path` (in its folder) or inside it, in the arena. */
 static char *store_beside(arena *a, const char *path, const char *name, bool inside) {
     if (inside) return arena_printf(a, "%s/%s", path, name);
     const char *slash = strrchr(path, '/');
@@ -52,7 +53,7 @@ static char *store_beside(arena *a, const char *path, const char *name, bool ins
 
 enum { STORE_NAME_ROOM = 200 };
 
-/* From the file's own metadata, else from config.json in the same folder. */
+/* Reads the configuration from the file's metadata, else from config.json in the same folder. */
 static propane_status store_config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
                                       propane_error *err) {
     const char *string = safetensors_metadata(s, MODEL_STORE_CONFIG);
@@ -79,7 +80,7 @@ static propane_status store_open_tensors(const char *path, bool is_dir, safetens
     propane_status status;
     if (!unfinished) {
         status = propane_fail_memory(err, 0);
-    } else if (!file_exists(file) && file_exists(unfinished)) { /* a run that is not done yet */
+    } else if (!file_exists(file) && file_exists(unfinished)) { /* an unfinished run */
         status = safetensors_open(unfinished, out, err);
     } else {
         status = safetensors_open(file, out, err);
@@ -88,21 +89,21 @@ static propane_status store_open_tensors(const char *path, bool is_dir, safetens
     return status;
 }
 
-/* Files of the bare model leave out the prefix of its names. NULL: the whole name is the only one. */
+/* Returns the name without its prefix, as in files of the bare model, or NULL if it has none. */
 static const char *store_bare_name(const model_weights *w, const char *stored) {
     const char *base = model_arch_of(&w->config)->base;
     size_t n = strlen(base);
     return strncmp(stored, base, n) == 0 ? stored + n : NULL;
 }
 
-/* A stored tensor's shape in Hugging Face's files. Returns the rank. */
+/* Returns a stored tensor's shape in Hugging Face's files, and its rank. */
 static int store_stored_shape(const model_tensor *t, int64_t dim[2]) {
     dim[0] = t->transposed ? t->dim[1] : t->stored_rows;
     dim[1] = t->transposed ? t->stored_rows : t->dim[1];
     return t->rank;
 }
 
-/* Our rows out of a stored tensor. */
+/* Copies our rows out of a stored tensor. */
 static propane_status store_fill_moved(model_weights *w, const model_tensor *t, const safetensors *s,
                                        const safetensors_tensor *from, propane_error *err) {
     float *all = mem_array((size_t)from->count, sizeof *all), *to = model_weights_data(w, t);
@@ -117,14 +118,14 @@ static propane_status store_fill_moved(model_weights *w, const model_tensor *t, 
     return status;
 }
 
-/* The name of an expert's own tensor. */
+/* Writes the name of an expert's separate tensor. */
 static const char *store_expert_name(const model_tensor *t, int64_t expert, char out[STORE_NAME_ROOM]) {
     const int before = (int)strcspn(t->stored, "*");
     snprintf(out, STORE_NAME_ROOM, "%.*s%lld%s", before, t->stored, (long long)expert, t->stored + before + 1);
     return out;
 }
 
-/* A tensor that a checkpoint of a run holds in pieces. *there: it does. */
+/* Reads a tensor that a checkpoint of a run holds in pieces; *there is false if it does not. */
 static propane_status store_fill_pieces(model_weights *w, const model_tensor *t, const safetensors *s, bool *there,
                                         propane_error *err) {
     char name[300];
@@ -144,7 +145,7 @@ static propane_status store_fill_pieces(model_weights *w, const model_tensor *t,
     return PROPANE_OK;
 }
 
-/* Under its name or that of the bare model. */
+/* Finds a tensor by its name or that of the bare model. */
 static const safetensors_tensor *store_find(const model_weights *w, const safetensors *s, const char *stored) {
     const safetensors_tensor *found = safetensors_find(s, stored);
     const char *bare = store_bare_name(w, stored);
@@ -169,7 +170,7 @@ static propane_status store_fill_expert(model_weights *w, const model_tensor *t,
     return status;
 }
 
-/* The form that holds a matrix as the file does; of what lies otherwise there, or in pieces, fp32. */
+/* Returns the form that holds a matrix as the file does; fp32 if it is stored differently or in pieces. */
 static model_packing store_form_of(const model_weights *w, const model_tensor *t, const safetensors *s) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
     if (!found && (t->experts || t->transposed || t->less_one)) return MODEL_UNPACKED;
@@ -178,7 +179,7 @@ static model_packing store_form_of(const model_weights *w, const model_tensor *t
     return found->dtype == ST_F16 ? MODEL_FP16 : found->dtype == ST_BF16 ? MODEL_BF16 : MODEL_UNPACKED;
 }
 
-/* Our own form, as checkpoints of a run have it, or Hugging Face's. */
+/* Reads a tensor in our form, which checkpoints of a run have, or in Hugging Face's. */
 static propane_status store_fill_one(model_weights *w, const model_tensor *t, const safetensors *s,
                                      propane_error *err) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
@@ -216,7 +217,7 @@ typedef struct shards {
     int count;
 } shards;
 
-/* The open file of a name in the index: a plain file name of this folder. */
+/* Opens a file named in the index, which must be a plain file name of this folder. */
 static propane_status store_open_shard(shards *s, const char *folder, const char *name, arena *a, safetensors **out,
                                        propane_error *err) {
     for (int i = 0; i < s->count; i++)
@@ -244,7 +245,7 @@ typedef struct shard_search {
     arena *a;
 } shard_search;
 
-/* The file of a tensor. */
+/* Finds the file of a tensor. */
 static propane_status store_find_shard(const model_weights *w, const shard_search *search, const char *stored,
                                        safetensors **out, propane_error *err) {
     const char *bare = store_bare_name(w, stored), *name = json_string_value(json_object_get(search->map, stored));
@@ -285,7 +286,7 @@ static propane_status store_fill_from_shards(model_weights *w, bool stored, cons
     return status;
 }
 
-/* `out` NULL: only the configuration. */
+/* Reads only the configuration if `out` is NULL. */
 static propane_status store_read_shards(const char *folder, bool stored, model_config *config, model_weights **out,
                                         propane_error *err) {
     arena *a = arena_create();
@@ -323,7 +324,7 @@ static propane_status store_declare(const model_config *c, const safetensors *s,
     return stored_weights_reserve(*out, err);
 }
 
-/* `out` NULL: only the configuration. */
+/* Reads only the configuration if `out` is NULL. */
 static propane_status store_read_tensors(const char *path, bool is_dir, bool stored, model_config *config,
                                          model_weights **out, propane_error *err) {
     safetensors *s = NULL;
@@ -392,7 +393,7 @@ propane_status model_store_declare(const model_weights *w, safetensors_writer *w
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         int64_t dim[2];
-        if (t->first_row > 0) continue; /* part of one that is declared */
+        if (t->first_row > 0) continue; /* part of a declared one */
         for (int64_t e = 0; e < t->experts; e++) {
             char name[STORE_NAME_ROOM];
             const model_expert one = model_tensor_expert(t, e);
@@ -408,7 +409,7 @@ propane_status model_store_declare(const model_weights *w, safetensors_writer *w
 
 enum { PIECE = 4096 };
 
-/* One tensor in pieces, converted on the way. */
+/* Writes one tensor in pieces, converted on the fly. */
 static propane_status store_write_narrow(safetensors_writer *writer, const float *data, int64_t count, bool bf16,
                                          propane_error *err) {
     uint16_t piece[PIECE];
@@ -423,7 +424,7 @@ static propane_status store_write_narrow(safetensors_writer *writer, const float
     return PROPANE_OK;
 }
 
-/* A stored tensor put together from ours. */
+/* Assembles a stored tensor from ours. */
 static void store_gather(const model_weights *w, const model_tensor *first, float *all) {
     const model_tensor *t;
     for (int k = 0; (t = model_weights_piece(w, first, k)); k++) {
@@ -481,7 +482,7 @@ static propane_status store_write_file(const model_weights *w, const char *path,
                                        propane_error *err) {
     safetensors_writer *writer = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &writer, err));
-    propane_status status = safetensors_writer_metadata(writer, "format", "pt", err); /* transformers asks for it */
+    propane_status status = safetensors_writer_metadata(writer, "format", "pt", err); /* transformers requires it */
     if (status == PROPANE_OK) status = model_store_describe(&w->config, writer, err);
     if (status == PROPANE_OK) status = model_store_declare(w, writer, dtype, err);
     if (status == PROPANE_OK) status = model_store_data(w, writer, dtype, err);
@@ -490,7 +491,7 @@ static propane_status store_write_file(const model_weights *w, const char *path,
     return status;
 }
 
-/* generation_config.json: where a text ends; transformers' generate asks for it. */
+/* Writes generation_config.json with the ids that begin and end a text; transformers' generate requires it. */
 static propane_status store_write_generation(const model_config *c, const char *path, propane_error *err) {
     json_t *o = json_pack("{s:b}", "_from_model_config", 1);
     if (o && c->bos_token_id >= 0) json_put(o, "bos_token_id", json_integer(c->bos_token_id));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors or its
- * parts with model.safetensors.index.json), one safetensors file that carries its configuration (or has config.json
- * beside it), a GGUF file, or a llama2.c checkpoint. A file's form is recognised by its content.
+ * Models on disk, whatever their form: a Hugging Face folder (config.json, model.safetensors or its parts with
+ * model.safetensors.index.json), a safetensors file that contains its configuration (or has config.json next to it), a
+ * GGUF file, or a llama2.c checkpoint. A file's form is recognised by its content.
  */
 #ifndef LM_FILES_STORE_H
 #define LM_FILES_STORE_H
@@ -9,28 +9,29 @@
 #include "core/files/safetensors.h"
 #include "lm/arch/model_tensors.h"
 
-/* Metadata of a safetensors file: the model's configuration as a JSON object. */
+/* Metadata key of a safetensors file: the model's configuration as a JSON object. */
 #define MODEL_STORE_CONFIG "propane.config"
 
 typedef enum model_form { MODEL_FORM_DIR, MODEL_FORM_SAFETENSORS, MODEL_FORM_LLAMA2C, MODEL_FORM_GGUF } model_form;
 
-/* What `path` is. Neither: PROPANE_ERR_INVALID says what was looked for. */
+/* Recognises the form of `path`. Otherwise returns PROPANE_ERR_INVALID and names what was looked for. */
 PROPANE_CHECK propane_status model_store_form(const char *path, model_form *out, propane_error *err);
-/* The weights in fp32; `stored`: matrices as the file holds them (lm/arch/stored_weights.h), which llama2.c's do in fp32.
- * Tensors of other names (optimiser state) are left alone; a missing or misshapen one is an error. */
+/* Reads the weights in fp32. With `stored`, matrices stay as the file holds them (lm/arch/stored_weights.h), which
+ * is fp32 for llama2.c. Tensors with other names (optimiser state) are ignored; a missing or misshapen one is an
+ * error. */
 PROPANE_CHECK propane_status model_store_read(const char *path, bool stored, model_weights **out, propane_error *err);
-/* Only the configuration. */
+/* Reads only the configuration. */
 PROPANE_CHECK propane_status model_store_config(const char *path, model_config *out, propane_error *err);
-/* Every tensor of the registry from an open file. */
+/* Reads every tensor of the registry from an open file. */
 PROPANE_CHECK propane_status model_store_fill(model_weights *w, const safetensors *s, propane_error *err);
 
-/* `dtype`: ST_F32, ST_F16 or ST_BF16 (llama2.c: F32 only). The folder is made, generation_config.json too; its
- * files are replaced one by one. */
+/* Writes a model. `dtype` is ST_F32, ST_F16 or ST_BF16 (llama2.c: F32 only). Creates the folder with its
+ * generation_config.json; existing files are replaced one by one. */
 PROPANE_CHECK propane_status model_store_write(const model_weights *w, const char *path, model_form form,
                                                safetensors_dtype dtype, propane_error *err);
-/* The tensors' type in those files that is nearest to one of a GGUF file: F16 and BF16, and F32 for all others. */
+/* Returns the tensor type of such files that is nearest to a type of GGUF: F16, BF16, or F32 for all others. */
 safetensors_dtype model_store_dtype(int gguf_type);
-/* Declares and then writes all tensors in Hugging Face's form; for files that hold more than the model. */
+/* Declare and then write all tensors in Hugging Face's form, for files that hold more than the model. */
 PROPANE_CHECK propane_status model_store_declare(const model_weights *w, safetensors_writer *writer,
                                                  safetensors_dtype dtype, propane_error *err);
 PROPANE_CHECK propane_status model_store_data(const model_weights *w, safetensors_writer *writer,
