@@ -4,8 +4,8 @@
  * tasks with the interpreter of registers.
  *
  *   ABI 1   the M1 family: SUBMIT passes the tasks' buffer and one per base register
- *   ABI 2   the M2 family: PROG_LOAD loads a program in sections, PROC_CREATE makes a procedure of it, and EXEC runs that
- *           with bound buffers; SUBMIT is refused. No call unloads a program; it ends with its sections' buffers.
+ *   ABI 2   the M2 family: PROG_LOAD loads a program in sections, PROC_CREATE makes a procedure of it, and EXEC runs
+ *           that with bound buffers; SUBMIT is refused. No call unloads a program; it ends with its sections' buffers.
  *
  * The kernel's driver of ABI 2 hands its sections to the engine's firmware. The header does not describe their bytes,
  * so that node is refused. The node in this process accepts the sections below.
