@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Every row of limits.def: what it must say, and a smallest case that violates it beside one that barely does not. Cases of
- * programs are files, tests/chip/cases/ID.bad.mil and ID.good.mil; those that would be large are built here, as are weight
- * files, requests and processes. A row without a case fails.
+ * Every row of limits.def: its required properties, and for each a smallest case that violates it and one that barely
+ * does not. Cases of programs are files, tests/chip/cases/ID.bad.mil and ID.good.mil. Large ones are built here, as are
+ * weight files, requests and processes. A row without a case fails.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static const chip_finding *found(const chip_report *r, const char *id) {
     return NULL;
 }
 
-/* The finding is there and says the same of every chip as the row's columns do; frees the report. */
+/* Expects the finding (or its absence), with the row's verdict for every chip; frees the report. */
 static void expect_found(chip_report *r, const char *id, bool bad, int os) {
     const chip_finding *f = found(r, id);
     const chip_path path = chip_report_path(r);
@@ -86,7 +86,7 @@ static void expect_ops(const chip_limit *l) {
     }
 }
 
-/* What only the compiler of MIL text was seen to refuse is no refusal of Core ML, and the other way round. */
+/* A row that only saw the compiler of MIL text refuse something must not refuse on Core ML's path, and vice versa. */
 static void expect_paths(const chip_limit *l) {
     bool any = false, direct = false, coreml = false;
     for (const char *at = l->seen; *at;) {
@@ -181,7 +181,7 @@ TEST(chips_are_found_by_name) {
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------- */
 
-/* `count` convolutions, or relus, one after the other. */
+/* Builds `count` convolutions, or relus, one after the other. */
 static mil_module *chain(mil_opcode code, int count) {
     propane_error err = {0};
     mil_builder b;
@@ -199,7 +199,7 @@ static mil_module *chain(mil_opcode code, int count) {
     return m;
 }
 
-/* One convolution with a constant weight [out,in,1,1]. Its data is not needed: a check reads shapes. */
+/* Builds one convolution with a constant weight [out,in,1,1]. It needs no data, because a check reads shapes. */
 static mil_module *one_conv(int64_t out, int64_t in) {
     mil_module *m = chain(MIL_OP_conv, 1);
     mil_op *op = m->functions->first;
@@ -220,7 +220,7 @@ typedef struct built_case {
 static mil_module *convs(int64_t n, int64_t unused) { return chain(MIL_OP_conv, (int)n); }
 static mil_module *relus(int64_t n, int64_t unused) { return chain(MIL_OP_relu, (int)n); }
 
-/* A sum of constants, each a record of one of `files` weight files. */
+/* Builds a sum of constants, each a record of one of `files` weight files. */
 static mil_module *sum_of_files(int64_t files, int64_t constants) {
     propane_error err = {0};
     mil_builder b;
@@ -271,7 +271,7 @@ static void check_program_file(const char *id, bool bad) {
     snprintf(path, sizeof path, "tests/chip/cases/%s.%s.mil", id, bad ? "bad" : "good");
     if (!file_exists(path)) snprintf(path, sizeof path, "tests/chip/cases/%s.%s.mlpackage", id, bad ? "bad" : "good");
     EXPECT_MSG(file_exists(path) || file_is_dir(path), "row %s has no case %s", id, path);
-    const int os = chip_limit_find(id)->os_max; /* 0: of any system */
+    const int os = chip_limit_find(id)->os_max; /* 0 means any system */
     for (int p = 0; p < CHIP_PATH_COUNT; p++) {
         chip_report *r = new_report_on(os, (chip_path)p);
         EXPECT_OK(chip_check_file(r, path, &err));
@@ -311,7 +311,7 @@ static void expect_no_fault(const char *path) {
     chip_report_free(r);
 }
 
-/* Programs like those that are known to run on engines: no rule may refuse them, move them or warn of them, on any chip. */
+/* Programs like those known to run on engines: no rule may refuse them, move them or warn about them, on any chip. */
 TEST(what_works_is_not_found_fault_with) {
     DIR *folder = opendir("tests/chip/works");
     EXPECT(folder != NULL);
@@ -378,7 +378,8 @@ TEST(many_findings_are_collected_and_counted) {
     mil_module_free(m);
 }
 
-/* conv-like work, tan, work: the engine, the CPU, the engine again. A weight and what follows from constants take no side. */
+/* Convolution-like work, tan, and work again: the engine, the CPU, the engine again. Weights, and what follows from
+ * constants, are on neither side. */
 static const char segmented[] =
     "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"
     "    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> x) {\n"
@@ -402,7 +403,7 @@ TEST(segments_are_counted) {
         EXPECT(s->engine == (coreml ? 2 : 0) && s->cpu == (coreml ? 1 : 0) && s->switches == (coreml ? 2 : 0));
         EXPECT(s->moved == (coreml ? 1 : 0));
         EXPECT_TEXT(s->places, coreml ? "tan 'b', add 'c'" : "");
-        /* one more call of the engine, and three tensors of 2,048 bytes that change sides would cost next to nothing */
+        /* one more call of the engine; three tensors of 2,048 bytes that change sides cost almost nothing */
         EXPECT_MSG(coreml ? s->ms > 0.01 && s->ms < 2 : s->ms == 0, "%g ms", s->ms);
         EXPECT(chip_report_worst(r) == (coreml ? CHIP_FALL : CHIP_WARN));
         chip_report_free(r);
@@ -431,7 +432,7 @@ TEST(a_lack_of_memory_is_an_error) {
     mil_module_free(m);
 }
 
-/* 5,000 ops, all chips: 0.8 ms seen. */
+/* 5,000 ops, all chips: 0.8 ms observed. */
 TEST(a_large_program_is_checked_quickly) {
     propane_error err = {0};
     mil_module *m = chain(MIL_OP_relu, 5000);
@@ -476,13 +477,13 @@ typedef struct blob_edit {
     const char *id;
     int at[3], bytes[3];
     uint64_t value[3];
-    int length; /* of the file; 0: all */
+    int length; /* of the file; 0 means all */
 } blob_edit;
 
 static const blob_edit bad_blobs[] = {
     {"B1", {4}, {4}, {1}, 0},                   /* version 1 */
     {"B2", {FIRST + 16}, {8}, {FIRST + 72}, 0}, /* data at 136 */
-    {"B3", {SECOND + 8}, {8}, {66}, 0},         /* two bytes behind the end */
+    {"B3", {SECOND + 8}, {8}, {66}, 0},         /* two bytes beyond the end */
     {"B4", {FIRST + 8}, {8}, {63}, 0},          /* half an element */
     {"C37a", {0}, {4}, {1}, 0},
     {"C38", {FIRST + 8, FIRST + 16}, {8, 8}, {0x80000, 0}, 0},
@@ -543,9 +544,9 @@ TEST(each_rule_about_weight_files_has_its_cases) {
         if (strcmp(chip_limit_scope(l), "blob") != 0) continue;
         rows++;
         if (strcmp(l->id, "C22") == 0) {
-            check_reference(dir, 128, true);  /* of the data */
-            check_reference(dir, 64, false);  /* of the record */
-            check_reference(dir, 192, false); /* of the second one */
+            check_reference(dir, 128, true);  /* the data's offset */
+            check_reference(dir, 64, false);  /* the record's offset */
+            check_reference(dir, 192, false); /* the second record's offset */
             continue;
         }
         const blob_edit *e = NULL;
@@ -559,7 +560,8 @@ TEST(each_rule_about_weight_files_has_its_cases) {
     mem_free(dir);
 }
 
-/* What coremltools before 8.0 leaves in a record from byte 24 on, where fp16 has nothing to say: no rule names it. */
+/* Bytes that coremltools before 8.0 leaves in a record from byte 24 on, which mean nothing for fp16. No rule may
+ * report them. */
 TEST(bytes_without_a_meaning_are_no_fault) {
     propane_error err = {0};
     char *dir = test_temp_dir();
@@ -572,7 +574,8 @@ TEST(bytes_without_a_meaning_are_no_fault) {
     mem_free(dir);
 }
 
-/* A benchmark that writes these records believed that only 512 channels compile: 2 x 512 x 512 is the size it wrote. */
+/* A benchmark that writes these records concluded that only 512 channels compile; 2 x 512 x 512 is the size that it
+ * wrote. */
 TEST(the_record_of_512_channels_is_named) {
     propane_error err = {0};
     char *dir = test_temp_dir();
@@ -593,7 +596,7 @@ TEST(unaligned_records_are_found) {
     char *dir = test_temp_dir();
     uint8_t bytes[BLOB_BYTES];
     make_blob(bytes);
-    put(bytes + FIRST + 8, 62, 8); /* the next record directly behind 31 elements */
+    put(bytes + FIRST + 8, 62, 8); /* the next record directly after 31 elements */
     memmove(bytes + SECOND - 2, bytes + SECOND, BLOB_BYTES - SECOND);
     text path = {0};
     text_printf(&path, "%s/weights.bin", dir);
@@ -614,7 +617,7 @@ typedef struct request_case {
     int in_count, out_count, procedure;
 } request_case;
 
-/* Function main(a [1,768,1,16] fp32, b likewise) -> (y, z): 49,152 bytes each, the published case. */
+/* Function main(a [1,768,1,16] fp32, b likewise) -> (y, z), with 49,152 bytes each: the published case. */
 #define GOOD_IN  {{"a", 49152, 0}, {"b", 49152, 0}}
 #define GOOD_OUT {{"y", 49152, 0}, {"z", 49152, 0}}
 static const request_case good_request = {"", GOOD_IN, GOOD_OUT, 2, 2, 0};

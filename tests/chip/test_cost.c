@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The time model: published points inside their bands, reasons for what is left out, tables that are malformed, programs
- * from their operations. How well the model predicts points that nobody fitted is measured by tools/fit_cost_model.py.
+ * The time model: published points within their bands, reasons for omissions, malformed tables, and programs from their
+ * operations. tools/fit_cost_model.py measures the prediction of points that were not fitted.
  */
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void table_free(table *t) {
     mem_free(t->text);
 }
 
-/* Figures as published for the M4: Part 4's chain, a single convolution, a product through e5rt. */
+/* Figures as published for the M4: Part 4's chain, a single convolution, a matrix product through e5rt. */
 static const char published[] = HEADER
     "chain,M4,macOS "
     "26.3,direct,chain,\"Cin=512,Cout=512,H=32,W=32,depth=32\",fp16,17179869184,1048576,16777216,1048576,"
@@ -50,7 +50,7 @@ TEST(published_points_lie_in_their_bands) {
         const cost_point *p = &t.points[i];
         EXPECT_MSG(p->covered, "%s: %s", p->id, p->reason);
         EXPECT_MSG(fabs(p->time.ms / p->published_ms - 1) < 0.27, "%s: %g ms, published %g", p->id, p->time.ms,
-                   p->published_ms); /* seen: 2 %, 3 %, 4 % */
+                   p->published_ms); /* observed: 2 %, 3 %, 4 % */
         EXPECT(p->time.low_ms < p->time.ms && p->time.ms < p->time.high_ms);
         EXPECT(p->time.similarity > 0.1 && p->time.similarity <= 1);
     }
@@ -82,7 +82,8 @@ TEST(what_is_not_covered_has_a_reason) {
     table_free(&t);
 }
 
-/* A rate of a stated size is a time; a first call costs more; weights of zeros and hosts with slow copies have constants. */
+/* A rate of a stated size is a time, and a first call takes longer. Weights of zeros and hosts with slow copies have
+ * constants. */
 TEST(conditions_that_a_row_states_are_modelled) {
     static const char rows[] =
         "id,chip,path,workload,shape,dtype,flops,bytes_in,bytes_weights,bytes_out,latency_ms,tflops,note\n"
@@ -177,7 +178,7 @@ TEST(a_program_is_the_sum_of_its_operations) {
     for (int i = 0; i < p.op_count; i++) sum += p.ops[i].ms;
     EXPECT(fabs(sum - p.ms) < 1e-9);
     EXPECT(p.flops > 2.0 * 96 * 64 * 128 && p.flops < 2.2 * 96 * 64 * 128);
-    EXPECT(p.weight_bytes == 96 * 64 * 2); /* the weight that comes as an input */
+    EXPECT(p.weight_bytes == 96 * 64 * 2); /* the weight that is passed as an input */
     EXPECT(p.io_bytes == (64 + 96) * 128 * 2);
     EXPECT(p.utilisation > 0 && p.utilisation < 1 && p.low_ms < p.ms && p.ms < p.high_ms);
     arena_free(a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Failures that people reported, against what check says of them: tests/chip/reports/reports.def has the rows. A hit names
- * the cause with the verdict that the report deserves, and nothing else is said louder; partial names the cause with another
- * verdict, or something else is louder; a miss does not name it. The outcome is docs/reports.md: this test fails where the
- * page says something else, and writes it with REPORTS_WRITE=1.
+ * Failures that people reported, compared with the findings of check; tests/chip/reports/reports.def has the rows. A
+ * hit names the cause with the report's verdict, and nothing else is more severe. Partial names the cause with another
+ * verdict, or something else is more severe. A miss does not name the cause. docs/reports.md has the outcome: this test
+ * fails if the page differs, and writes it with REPORTS_WRITE=1.
  */
 #include <stdlib.h>
 
@@ -13,10 +13,10 @@
 #include "support/test.h"
 
 typedef enum outcome { MISS, PARTIAL, HIT, WRONG, OUTCOMES } outcome;
-enum { NEVER = -1 }; /* rules were written from it before it was tried */
+enum { NEVER = -1 }; /* rules were written from the report before check was tried on it */
 
 typedef struct told_report {
-    int first; /* an outcome, or NEVER */
+    int first; /* outcome of the first try, or NEVER */
     const char *file, *source, *chip;
     int os;
     chip_path path;
@@ -35,8 +35,8 @@ static const told_report reports[] = {
 enum { REPORTS = sizeof reports / sizeof reports[0] };
 static const char *const outcome_names[OUTCOMES] = {"miss", "partial", "hit", "wrong"};
 
-/* What each of the 60 reports of 2024 to 2026 that were tried at once came to, before a rule was written from any of them (26
- * November 2026); three of them did not apply. The rows have those that a small program shows. */
+/* The outcomes of the 60 reports of 2024 to 2026 that were tried together (26 November 2026), before any rule was
+ * written from them. Three did not apply. The rows contain those that a small program can show. */
 static const int tried_at_once[OUTCOMES] = {[MISS] = 26, [PARTIAL] = 11, [HIT] = 14, [WRONG] = 6};
 
 static bool names_cause(const chip_finding *f, const told_report *t) {
@@ -44,7 +44,7 @@ static bool names_cause(const chip_finding *f, const told_report *t) {
     return strcasestr(f->message, t->word) || strcasestr(f->limit->sentence, t->word);
 }
 
-/* `said`: the rule that names the cause, or the loudest other one. */
+/* `said` receives the rule that names the cause, or the most severe other one. */
 static outcome judge(const told_report *t, const chip_report *r, char said[64]) {
     const chip_finding *cause = NULL, *louder = NULL;
     for (int i = 0; i < chip_report_count(r); i++) {
