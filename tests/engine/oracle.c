@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Reads h13_oracles.jsonl and h14_oracles.jsonl: a program a line. Tasks of H13 are given by header, records and registers, a
- * text of H14 by its words: {"id": .., "mil": .., "text": "0 0 0 0 3d0000 ..."}.
+ * Reads h13_oracles.jsonl and h14_oracles.jsonl, with one program per line. Tasks of H13 are given by header, records
+ * and registers, a text of H14 by its words: {"id": .., "mil": .., "text": "0 0 0 0 3d0000 ..."}.
  */
 #include "oracle.h"
 
@@ -13,7 +13,7 @@
 #include "core/base/memory.h"
 #include "support/test.h"
 
-/* Where a line is wrong, for the message. */
+/* The current line, for messages. */
 typedef struct oracle_place {
     const char *path;
     int line;
@@ -53,7 +53,7 @@ static void oracle_task(const oracle_place *p, const json_t *json, engine_task *
     }
 }
 
-/* Tasks of H14, from a text's words; the arena is freed with the line. */
+/* Reads tasks of H14 from a text's words; the arena is freed with the line. */
 static void oracle_text(const oracle_place *p, const char *words, oracle *o, arena *a) {
     propane_error err = {0};
     size_t length = strlen(words), count = 0;

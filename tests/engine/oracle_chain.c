@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Chains of published programs as MIL: "name = op(value, value[dims], number, key=value)", an operation a text. Values with
- * dimensions are constants; names that no operation makes are inputs, whose shapes the description has.
+ * Builds chains of published programs as MIL from one text per operation: "name = op(value, value[dims], number,
+ * key=value)". Values with dimensions are constants. Names that no operation makes are inputs, whose shapes are in the
+ * description.
  */
 #include "oracle_chain.h"
 
@@ -28,7 +29,7 @@ static mil_type chain_shape(const json_t *list) {
     return mil_type_tensor(MIL_fp16, rank, dim);
 }
 
-/* Inputs are named one after the other as they are first used. */
+/* Finds a value by name. Inputs are named one after the other, in the order of first use. */
 static mil_value *chain_value(chain *c, const char *name) {
     for (int i = 0; i < c->count; i++)
         if (strcmp(c->names[i], name) == 0) return c->values[i];
@@ -36,7 +37,7 @@ static mil_value *chain_value(chain *c, const char *name) {
     return NULL;
 }
 
-/* "c1[1024,256]": every element is 1/1024; which number it is does not show in the words. */
+/* Makes a constant such as "c1[1024,256]". Every element is 1/1024; the number does not affect the words. */
 static mil_value *chain_constant(chain *c, const char *text) {
     int64_t dim[MIL_MAX_RANK];
     int rank = 0;
@@ -54,7 +55,7 @@ static mil_value *chain_constant(chain *c, const char *text) {
     return v;
 }
 
-/* "key=value" of the flags and numbers that chains have. */
+/* Makes the value of "key=value", a flag or a number. */
 static mil_value *chain_attribute(chain *c, const char *value) {
     if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0) return mil_build_bool(&c->b, *value == 't');
     return mil_build_int(&c->b, (int32_t)strtol(value, NULL, 10));
@@ -76,7 +77,8 @@ static mil_value *chain_argument(chain *c, char *text, int position, const char 
     return chain_value(c, text);
 }
 
-/* The next argument of a list, without the spaces before it; NULL: no more. Commas within brackets belong to it. */
+/* Returns the next argument of a list, without leading spaces, or NULL at the end. Commas within brackets belong to
+ * an argument. */
 static char *chain_next(char **list) {
     char *at = *list + strspn(*list, " "), *end = at;
     if (!*at) return NULL;

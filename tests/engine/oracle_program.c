@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Descriptions of published programs to MIL. Weights are those that the programs were compiled with: a weight file read
- * from its first byte on, so that its header is the first 64 elements, all others 0.5.
+ * Converts descriptions of published programs to MIL. Weights are those with which the programs were compiled: a weight
+ * file read from its first byte, so that the first 64 elements are its header and all others are 0.5.
  */
 #include "oracle_program.h"
 
@@ -84,8 +84,9 @@ static void program_conv(const oracle *o, mil_builder *b, program_arguments *a) 
     program_add(a, "groups", mil_build_int(b, (int32_t)json_integer_value(program_get(o, "groups"))));
 }
 
-/* Axes that a description leaves open are all but the first; of two programs of one such description the second has the last
- * alone (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json has its words). */
+/* Axes that a description leaves open are all but the first. Of two programs with the same such description, the
+ * second has only the last axis (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json has its words). */
 static void program_list(const oracle *o, mil_builder *b, program_arguments *a, const char *key, int rank, bool last) {
     const json_t *list = program_get(o, key);
     int64_t values[MIL_MAX_RANK];
@@ -116,7 +117,7 @@ static void program_attributes(const oracle *o, mil_builder *b, program_argument
     }
 }
 
-/* Results came before x in some groups of programs, between x and the second operand in others. */
+/* Some groups of programs name the result before x, others between x and the second operand. */
 static const char *program_result_name(const oracle *o, mil_opcode code) {
     bool early = code == MIL_OP_matmul || program_has(o->id, "chain_");
     return early ? "product" : "y";
@@ -128,7 +129,7 @@ mil_module *oracle_program(const oracle *o, propane_error *err) {
     mil_builder b = {0};
     const mil_op_info *info = program_operation(op);
     if (strcmp(op, "chain") == 0) return oracle_chain(o, err);
-    if (!info) { /* this MIL does not have it */
+    if (!info) { /* MIL does not have it */
         propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is not one operation", op);
         return NULL;
     }

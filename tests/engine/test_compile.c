@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Compiled programs against their meaning: 500 drawn programs of one to four operations, and a transformer layer forward.
- * The tasks run in the interpreter; what they store is compared with mil_eval_function, which rounds every value to fp16, and with the
- * cpu driver.
+ * Compiled programs compared with their meaning: 500 random programs of one to four operations, and a transformer layer
+ * forward. The tasks run in the interpreter. Their results are compared with mil_eval_function, which rounds every
+ * value to fp16, and with the cpu driver.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "support/test.h"
 
 typedef struct compile_seen {
-    uint32_t subtype; /* of the target; 0: H13 */
+    uint32_t subtype; /* of the target; 0 means H13 */
     int programs, exact, refused, tasks, cpu_exact, cpu_refused;
-    double worst, cpu_worst; /* largest difference over the output's largest value */
+    double worst, cpu_worst; /* largest difference relative to the output's largest value */
 } compile_seen;
 
 static engine_surface *compile_surface_of(const engine_object *o, const char *name) {
@@ -62,7 +62,8 @@ static double compile_difference(const engine_surface *s, engine_memory b, const
     return worst / largest;
 }
 
-/* The same inputs through the cpu driver: its outputs take the place of the reference's. False: it has no plan for f. */
+/* Runs the same inputs on the cpu driver and replaces the reference's outputs. Returns false if it has no plan for
+ * f. */
 static bool compile_on_cpu(const mil_function *f, const mil_tensor *inputs, mil_tensor *outputs) {
     propane_error err = {0};
     propane_device *d = NULL;
@@ -108,7 +109,8 @@ static double compile_worst(const mil_function *f, const engine_object *o, const
     return worst;
 }
 
-/* Compiles f, runs it on drawn inputs; the largest difference, -1: refused (the reason is in err). */
+/* Compiles f and runs it on random inputs. Returns the largest difference, or -1 if it is refused, with the reason
+ * in err. */
 static double compile_run(const mil_function *f, rng *r, double scale, compile_seen *seen, propane_error *out) {
     propane_error err = {0};
     engine_object *o = NULL;
@@ -144,7 +146,7 @@ static double compile_run(const mil_function *f, rng *r, double scale, compile_s
     return worst;
 }
 
-/* ---- drawn programs ---------------------------------------------------------------------------------------------------------------- */
+/* ---- random programs --------------------------------------------------------------------------------------------- */
 
 static int64_t draw_size(rng *r) {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 33, 48, 64, 80, 96, 128};
@@ -179,7 +181,7 @@ static mil_value *draw_conv(mil_builder *b, rng *r, mil_value *x) {
     return op ? op->results[0] : NULL;
 }
 
-/* x times a matrix that is constant or an input, any of the transposes. */
+/* Builds x times a matrix, constant or an input, with any of the transposes. */
 static mil_value *draw_matmul(mil_builder *b, rng *r, mil_value *x) {
     int rank = x->type.rank;
     bool tx = rng_below(r, 2), ty = rng_below(r, 2), constant = rng_below(r, 2);
@@ -304,10 +306,11 @@ static void drawn_programs(uint32_t subtype, int count) {
 
 TEST(drawn_programs_keep_their_meaning) { drawn_programs(ENGINE_H13, 500); }
 
-/* What runs are the words of H14, read back. */
+/* Runs the words of H14, read back. */
 TEST(drawn_programs_for_m2_keep_their_meaning) { drawn_programs(ENGINE_H14, 300); }
 
-/* Operations one after the other, each value read once but for one (`twice`): how many results stay on chip. */
+/* Builds a chain in which each value is read once, except for one with `twice`. Returns the number of results that
+ * stay on chip. */
 static int chain_kept(bool twice) {
     propane_error err = {0};
     mil_builder b = {0};
@@ -346,7 +349,7 @@ TEST(values_stay_on_chip) {
     EXPECT(chain_kept(true) == 4);
 }
 
-/* x [m, k] through two products with constants, a function between them. */
+/* Builds x [m, k] through two products with constants and a function between them. */
 static mil_module *pair_build(rng *r, int64_t m, int64_t k, int64_t n, int64_t last, mil_opcode between, bool twice) {
     propane_error err = {0};
     mil_builder b = {0};
@@ -366,7 +369,7 @@ static mil_module *pair_build(rng *r, int64_t m, int64_t k, int64_t n, int64_t l
     return module;
 }
 
-/* The number of its tasks; *worst: how far off it is. */
+/* Returns the number of tasks; *worst is the largest difference. */
 static int pair_tasks(int64_t m, int64_t k, int64_t n, int64_t last, mil_opcode between, bool twice, double *worst) {
     rng r;
     rng_init(&r, (uint64_t)(m + k));
@@ -393,11 +396,11 @@ TEST(two_products_are_three_tasks) {
         int tasks = pair_tasks(list[i].m, list[i].k, list[i].n, list[i].last, list[i].between, false, &worst);
         EXPECT_MSG(tasks == 3, "program %zu: %d tasks", i, tasks);
         EXPECT_MSG(worst <= 0.03, "program %zu: off by %.3g of the largest value", i, worst);
-        /* what lies between is a result, too: it must be stored */
+        /* the value between is also a result, so it must be stored */
         EXPECT(pair_tasks(list[i].m, list[i].k, list[i].n, list[i].last, list[i].between, true, &apart) == 4);
         EXPECT(apart <= 0.03);
     }
-    /* 1,024 rows: each product fits on chip, what lies between and the first one's source do not fit together */
+    /* 1,024 rows: each product fits on chip, but the value between and the first one's source do not fit together */
     rng r;
     rng_init(&r, 1);
     engine_object *o = NULL;
@@ -411,10 +414,10 @@ TEST(two_products_are_three_tasks) {
 
 typedef struct attention_case {
     int64_t m, n, d, out; /* queries, keys, width of both, width of the values */
-    double scale;         /* 1: no factor */
+    double scale;         /* 1 means no factor */
     bool late;            /* the values are computed after the probabilities */
-    bool twice;           /* the probabilities are a result, too */
-    int tasks;            /* 0: as many as there are */
+    bool twice;           /* the probabilities are also a result */
+    int tasks;            /* 0 accepts any number */
 } attention_case;
 
 static mil_value *attention_product(mil_builder *b, mil_value *x, mil_value *y, bool transposed) {

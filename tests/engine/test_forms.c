@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Words of published programs that h13_oracles.jsonl does not have, and that tell one law from another: places on chip, patches,
- * flags. The rows are facts of single files, joshuaswarren/mil-hwx-compiler research/oracles/h13/NAME.json (Apple's compiler of
- * macOS 26.6.2); "-" stands for words that say nothing new.
+ * Words of published programs that h13_oracles.jsonl does not contain and that distinguish one law from another: places
+ * on chip, patches, flags. The rows are facts of single files, joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/NAME.json (Apple's compiler of macOS 26.6.2); "-" replaces words that add nothing.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "core/pass/pass.h"
 #include "support/test.h"
 
-enum { HEADER = 1 }; /* no register's address: the words are the task's header */
+enum { HEADER = 1 }; /* not a register's address: the words are the task's header */
 
 typedef struct form_words {
     int task;
@@ -202,7 +202,7 @@ TEST(words_of_single_forms) {
     }
 }
 
-/* Base registers and addresses ascend with the names, whatever the surfaces are for. */
+/* Base registers and addresses ascend with the names, whatever the role of the surfaces. */
 TEST(surfaces_ascend_by_name) {
     engine_object *o = NULL, *again = NULL;
     propane_error err = {0};

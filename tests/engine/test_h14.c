@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Programs for H14: the text of those that Apple's compiler made for that chip, word for word, by its SHA-256 (ENGINE_WORDS=1
- * prints the words that are made here); both containers; and words that are not understood.
+ * Programs for H14: the text of Apple's compiler for that chip, word for word, by its SHA-256 (ENGINE_WORDS=1 prints
+ * the words made here); both containers; and words that are not understood.
  */
 #include <stdlib.h>
 
@@ -119,7 +119,7 @@ TEST(what_no_program_shows_is_refused) {
                "%s", err.text);
 }
 
-/* One word of a program is another: it can be shown and not run. */
+/* Changes one word of a program, which can then be shown but not run. */
 TEST(words_that_are_not_understood_are_refused) {
     static const struct {
         uint32_t is, becomes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of training plans through the compiler and the interpreter, against the cpu driver on the same numbers: all
- * kernels of a small model with grouped queries in plans layer, six and ten, and, in the long run, Stories110M's plan at
- * 256 positions, each kind of kernel once. Then the same kernels with their weights as constants that are overwritten:
- * the bits of those that have weights as inputs.
+ * The kernels of training plans through the compiler and the interpreter, compared with the cpu driver on the same
+ * numbers. Covers all kernels of a small model with grouped queries in plans layer, six and ten. The long run adds
+ * Stories110M's plan at 256 positions, with each kind of kernel once. Then the same kernels run with their weights as
+ * overwritten constants, and must have the same bits as with weights as inputs.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool kernels_is_weight(const char *name) {
            (strncmp(name, "d_", 2) && strstr(name, "_proj"));
 }
 
-/* Numbers of the size that they have in training: activations about 1, weights so that products stay about 1. */
+/* Draws numbers of the magnitude in training: activations about 1, and weights that keep products about 1. */
 static float *kernels_draw(const propane_io *io, rng *r) {
     int64_t count = propane_io_count(io);
     bool weight = kernels_is_weight(io->name) && io->rank == 2;
@@ -60,7 +60,7 @@ static void kernels_close(kernels_side *s) {
     propane_device_close(s->device);
 }
 
-/* The largest difference of an output, over its largest value. */
+/* Returns the largest difference of an output, relative to its largest value. */
 static double kernels_part(const kernels_side *a, const kernels_side *b, int index, int other) {
     propane_error err = {0};
     int64_t count = propane_io_count(runner_io(&a->run, index));
@@ -90,7 +90,7 @@ static int kernels_tasks(const mil_function *f, bool patchable) {
 
 /* ---- weights as constants -------------------------------------------------------------------------------------------------- */
 
-/* Other weights than those that it will run with. */
+/* Bakes in weights that differ from those it will run with. */
 static propane_status kernels_bake(void *context, const mil_value *param, const void **data, propane_error *err) {
     mil_module *into = context;
     if (!kernels_is_weight(param->name) || param->type.dtype != MIL_fp16) return PROPANE_OK;
@@ -142,7 +142,7 @@ static bool kernels_has_weights(const mil_function *f) {
     return false;
 }
 
-/* Returns whether it has weights, which were overwritten then. */
+/* Returns whether the kernel has weights, which were then overwritten. */
 static bool kernels_compare(const mil_function *f, const char *plan, double tolerance, bool tell, double *worst) {
     kernels_side cpu = {0}, registers = {0};
     double most = 0;
@@ -166,7 +166,7 @@ static bool kernels_compare(const mil_function *f, const char *plan, double tole
     return patched;
 }
 
-/* Returns how many kernels were compared. */
+/* Returns the number of kernels compared. */
 static int kernels_plan(const model_config *c, const char *name, int64_t context, double tolerance, bool tell,
                         double *worst, int *patched) {
     partition_options o = {.name = name, .precision = MIL_fp16, .batch = 1, .context = context};

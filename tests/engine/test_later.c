@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tasks of H14 as published programs have them (words of binary_add_1x64x1x1 and of the first task of
- * matmul_m1_k256_n512_ty1, joshuaswarren/mil-hwx-compiler research/oracles/h14), and streams that are no such tasks.
+ * Tasks of H14 from published programs (words of binary_add_1x64x1x1 and of the first task of matmul_m1_k256_n512_ty1,
+ * joshuaswarren/mil-hwx-compiler research/oracles/h14), and streams that are not such tasks.
  */
 #include "ane/h13/describe.h"
 #include "ane/h13/later.h"
@@ -8,7 +8,7 @@
 #include "core/base/memory.h"
 #include "support/test.h"
 
-/* Behind a frame without a size, as in the file. */
+/* After a frame without a size, as in the file. */
 static const uint32_t later_add[] = {
     0,    0,          0,          0,          0x003d0000, 0,          0x2a,       0,          0x00fff868, 0,
     0,    1,          0x00000640, 0x80,       0xb60e0000, 0x00010001, 0x40,       0x40,       0x00010001, 1,
@@ -58,7 +58,7 @@ TEST(tasks_of_h14_are_read) {
     text_deinit(&u);
 }
 
-/* Of H16 nobody published words: its framing and names are one source's. */
+/* Nobody published words of H16; its framing and names come from one source. */
 TEST(later_generations_have_names) {
     static const uint32_t words[] = {0x000e0003, 0,          0,          0,    0,    0,          0,
                                      0,          0x00050000, 0x00008001, 0x40, 0x20, 0x00001240, 0x102};

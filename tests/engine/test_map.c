@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The tables of docs/registers.md are h13.def's rows: this test fails where the page says something else, and writes the
- * tables with ENGINE_MAP_WRITE=1.
+ * The tables of docs/registers.md must equal h13.def's rows: this test fails if the page differs, and writes the tables
+ * with ENGINE_MAP_WRITE=1.
  */
 #include <stdlib.h>
 

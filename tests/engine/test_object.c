@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Reading compiled programs: every task of the published files and programs decodes without a bit that no row names, and
- * encodes to the same bytes; a file that is cut or altered is one error.
+ * Reading of compiled programs: every task of the published files and programs decodes without a bit that no row names,
+ * and encodes to the same bytes. A truncated or altered file is one error.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -116,7 +116,7 @@ TEST(published_files_decode_and_encode) {
     EXPECT(files == 16 && tasks == 18);
 }
 
-/* Whatever a container holds comes back out of both that are written. */
+/* Expects the same content after writing and reading either container. */
 static void object_same(const engine_object *a, const engine_object *b, const char *name) {
     EXPECT_MSG(a->text_bytes == b->text_bytes && memcmp(a->text, b->text, a->text_bytes) == 0, "%s: text", name);
     EXPECT_MSG(a->constant_bytes == b->constant_bytes && memcmp(a->constants, b->constants, a->constant_bytes) == 0,
@@ -151,7 +151,7 @@ TEST(files_are_written_and_read_again) {
     mem_free(folder);
 }
 
-/* A file of our own, cut and altered in 60 ways: each is one error that names the file. */
+/* Truncates and alters a file made here in 60 ways: each is one error that names the file. */
 TEST(altered_files_are_errors) {
     static const struct {
         int at;

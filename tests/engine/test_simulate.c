@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The interpreter: published device results out of the published files, and every published program that is one operation
- * against the operation's slow meaning, run from Apple's own words with kernels packed here.
+ * The interpreter: published results of devices from the published files, and every published program of one operation
+ * compared with the operation's reference meaning, run from Apple's words with kernels packed here.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* ---- published results -------------------------------------------------------------------------------------------------------- */
 
-/* Runs a file with inputs of `count` values each (repeated as often as the surface needs), returns the first outputs. */
+/* Runs a file on inputs of `count` values each, repeated to fill the surface, and returns the first outputs. */
 static void simulate_file(const char *name, const double *const *inputs, const int *counts, double *out, int outs) {
     char key[80];
     propane_error err = {0};
@@ -91,7 +91,7 @@ static void simulate_inputs(const mil_function *f, const engine_object *o, mil_t
         uint16_t *dense = mem_array((size_t)count, 2);
         inputs[i] = (mil_tensor){f->params[i]->type, mem_array((size_t)count, sizeof(double))};
         for (int64_t k = 0; k < count; k++) {
-            dense[k] = fp16_from_f64((double)rng_below(&r, 33) / 16 - 1); /* sums of these are exact */
+            dense[k] = fp16_from_f64((double)rng_below(&r, 33) / 16 - 1); /* sums of such numbers are exact */
             inputs[i].data[k] = (double)fp16_to_f32(dense[k]);
         }
         for (int s = 0; s < o->surface_count; s++)
@@ -101,8 +101,8 @@ static void simulate_inputs(const mil_function *f, const engine_object *o, mil_t
     }
 }
 
-/* Tables are fits: silu is off by up to 0.015, gelu by 0.006 (as published), an epsilon of 1e-6 is 17 units of fp16; all else is
- * fp16 rounding. */
+/* Tables are fits: silu is off by up to 0.015 and gelu by 0.006 (as published); an epsilon of 1e-6 is 17 units of
+ * fp16. All other differences are fp16 rounding. */
 static void simulate_compare(const oracle *o, const engine_surface *s, engine_memory b, const mil_tensor *want,
                              simulate_seen *seen) {
     int64_t count = mil_type_count(&want->type);
@@ -139,7 +139,7 @@ static void simulate_oracle(const oracle *o, void *context) {
     }
     simulate_inputs(f, ours, inputs, buffers, 7);
     engine_machine *machine = engine_machine_create(ENGINE_WIDE);
-    if (ours->task_count == o->task_count) { /* Apple's words, our constants */
+    if (ours->task_count == o->task_count) { /* Apple's words with our constants */
         ours->tasks = o->tasks;
         EXPECT_MSG(engine_simulate_object(machine, ours, buffers, &err) == PROPANE_OK, "%s: %s", o->id, err.text);
         arena *a = arena_create();
@@ -174,7 +174,7 @@ TEST(apples_words_for_h14_mean_their_programs) {
     EXPECT(seen.programs >= 94);
 }
 
-/* A damaged file can have any numbers: products of these are beyond 64 bits. */
+/* A damaged file can have any numbers, whose products exceed 64 bits. */
 TEST(surfaces_that_do_not_fit_are_refused) {
     const engine_surface good = {
         .name = "x", .n = 2, .c = 2, .h = 2, .w = 4, .row = 64, .plane = 128, .batch = 256, .bytes = 256};

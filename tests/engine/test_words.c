@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The compiler against Apple's: the words of every published program that is one operation. The table that is printed
- * says, by class, how many programs and tasks are the same word for word. What differs must be one of the fields that are
- * named here; the program keeps its meaning (tests/engine/test_simulate).
+ * Compares the compiler with Apple's: the words of every published program of one operation. The printed table shows,
+ * by class, the number of programs and tasks that are the same word for word. Any difference must be in a field named
+ * here, and the program must keep its meaning (tests/engine/test_simulate).
  *
- *   test_words [CASE...]      h13_oracles.jsonl of the shared data, against the numbers below
- *   test_words FILE.jsonl     the same table of any file of that form, and which of its programs differ where
+ *   test_words [CASE...]      h13_oracles.jsonl of the test data, against the numbers below
+ *   test_words FILE.jsonl     the same table for any such file, and the differences of its programs
+ *
  * ENGINE_WORDS=1 prints every word that differs.
  */
 #include <stdlib.h>
@@ -18,8 +19,8 @@
 
 enum { CLASSES = 24 };
 
-/* Programs of each class that are the same, word for word. What is missing: the explicit on-chip place of a slice's result;
- * one product that Apple folds into an 8x8 image. */
+/* Programs of each class that are the same word for word. Not reached: the explicit on-chip place of a slice's
+ * result, and one product that Apple folds into an 8x8 image. */
 static const struct {
     const char *name;
     int programs;
@@ -36,7 +37,7 @@ typedef struct words_class {
 typedef struct words_table {
     words_class classes[CLASSES];
     int count, refused;
-    bool verbose, each; /* print words; print a line for each program that differs */
+    bool verbose, each; /* verbose: print words; each: print one line per program that differs */
 } words_table;
 
 static words_class *words_find(words_table *t, const char *name) {
