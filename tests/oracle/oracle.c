@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * What the cpu driver makes of programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh:
+ * Prints what the cpu driver makes of programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh:
  *
  *     oracle [--bf16] [--twice] [--threads N] FILE... | -      "-": paths from standard input
  *     oracle [--bf16] [--twice] [--threads N] --ops           the cases of tests/support/op_cases.c
  *     oracle --record                                         the rows of record.txt
  *
- * --bf16: with products of bfloat16, too. --twice: also on one thread, which must give the same bits. Beside x.mil, x.in may hold
- * the bytes of its inputs. PROPANE_ISA restricts the kernels to one set.
+ * --bf16 adds matrix products of bfloat16. --twice adds a run on one thread, which must give the same bits. x.in next
+ * to x.mil may hold the bytes of its inputs. PROPANE_ISA restricts the kernels to one set.
  */
 #include <check.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static bool wanted(const char *label) {
     return label && (!n || (strncmp(name, label, n) == 0 && (!label[n] || label[n] == '+')));
 }
 
-/* One function: every set of kernels that is here and wanted. */
+/* Takes one function with every available and requested set of kernels. */
 static void each_choice(oracle_job *job, const char *name, const mil_function *f, oracle_choice base,
                         const oracle_inputs *in) {
     job->programs++;
@@ -64,7 +64,7 @@ static void take_file(oracle_job *job, const char *path) {
     mil_module *m = NULL;
     char name[1000], beside[1000], *raw = NULL;
     size_t bytes = 0;
-    fprintf(stderr, "%s\n", path); /* the last one is what it died of */
+    fprintf(stderr, "%s\n", path); /* the last path printed is the one that ended the process */
     if (oracle_load(path, &m, &err) != PROPANE_OK) {
         printf("%s\t-\tread\t%s\n", path, propane_status_name(err.status));
         return;
@@ -86,7 +86,7 @@ static void take_op(const op_case *c, void *context) {
     const oracle_inputs in = {.tensors = c->inputs};
     char name[600];
     for (int i = 0; i < c->function->param_count; i++)
-        if (c->function->params[i]->type.container == MIL_STATE) return; /* a pass's */
+        if (c->function->params[i]->type.container == MIL_STATE) return; /* states need a pass */
     snprintf(name, sizeof name, "op %s", c->label);
     each_choice(context, name, c->function, (oracle_choice){.fuse = true}, &in);
 }
@@ -101,7 +101,7 @@ static void print_record(int index) {
     text_deinit(&rows);
 }
 
-/* The cases of operations are made with Check's assertions, which want to be called from a test. */
+/* Runs `body` as a test, because the cases of operations use Check's assertions, which must be called from a test. */
 static int as_test(TFun body) {
     const TTest test = {"oracle", body, "oracle.c", 0};
     TCase *tcase = tcase_create("oracle");

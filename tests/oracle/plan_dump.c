@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The one file of the oracle that reads the planner's structures. What it writes is the record's language: a field that
- * moves or gets another name changes this file and not a letter of what is written.
+ * The only file of the oracle that reads the planner's structures. It writes in the record's vocabulary: if a field
+ * moves or is renamed, this file changes but its output does not.
  */
 #include "oracle/plan_dump.h"
 
@@ -26,7 +26,7 @@ const char *oracle_isa_label(int isa) {
     const char *more = "";
 #if defined(__x86_64__)
     const bool vnni = (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512vnni");
-    if (vnni) more = "+vnni"; /* products of weights in few bits have kernels of their own there */
+    if (vnni) more = "+vnni"; /* products of weights in few bits have separate kernels there */
 #elif defined(__aarch64__)
     if (isa == CPU_ISA_PLAIN) more = "-aarch64"; /* NaNs have other bits */
 #endif
@@ -72,7 +72,7 @@ static void print_list(text *out, const char *what, const int64_t *dim, int coun
     for (int i = 0; i < count; i++) text_printf(out, "%s%lld", i ? "x" : "", (long long)dim[i]);
 }
 
-/* How a fused step walks: its axes, its tiles, its passes, and which instruction reads what. */
+/* Prints how a fused step walks: its axes, tiles and passes, and the operands of each instruction. */
 static void print_loop(const loop_program *l, const char *in, int step, text *out) {
     text_printf(out, "loop\t%s%d", in, step);
     print_list(out, "outer", l->outer, l->outer_rank);

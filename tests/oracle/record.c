@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Makes the rows of the record and compares two sets of them. The cases of one operation are one row: their lines, one behind the
- * other, are hashed together. bfloat16 products are asked for where there are instructions for them, and in plain C.
+ * Makes the rows of the record and compares two sets of them. The cases of one operation are one row, whose hash covers
+ * all their lines in order. bfloat16 products are included for kernels that have such instructions, and for plain C.
  */
 #include "oracle/record.h"
 
@@ -27,7 +27,7 @@ static void print_row(text *out, const char *name, const char *kernels, const te
     text_printf(out, "%s\t%s\t%s\t%s\n", name, kernels, of_plan, of_outputs);
 }
 
-/* Two choices of one set of kernels at most: as the program says, and with products of bfloat16. */
+/* Takes at most two choices per set of kernels: as the program asks, and with products of bfloat16. */
 static void take_function(text *out, const char *name, const mil_function *f, oracle_choice choice) {
     const bool asked = choice.bf16;
     for (choice.isa = 0; choice.isa < oracle_isa_count(); choice.isa++) {
@@ -48,7 +48,7 @@ static void take_function(text *out, const char *name, const mil_function *f, or
 static void take_file(text *out, const char *path) {
     propane_error err = {0};
     mil_module *m = NULL;
-    if (oracle_load(path, &m, &err) != PROPANE_OK) return; /* what cannot be read is tests/mil's */
+    if (oracle_load(path, &m, &err) != PROPANE_OK) return; /* tests/mil covers unreadable files */
     for (const mil_function *f = m->functions; f; f = f->next) {
         char name[600];
         snprintf(name, sizeof name, "%s:%s", path, f->name);
@@ -91,7 +91,7 @@ static void take_case(record_ops *r, mil_opcode code, const char *label, const m
     const oracle_inputs in = {.tensors = inputs};
     oracle_choice choice = {.fuse = true};
     for (int i = 0; i < f->param_count; i++)
-        if (f->params[i]->type.container == MIL_STATE) return; /* a pass's */
+        if (f->params[i]->type.container == MIL_STATE) return; /* states need a pass */
     for (; choice.isa < oracle_isa_count() && choice.isa < ISAS; choice.isa++) {
         oracle_taken t, *sum = &r->all[code][choice.isa];
         if (!oracle_isa_label(choice.isa)) continue;
@@ -126,7 +126,7 @@ static void take_ops(text *out) {
 
 void record_make(text *out) {
     propane_error err = {0};
-    EXPECT_OK(pool_set_threads(THREADS, &err)); /* scratch is planned for each thread */
+    EXPECT_OK(pool_set_threads(THREADS, &err)); /* scratch is planned per thread */
     oracle_pin_caches();
     take_ops(out);
     take_folder(out, "tests/oracle/programs");
@@ -148,7 +148,7 @@ static const char *read_field(const char *p, const char **field, int *length) {
     return p + *length + (p[*length] == '\t');
 }
 
-/* NULL: there is no further row. */
+/* Reads the next row; returns NULL if there is none. */
 static const char *read_row(const char *p, record_row *r) {
     while (*p == '#' || *p == '\n') p += strcspn(p, "\n") + (*p != '\n' ? p[strcspn(p, "\n")] != 0 : 1);
     if (!*p) return NULL;
@@ -163,7 +163,8 @@ static bool same(const char *a, int a_length, const char *b, int b_length) {
     return a_length == b_length && memcmp(a, b, (size_t)a_length) == 0;
 }
 
-/* The row of `record` for the same program and kernels; `known`: it has the program for some kernels. */
+/* Finds the row of `record` for the same program and kernels; `known` reports whether the program has a row for any
+ * kernels. */
 static bool find_row(const char *record, const record_row *like, record_row *out, bool *known) {
     *known = false;
     for (const char *p = record; (p = read_row(p, out)) != NULL;) {

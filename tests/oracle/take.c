@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Plans and runs one program and writes down what came of it. Random numbers come from rng.h and are exact in every element
- * type that is asked for, so inputs are the same bits everywhere.
+ * Plans and runs one program and prints the result. Random numbers come from rng.h and are exact in every element type
+ * used, so inputs have the same bits everywhere.
  */
 #include "oracle/take.h"
 
@@ -31,7 +31,8 @@ void oracle_hash(const void *data, size_t bytes, int digits, char *out) {
 
 /* ---- inputs -------------------------------------------------------------------------------------------------------------- */
 
-/* Multiples of 1/512 in [-1, 1): few enough bits for fp16. Integers: small, since most are indices; bytes may be weights. */
+/* Draws multiples of 1/512 in [-1, 1), which fp16 represents exactly. Integers are small, because most are indices;
+ * bytes may be weights. */
 static double draw(rng *r, mil_dtype dtype) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
     if (info->kind == MIL_KIND_FLOAT) return (double)rng_below(r, 1024) / 512 - 1;
@@ -97,7 +98,7 @@ static room *room_make(const mil_function *f, const oracle_plan *p, const oracle
     return NULL;
 }
 
-/* Which of two NaNs a sum or a product hands on is the compiler's choice: all count as one. */
+/* Replaces all NaNs by one, because the compiler decides which of two NaNs a sum or product returns. */
 static void make_nans_alike(const mil_type *type, void *data) {
     const int64_t count = mil_type_count(type);
     if (!mil_dtype_is_float(type->dtype)) return;
@@ -161,7 +162,7 @@ void oracle_taken_deinit(oracle_taken *t) {
 
 /* ---- programs ------------------------------------------------------------------------------------------------------------ */
 
-/* Constants are smaller than inputs, so that layers of them neither grow without end nor vanish. */
+/* Constants are smaller than inputs, so that values neither grow without bound nor vanish over several layers. */
 static void print_level(text *out, const mil_type *type, int level, rng *r) {
     if (level == type->rank) {
         text_printf(out, "%.10g", draw(r, type->dtype) / (mil_dtype_is_float(type->dtype) ? 8 : 1));
@@ -175,7 +176,7 @@ static void print_level(text *out, const mil_type *type, int level, rng *r) {
     text_append(out, "]");
 }
 
-/* "tensor<fp16, [2, 3]>" that ends at `end`. */
+/* Reads a type such as "tensor<fp16, [2, 3]>" that ends at `end`. */
 static bool type_before(const char *begin, const char *end, mil_type *out) {
     const char *p = end;
     while (p > begin && strncmp(p, "tensor<", 7) != 0) p--;
@@ -221,7 +222,7 @@ propane_status oracle_load(const char *path, mil_module **out, propane_error *er
     size_t length = 0;
     propane_status status = PROPANE_OK;
     if (text_ends_with(path, ".mil")) PROPANE_TRY(file_read(path, LIMIT, &source, &length, err));
-    char *end = source ? strstr(source, "// >>> ") : NULL; /* after it, what tests/mil wants to see */
+    char *end = source ? strstr(source, "// >>> ") : NULL; /* the expectations of tests/mil come after it */
     if (end) *end = 0;
     if (end || (source && strstr(source, "(random)")))
         status = oracle_parse(source, strlen(source), path, out, err);

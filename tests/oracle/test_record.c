@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * No plan and no output bit of the cpu driver changes by accident: what this build makes of the repository's programs against
- * tests/oracle/record.txt. What changed on purpose is recorded anew.
+ * No plan and no output bit of the cpu driver may change by accident: compares this build's results for the
+ * repository's programs with tests/oracle/record.txt. Intended changes are recorded again.
  */
 #include "core/base/file.h"
 #include "core/base/memory.h"
