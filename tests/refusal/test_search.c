@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The search for a refused operation, asked of compilers made up here: they refuse programs that have certain values, for a
- * reason each, may answer otherwise than before, and may end.
+ * The search for a refused operation, run on artificial compilers. They refuse programs that contain certain values,
+ * each for a reason, may change their answers, and may stop answering.
  */
 #include <stdlib.h>
 
@@ -11,13 +11,13 @@
 #include "support/test.h"
 
 typedef struct compiler {
-    const char *refused[4][4]; /* [rule]: all of these operations or values are there; NULL ends a list */
-    const char *reasons[4];    /* [rule]; NULL: "no" */
-    const char *unused;        /* an input of that name is refused */
-    int wrong;                 /* so many first answers are "refused" */
-    bool drops;                /* what no output is computed from is not looked at */
-    bool forgets;              /* a program is refused at every other question alone */
-    int most;                  /* then it answers nothing any more; 0: no end */
+    const char *refused[4][4]; /* [rule]: refuses a program with all of these operations or values; NULL ends a list */
+    const char *reasons[4];    /* [rule]; NULL means "no" */
+    const char *unused;        /* refuses an input of that name */
+    int wrong;                 /* number of first answers that are wrongly "refused" */
+    bool drops;                /* ignores operations that no output depends on */
+    bool forgets;              /* refuses only at every other question */
+    int most;                  /* number of questions it answers; 0 means no limit */
     int asked, refusals, operations;
 } compiler;
 
@@ -84,7 +84,7 @@ static mil_module *body(const char *params, const char *ops, const char *results
     return m;
 }
 
-/* What was found is refused and small: compiled again it is. */
+/* Expects the result to be refused when it is compiled again, and to be small. */
 static search_result find(const mil_module *m, compiler *c) {
     propane_error err = {0};
     search_result r;
@@ -116,7 +116,7 @@ static void find_in(const char *params, const char *ops, const char *results, co
     mil_module_free(m);
 }
 
-/* v0 = x + x, v1 = v0 * x, ...: each reads the one before it and one from further up. */
+/* Builds v0 = x + x, v1 = v0 * x, ...: each reads the previous one and an earlier one. */
 static mil_module *chain(int length) {
     static const char *const kinds[] = {"add", "mul", "sub", "maximum"};
     text t = {0};
@@ -151,7 +151,7 @@ TEST(each_position) {
         dear = c.refusals > dear ? c.refusals : dear;
         mil_module_free(r.smallest);
     }
-    EXPECT_MSG(most <= 22 && dear <= 9, "%d programs, %d refused", most, dear); /* 20 and 8 */
+    EXPECT_MSG(most <= 22 && dear <= 9, "%d programs, %d refused", most, dear); /* observed: 20 and 8 */
     mil_module_free(m);
 }
 
@@ -177,7 +177,7 @@ TEST(several_results) {
     find_in("tensor<fp16, [4, 2]> x", ops, "e", &both, SEARCH_TOGETHER, "tanh 'e'", "split 'b'", 2);
 }
 
-/* ---- several together --------------------------------------------------------------------------------------------------------- */
+/* ---- several operations ------------------------------------------------------------------------------------------ */
 
 TEST(pairs) {
     enum { LENGTH = 14 };
@@ -205,7 +205,7 @@ TEST(three_together_and_one_beside) {
     search_result r = find(m, &c);
     EXPECT_MSG(r.verdict == SEARCH_TOGETHER && r.place == 32 && r.operations == 3, "%s with %s", r.name, r.others);
     mil_module_free(r.smallest);
-    /* beside: the one is not computed from the other */
+    /* in parallel: neither is computed from the other */
     compiler apart = {.refused = {{"p", "q"}}};
     find_in("tensor<fp16, [2]> x",
             "        tensor<fp16, [2]> p = relu(x = x);\n        tensor<fp16, [2]> n = tanh(x = x);\n"
@@ -214,7 +214,7 @@ TEST(three_together_and_one_beside) {
     mil_module_free(m);
 }
 
-/* By itself it is refused for something else: that is not what is looked for. */
+/* The second operation is also refused alone, but for another reason, which does not count. */
 TEST(another_reason_is_another_thing) {
     mil_module *m = chain(12);
     compiler c = {.refused = {{"v2", "v9"}, {"v9"}}, .reasons = {"a pair", "one alone"}};
@@ -226,7 +226,7 @@ TEST(another_reason_is_another_thing) {
     mil_module_free(m);
 }
 
-/* Values that the function does not take or give are not cut. */
+/* The cut is not made at values that a function can neither accept nor return. */
 TEST(types_of_the_inside) {
     static const char ops[] = "        tensor<fp16, [2]> a = relu(x = x);\n"
                               "        tensor<bool, [2]> b = greater(x = a, y = x);\n"
@@ -270,7 +270,7 @@ TEST(weights_come_along) {
     find_in(x, with_weights, "e", &compressed, SEARCH_BOUND, "constexpr_affine_dequantize 'q'", "conv 'c'", 1);
 }
 
-/* What is not needed for the refusal becomes a plain constant. */
+/* A compressed weight that the refusal does not depend on becomes a plain constant. */
 TEST(compressed_weights_become_plain) {
     compiler second = {.refused = {{"c"}}}, both = {.refused = {{"c", "a"}}};
     mil_module *m = body("tensor<fp16, [1, 2, 1, 2]> x", with_weights, "e");
@@ -337,14 +337,14 @@ TEST(answers_that_change) {
     compiler forgetful = {.forgets = true};
     r = find(m, &forgetful);
     EXPECT_MSG((r.verdict == SEARCH_WAVERS || r.verdict == SEARCH_PASSES) && !r.smallest, "verdict %d", r.verdict);
-    for (int wrong = 1; wrong < 7; wrong++) { /* seven are all that a search needs */
+    for (int wrong = 1; wrong < 7; wrong++) { /* a search needs no more than seven */
         compiler c = {.wrong = wrong};
         r = find(m, &c);
         EXPECT_MSG((r.verdict == SEARCH_WAVERS || r.verdict == SEARCH_PASSES) && !r.smallest,
                    "after %d wrong answers: verdict %d", wrong, r.verdict);
     }
     for (int wrong = 1; wrong < 4;
-         wrong++) { /* a beginning is refused that will be taken, and the right one is found */
+         wrong++) { /* a beginning that will be accepted is refused at first, and the right operation is still found */
         compiler c = {.refused = {{"v12"}}, .wrong = wrong};
         r = find(m, &c);
         EXPECT_MSG(r.verdict == SEARCH_ALONE && r.place == 13 && r.operations == 1 && (wrong < 2 || r.changed),
