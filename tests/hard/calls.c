@@ -27,7 +27,7 @@ propane_status calls_end(propane_status status, const text *result, propane_erro
 void calls_tell_folder(text *result, const char *dir) {
     char command[300], line[400];
     snprintf(command, sizeof command, "find '%s' -type f -exec cksum {} + | sort", dir);
-    FILE *f = popen(command, "r"); /* after the attempt's own requests: the C library's memory is not counted */
+    FILE *f = popen(command, "r"); /* after the attempt's requests: the C library's memory is not counted */
     while (f && fgets(line, sizeof line, f)) text_append(result, line);
     if (f) pclose(f);
 }
@@ -80,13 +80,13 @@ void calls_enter(bool model) {
 
 static failing_attempt trying;
 
-/* By the C library, whose memory is not counted; a shell for each point would take most of the time. */
+/* Removes with the C library, whose memory is not counted; a shell per point would take most of the time. */
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) { return remove(path); }
 static int is_temporary(const char *path, const struct stat *st, int type, struct FTW *at) {
     return strstr(path + at->base, ".tmp-") != NULL;
 }
 
-/* What is written is compared only where it is written anew. */
+/* Starts with an empty output folder, because only newly written files are compared. */
 static propane_status fresh(void *context, text *result, propane_error *e) {
     (void)nftw("out", remove_one, 8, FTW_DEPTH | FTW_PHYS);
     EXPECT(mkdir("out", 0777) == 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the attempts of tests/hard/test_calls_*.c share: calls of include/propane.h in order, each only if all before it
- * went well, with their results as text. tests/cli/cases/hard.t compares the header with what is called here.
+ * Helpers for the attempts of tests/hard/test_calls_*.c: calls of include/propane.h in order, each only if all before
+ * it succeeded, with their results as text. tests/cli/cases/hard.t compares the header with the calls made here.
  */
 #ifndef TESTS_HARD_CALLS_H
 #define TESTS_HARD_CALLS_H
@@ -12,29 +12,30 @@
     do {                                                                                                               \
         if (!status) status = (call);                                                                                  \
     } while (0)
-/* Only if all went well so far. */
+/* Appends to the result if all calls so far succeeded. */
 #define TELL(...)                                                                                                      \
     do {                                                                                                               \
         if (!status) text_printf(result, __VA_ARGS__);                                                                 \
     } while (0)
 
-/* Appends a text that a call gave, and frees it; NULL: nothing. */
+/* Appends a text that a call returned, and frees it; does nothing for NULL. */
 void calls_take(text *result, char *given);
-/* The end of an attempt: its result is a text, too, and may have found no memory. */
+/* Ends an attempt and returns its status; fails if the result, itself a text, ran out of memory. */
 propane_status calls_end(propane_status status, const text *result, propane_error *err);
 
-/* A fresh folder with what the attempts read: text, m.mil (two operations with weights), state.mil, and with `model`
- * also the run r of a tiny model; the current folder from then on, since messages and files name their paths. */
+/* Creates and enters a new folder with the attempts' input: text, m.mil (two operations with weights), state.mil,
+ * and with `model` also the run r of a tiny model. It stays the current folder, because messages and files contain
+ * paths. */
 void calls_enter(bool model);
-/* Appends the names and checksums of what is in folder `dir` but those that begin with a dot; temporary files stay out
- * of a success by the harness' comparison. */
+/* Appends the names and checksums of the files in folder `dir`, except names that begin with a dot. The harness
+ * checks that a success leaves no temporary files. */
 void calls_tell_folder(text *result, const char *dir);
 
 typedef struct calls_row {
     const char *name;
     failing_attempt attempt;
 } calls_row;
-/* Every row at its points; what is written there is not there before each attempt (folder "out"). */
+/* Tries every row at its points. The output folder "out" is emptied before each attempt. */
 void calls_try(const calls_row *rows, int count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Every entry point of the library with each of its requests for memory failing: a row for each (support/failing.h). What is
- * written goes to a folder of its own, which must hold nothing half after a failure.
+ * Entry points of the library, one row each, with each of their requests for memory failing (support/failing.h). Files
+ * are written to a separate folder, which must hold nothing incomplete after a failure.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const char *hard_path(const char *name) {
     return path;
 }
 
-/* After a failure nothing but what is asked for may be in the folder. */
+/* Expects that the folder holds only the requested file after a failure. */
 static void hard_expect_only(const char *name) {
     DIR *d = opendir(hard_dir);
     for (struct dirent *e; (e = readdir(d));)
@@ -29,7 +29,7 @@ static void hard_expect_only(const char *name) {
     closedir(d);
 }
 
-/* The file's whole content, so that every success has the same bytes under the final name. */
+/* Appends the file's whole content, so that every success must have the same bytes under the final name. */
 static propane_status hard_tell_file(const char *path, text *result, propane_error *err) {
     char *data;
     size_t length;

@@ -136,7 +136,8 @@ static propane_status generated(void *context, text *result, propane_error *err)
     w.sampling.count = 2;
     STEP(propane_generate_chat(w.g, "plain", say, 1, &w.sampling, take_token, &got, &made, err));
     TELL("%s %s %d", got.data ? got.data : "", propane_finish_name(made.finish), (int)propane_generator_context(w.g));
-    if (!status && got.failed) status = propane_generate(w.g, "", 0, NULL, NULL, NULL, NULL, err); /* tells the lack */
+    if (!status && got.failed)
+        status = propane_generate(w.g, "", 0, NULL, NULL, NULL, NULL, err); /* reports the lack of memory */
     text_deinit(&got);
     writer_close(&w);
     return calls_end(status, result, err);
@@ -196,7 +197,7 @@ static propane_status streams(void *context, text *result, propane_error *err) {
         STEP(propane_generator_advance(w.g, err));
     for (int i = 0; i < 2; i++) STEP(propane_stream_result(s[i], &made, err));
     TELL("%d %s|%s", propane_generator_parallel(w.g), got[0].data ? got[0].data : "", got[1].data ? got[1].data : "");
-    if (!status && (got[0].failed || got[1].failed)) /* tells the lack */
+    if (!status && (got[0].failed || got[1].failed)) /* reports the lack of memory */
         status = propane_generate(w.g, "", 0, NULL, NULL, NULL, NULL, err);
     for (int i = 0; i < 2; i++) {
         propane_stream_free(s[i]);

@@ -76,7 +76,7 @@ static propane_status written_modules(void *context, text *result, propane_error
     propane_free((void *)(uintptr_t)shape.name);
     propane_module_free(again);
     propane_module_free(m);
-    /* packages have identifiers that are drawn: their bytes differ */
+    /* packages have random identifiers, so their bytes differ */
     if (!status && system("rm -rf out/m.mlpackage")) status = PROPANE_ERR_IO;
     return calls_end(status, result, err);
 }
@@ -225,7 +225,7 @@ static propane_status planned(void *context, text *result, propane_error *err) {
     return calls_end(status, result, err);
 }
 
-/* One request from start to end on device `uri`. */
+/* Makes one request from start to end on device `uri`. */
 static propane_status requested(const char *uri, text *result, propane_error *err) {
     static const float values[] = {1, 2, 3};
     propane_device *d = NULL;
@@ -383,7 +383,7 @@ static propane_status classified(void *context, text *result, propane_error *err
     return calls_end(status, result, err);
 }
 
-/* x of two runs, as NumPy writes it. */
+/* Writes x of two runs in NumPy's format. */
 static void write_steps(void) {
     static const char head[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 3), }";
     static const float values[6] = {1, 2, 3, -4, 5, 6};

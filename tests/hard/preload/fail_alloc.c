@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Loaded before a command (LD_PRELOAD): makes one of its requests for memory fail, whoever makes it, libraries included.
- *   FAIL_AT=N      the N-th request since main's libraries were loaded; 0 or unset: none
+ * Loaded before a command (LD_PRELOAD): makes one of its requests for memory fail, whether the program or a library
+ * makes it.
+ *
+ *   FAIL_AT=N      the N-th request since main's libraries were loaded; 0 or unset means none
  *   FAIL_ON=1      and all after it
  *   FAIL_STOP=1    ends the process there instead, for a debugger
- *   FAIL_COUNT=F   how many there were goes into this file when the process ends
- *   FAIL_STACKS=F  who made each of them goes into this file then: a line for each, the same number for the same calls
- * Linux with glibc only: the real functions are called by glibc's own names. What the dynamic loader asks for is not counted.
+ *   FAIL_COUNT=F   writes the number of requests to this file when the process ends
+ *   FAIL_STACKS=F  writes a number per request to this file then, one per line; it is the same for the same chain of calls
+ *
+ * Linux with glibc only, because the real functions are called by glibc's internal names. Requests of the dynamic
+ * loader are not counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +34,7 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 static atomic_uint_fast64_t fail_requests;
 static uint64_t fail_at;
 static int fail_on, fail_stop, fail_begun, fail_tell;
-static uint64_t fail_stacks[FAIL_STACKS_MOST]; /* by request; later ones are not told */
+static uint64_t fail_stacks[FAIL_STACKS_MOST]; /* by request; later ones are not reported */
 
 static uint64_t fail_number(const char *text) {
     uint64_t n = 0;
@@ -43,11 +47,11 @@ __attribute__((constructor)) static void fail_begin(void) {
     fail_on = getenv("FAIL_ON") != NULL;
     fail_stop = getenv("FAIL_STOP") != NULL;
     fail_tell = getenv("FAIL_STACKS") != NULL;
-    if (fail_tell) (void)stack_hash(); /* not counted: the unwinder's own beginning */
+    if (fail_tell) (void)stack_hash(); /* not counted: it initialises the unwinder */
     fail_begun = 1;
 }
 
-/* A line: all calls are the system's own, for the process is about to end. */
+/* Writes a line with system calls only, because the process is about to end. */
 static void fail_write(int fd, uint64_t n) {
     char digits[24];
     size_t at = sizeof digits;
@@ -74,7 +78,7 @@ __attribute__((destructor)) static void fail_end(void) {
     close(stacks);
 }
 
-/* True: the caller gets nothing. */
+/* Returns true if the request must fail. */
 static int fail_now(void) {
     if (!fail_begun) return 0;
     const uint64_t n = atomic_fetch_add(&fail_requests, 1) + 1;
