@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the walk over what is checked: it visits each part of a program once, runs the rows about that kind of part, and
- * keeps their findings with the affected chips. Rows that no target is interested in never run.
+ * Owns the walk over the checked object: it visits each part of a program once, runs the rows about that kind of part,
+ * and keeps their findings with the affected chips. Rows that no target is interested in never run.
  */
 #include "ane/chip/check.h"
 
@@ -44,7 +44,7 @@ static void check_set_masks(chip_report *r) {
     }
 }
 
-/* Lists the rows to check on an op, by opcode: row numbers, ended by -1. */
+/* Lists the rows to run for each op, by opcode: row numbers, ended by -1. */
 static void check_set_op_rows(chip_report *r) {
     int rows = chip_limit_count();
     for (int code = 0; code < MIL_OP_COUNT; code++) {
@@ -493,8 +493,8 @@ static propane_status check_folder(chip_report *r, const char *path, propane_err
     return check_package(r, path, err);
 }
 
-/* An image is not a weight file with a wrong version. A file that holds a record of a weight file is one, whatever
- * record count it begins with. */
+/* Refuses a file that is known to be something else, such as an image, instead of reporting a weight file with a
+ * wrong version. A file that holds a record of a weight file is one, whatever record count it begins with. */
 static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
     chip_record record;
     const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};

@@ -44,8 +44,8 @@ PROPANE_CHECK propane_status chip_check_blob_data(chip_report *r, const char *na
                                                   propane_error *err);
 PROPANE_CHECK propane_status chip_check_request(chip_report *r, const chip_request *request, propane_error *err);
 PROPANE_CHECK propane_status chip_check_process(chip_report *r, const chip_process *process, propane_error *err);
-/* Checks a .mil file with the weight files it names, a folder that holds model.mil, or a weight file. The content
- * decides which it is. */
+/* Checks a .mil file with the weight files it names, a folder that holds model.mil, or a weight file. The kind is
+ * recognised by content. */
 PROPANE_CHECK propane_status chip_check_file(chip_report *r, const char *path, propane_error *err);
 
 int chip_report_count(const chip_report *r);

@@ -82,7 +82,7 @@ static json_t *check_exchange_location(const chip_finding *f) {
     return o;
 }
 
-/* "relu 'y' in 'main': what is wrong". */
+/* Writes "relu 'y' in 'main': what is wrong". */
 static void check_exchange_put_message(const chip_finding *f, text *out) {
     if (f->op) text_printf(out, "%s '%s' in '%s': ", f->op, f->name ? f->name : "", f->function ? f->function : "");
     if (!f->op && f->function) text_printf(out, "function '%s': ", f->function);
@@ -147,8 +147,8 @@ json_t *chip_report_sarif(const chip_report *r) {
 
 /* ---- GitHub ------------------------------------------------------------------------------------------------------------- */
 
-/* A comma or a colon would end a property. In properties and messages alike, a line end and a percent sign would be
- * interpreted. */
+/* Escapes a string. A comma or a colon would end a property; a line end or a percent sign would be interpreted
+ * anywhere. */
 static void check_exchange_put_escaped(text *out, const char *s, bool property) {
     for (; *s; s++) {
         const unsigned char c = (unsigned char)*s;

@@ -48,7 +48,7 @@ propane_status chip_check_placement(const mil_function *f, const chip *c, int os
     return status;
 }
 
-/* Fails with the message of a row about run time, its id and its fix. */
+/* Fails with the message, id and fix of a row about run time. */
 static propane_status check_fail_at_run(chip_report *r, propane_status status, propane_status kind, const chip *c,
                                         const char *chosen, propane_error *err) {
     const chip_finding *x = status == PROPANE_OK ? check_refusing(r, chosen) : NULL;

@@ -305,7 +305,7 @@ static void check_text_print_shared(printer *p, const column *columns, int count
     }
 }
 
-/* Prints the columns in groups that fit the width. */
+/* Prints the table in groups of columns that fit the width. */
 static void check_text_print_table(printer *p) {
     column columns[CHIP_COUNT];
     const int count = check_text_columns(p->r, columns);

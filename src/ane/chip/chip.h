@@ -21,7 +21,7 @@ typedef enum chip_evidence {
 
 const char *chip_evidence_name(chip_evidence evidence); /* "measured" */
 
-/* Engines of one design, which most rules are about. */
+/* Engines of one design; most rules are about one of these. */
 typedef enum chip_generation {
     CHIP_H12, /* A13 */
     CHIP_H13, /* A14, M1 family */
@@ -73,7 +73,7 @@ PROPANE_CHECK propane_status chip_find(const char *name, const chip **out, propa
 /* Reads "m1,m4-max", "all" (every M chip) or "all-a" (every A chip) into up to CHIP_COUNT different chips. */
 PROPANE_CHECK propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], int *count,
                                             propane_error *err);
-/* Returns whether the chip is in a list such as "h13 h14 m3-ultra". A list holds generations and names, or "all". */
+/* Returns whether the chip is in a list of generations and names such as "h13 h14 m3-ultra"; "all" lists every chip. */
 bool chip_listed(const char *list, const chip *c);
 
 #endif

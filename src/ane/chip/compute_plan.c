@@ -123,12 +123,12 @@ static propane_status plan_keep(compute_plan *p, const compute_row *row, propane
     return PROPANE_OK;
 }
 
-typedef struct plan_place { /* the surroundings of an object in a plan */
+typedef struct plan_place { /* what surrounds an object of a plan */
     const char *path, *function, *units;
     int depth;
 } plan_place;
 
-/* An operation without a device is a constant: Core ML plans none for it. */
+/* Reads one object. An operation without a device is a constant, for which Core ML plans none. */
 static propane_status plan_take(compute_plan *p, const plan_place *at, const json_t *object, propane_error *err) {
     const char *op = plan_text(object, operation_keys);
     const json_t *usage = plan_find(object, usage_keys);

@@ -18,13 +18,13 @@
 #include "ane/chip/chip.h"
 #include "core/mil/mil.h"
 
-/* The way by which a call reaches the engine. */
+/* The way a call reaches the engine. */
 typedef enum cost_path { COST_DIRECT, COST_E5RT, COST_COREML, COST_LINUX, COST_PATH_COUNT } cost_path;
 typedef enum cost_kind {
     COST_MATMUL,
     COST_CONV1X1,
     COST_CONV3X3,
-    COST_CHAIN, /* of convolutions */
+    COST_CHAIN, /* a chain of convolutions */
     COST_ELEMENTWISE,
     COST_SOFTMAX,
     COST_KIND_COUNT
@@ -54,7 +54,7 @@ typedef struct cost_call {
 
 typedef struct cost_time {
     double ms;
-    double low_ms, high_ms; /* nine of ten published points are within such a band */
+    double low_ms, high_ms; /* nine of ten published points are within a band of this width */
     double typical;         /* median relative error of points at the same distance from their neighbours */
     double similarity;      /* to the nearest published point: 1 the same, 0 unrelated */
     double fixed_ms, layers_ms, compute_ms, weights_ms, io_ms; /* before the correction */
@@ -122,7 +122,7 @@ typedef struct cost_program {
 PROPANE_CHECK propane_status cost_function(const chip *c, cost_path path, const mil_function *f, arena *a,
                                            cost_program *out, propane_error *err);
 
-/* Returns the ms for compiling a program, and for loading it afterwards. */
+/* Returns the ms to compile a program. */
 double cost_compile_ms(const chip *c, double weight_bytes);
 double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes); /* the longest reported */
 double cost_reload_ms(const chip *c, double weight_bytes); /* of loading a compiled program again with other weights */

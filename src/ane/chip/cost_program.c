@@ -129,7 +129,7 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
     return call;
 }
 
-/* C50: weights whose spread over the cores is a multiple of 1 MiB are read at less than half the speed. */
+/* C50: weights that the cores read at strides of multiples of 1 MiB are read at less than half the speed. */
 static bool cost_program_strides_collide(const chip *c, const mil_op *op) {
     const chip_limit *l = chip_limit_find("C50");
     char found[CHIP_TEXT_BYTES];

@@ -9,7 +9,7 @@
 
 typedef struct cost_rates {
     double gemm_tflops;  /* the faster of Propane's kernels and the library */
-    double stream_gbs;   /* conversions */
+    double stream_gbs;   /* of conversions */
     double memory_gbs;   /* moved by all threads */
     double update_ns[3]; /* AdamW, per parameter, with moments in fp32, bf16, int8 */
     double early_ns[3];  /* the same, from one set of weights and moments to another (--overlap early) */

@@ -16,7 +16,7 @@ typedef struct cost_host {
     const char *source;
 } cost_host;
 cost_host cost_host_of(const chip *c);
-const char *cost_host_sources(void); /* one line per figure: its source, and the code that it represents */
+const char *cost_host_sources(void); /* one line per figure: its source, and the code that it describes */
 /* Returns the ms in which the engine cuts fp16 weights out of inputs that also hold an activation, and uses them. */
 double cost_packed_ms(const chip *c, double weight_bytes, double positions);
 /* CPU time in ns per activation (layers x width x positions) of a whole step, apart from its matrix products. */
@@ -30,8 +30,8 @@ typedef enum cost_style {
     COST_STYLE_PACKED,       /* weights next to the activation in one input ("dynamic") */
     COST_STYLE_INPUTS,       /* weights as separate inputs */
     COST_STYLE_SYNC,         /* packed, one call after the other, everything staged (rustane) */
-    COST_STYLE_FORWARD,      /* the forward half of the last */
-    COST_STYLE_ENGINE,       /* the engine's part of a static step */
+    COST_STYLE_FORWARD,      /* the forward half of the previous one */
+    COST_STYLE_ENGINE,       /* only the engine's part of a static step */
     COST_STYLE_PRODUCTS,     /* packed, one call per matrix product, all else on the processor (AutoANE, "matmul
                               * only") */
     COST_STYLE_COUNT

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The time of the same work on the other two units of a chip: on the processor by a model of three parts, on the GPU by
- * figures that others state. Estimated, never measured here.
+ * published figures. Estimated, never measured here.
  */
 #ifndef ANE_CHIP_COST_UNITS_H
 #define ANE_CHIP_COST_UNITS_H

@@ -55,7 +55,7 @@ static bool engine_is_found(const char *rule, const mil_op *op) {
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------------------- */
 
-/* max(x, 0) + log(1 + exp(-|x|)) */
+/* Builds max(x, 0) + log(1 + exp(-|x|)). */
 static mil_value *engine_softplus(engine_site *s) {
     mil_value *x = mil_in(s->op, "x");
     mil_value *minus = mil_build_binary_scalar(&s->b, MIL_OP_mul, engine_unary(s, MIL_OP_abs, x), -1);
@@ -300,7 +300,8 @@ static mil_value *engine_rms_norm(engine_site *s) {
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
-/* [.., S, I] becomes [B, I, 1, S], and the weight [O, I] a kernel [O, I, 1, 1]. Compressed weights stay as they are. */
+/* Rewrites a linear: [.., S, I] becomes [B, I, 1, S], and the weight [O, I] a kernel [O, I, 1, 1]. Compressed
+ * weights stay as they are. */
 static mil_value *engine_linear(engine_site *s) {
     mil_value *x = mil_in(s->op, "x"), *w = mil_in(s->op, "weight"), *bias = mil_in(s->op, "bias");
     const mil_type *t = &x->type, *out = &s->op->results[0]->type;
@@ -353,7 +354,7 @@ static mil_value *engine_transpose(engine_site *s) {
     return mil_build_reshape(&s->b, y, out->dim, out->rank);
 }
 
-/* Both sides have the same batch, whose axes become one. */
+/* Joins the axes of the batch, which both sides share. */
 static mil_value *engine_matmul(engine_site *s) {
     mil_value *x = mil_in(s->op, "x"), *y = mil_in(s->op, "y");
     const mil_type *a = &x->type, *b = &y->type, *out = &s->op->results[0]->type;

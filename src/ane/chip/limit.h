@@ -36,7 +36,7 @@ typedef enum chip_severity {
 } chip_severity;
 
 typedef enum chip_path {                   /* how a program reaches the engine */
-                         CHIP_PATH_DIRECT, /* MIL text that the engine's compiler receives, as Propane does it */
+                         CHIP_PATH_DIRECT, /* MIL text passed to the engine's compiler, as in Propane */
                          /* through Core ML, which moves what an engine refuses to the CPU or GPU */
                          CHIP_PATH_COREML,
                          CHIP_PATH_COUNT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the part of an estimate that CPU operations and switches add on Core ML's path.
+ * Owns the cost that CPU operations and switches add to an estimate for Core ML's path.
  */
 #include "ane/chip/placed_cost.h"
 

@@ -13,7 +13,7 @@
 
 static bool placement_is_planned(const mil_op *op) { return op->info->code != MIL_OP_const && !mil_op_compressed(op); }
 
-/* Core ML's compiler replaces characters that are neither letters nor digits by underscores. */
+/* Compares names. Core ML's compiler replaces characters that are neither letters nor digits by underscores. */
 static bool placement_same_name(const char *a, const char *b) {
     for (; *a && *b; a++, b++) {
         const bool plain = isalnum((unsigned char)*a) && isalnum((unsigned char)*b);

@@ -24,11 +24,11 @@ typedef struct placement_diff {
     int planned, on[COMPUTE_ENGINE + 1]; /* rows of the plan, in total and by device */
     int same;                            /* operations on which both agree */
     int strange;                         /* rows of the plan that match no operation of the function */
-    int unplanned;                       /* operations that the plan does not mention, except constants */
+    int unplanned;                       /* operations that the plan does not mention, not counting constants */
 } placement_diff;
 
-/* Pairs rows by the names of results. Failing that, it pairs the operations of one kind by order if there are
- * equally many. */
+/* Pairs rows by the names of results. If that fails, pairs the operations of one kind by order, provided both sides
+ * have the same number. */
 PROPANE_CHECK propane_status placement_diff_make(const mil_module *m, const chip *c, int os, const char *path,
                                                  placement_diff *out, propane_error *err);
 void placement_diff_deinit(placement_diff *d);

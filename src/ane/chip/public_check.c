@@ -52,7 +52,7 @@ static const char *api_check_read_system(const char *given, int *out) {
     return major > 0 ? rest : NULL;
 }
 
-/* Reads the oldest version of a list, because a rule must hold for all of it. */
+/* Reads a list of systems and returns the oldest, because the program must run on all of them. */
 static bool api_check_read_os(const char *given, int *out) {
     int os = 0;
     *out = 0;

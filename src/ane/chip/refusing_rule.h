@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Finds the known rule behind a program that an engine refuses, in the form that engine drivers use
- * (core/device/driver.h).
+ * Finds the known rule behind a program that an engine refuses, as engine drivers report it (core/device/driver.h).
  */
 #ifndef ANE_CHIP_REFUSING_RULE_H
 #define ANE_CHIP_REFUSING_RULE_H

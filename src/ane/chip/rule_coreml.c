@@ -169,8 +169,8 @@ bool chip_rule_product_depth(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "it adds %lld products; the most is %.0f", (long long)n, view->limit->value);
 }
 
-/* Finds one matrix product or attention as the only computation: the planner does not find the engine worth the
- * transfer. */
+/* Finds programs whose only computation is one small matrix product or attention: the planner does not send these to
+ * the engine. */
 bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_coreml_main(view->op);
     int others = -1;

@@ -56,7 +56,7 @@ bool chip_rule_large_exp_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "%s of %s, over %.0f elements", view->op->info->name, known, from / fmax(to, 1));
 }
 
-/* exp(x - max) cannot overflow, whatever the maximum is taken of; exp of anything else can. */
+/* exp(x - max) cannot overflow, whatever axes the maximum is over; exp of anything else can. */
 bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     char known[80];
@@ -118,8 +118,8 @@ static bool rule_numbers_is_infinite_below(const mil_value *v) {
            mil_type_count(&v->type) <= 1 << 20;
 }
 
-/* Returns a constant on the way into a softmax that is minus infinity in fp16. Looks through products, in which 0
- * times it is NaN, sums and choices. Any other operation no longer passes on a mask. */
+/* Returns a constant on the way into a softmax that is minus infinity in fp16. Looks through products (where 0 times
+ * it is NaN), sums and choices, because any other computation destroys a mask. */
 static const mil_value *rule_numbers_mask(const mil_value *v, int depth) {
     if (!v || depth > MASK_DEPTH) return NULL;
     if (v->constant) return rule_numbers_is_infinite_below(v) ? v : NULL;
@@ -274,7 +274,7 @@ bool chip_rule_open_quadrant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                       chip_value_name(y));
 }
 
-/* A number out of n is at most (n-1)/n of their span away from the mean. */
+/* One of n numbers is at most (n-1)/n of their span away from the mean. */
 bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     bool member[MIL_MAX_RANK];
@@ -288,7 +288,7 @@ bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "nothing keeps '%.60s' within %.0f of its mean", chip_value_name(x), view->limit->value);
 }
 
-/* Returns whether a value is returned as it was passed in, and so is not rounded again. */
+/* Returns whether a value is an input that is returned unchanged, and so is not rounded again. */
 static bool rule_numbers_is_handed_on(const mil_value *v) {
     while (rule_numbers_made_by(v, MIL_OP_identity)) v = mil_in(v->def, "x");
     return !v->def;

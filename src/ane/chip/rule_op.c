@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of single operations. Each looks at the op, its operands and the ops that made them, never further. An
- * attribute that cannot be read counts as not violated; the verifier has ensured that it can.
+ * Checks of single operations. Each looks at the op, its operands and the ops that made them, never further. The
+ * verifier has ensured that attributes can be read; one that cannot counts as not violated.
  */
 #include <math.h>
 #include <string.h>
@@ -188,7 +188,7 @@ bool chip_rule_concat_width_slices(const chip_view *view, char out[CHIP_TEXT_BYT
     return slices >= 2 && chip_found(out, "%d of its values are slices that begin inside the last axis", slices);
 }
 
-/* Finds a slice that shortens the last axis, perhaps before a multiplication or two (the negated half of a
+/* Finds a slice that shortens the last axis, perhaps followed by a multiplication or two (the negated half of a
  * rotation). */
 static bool rule_op_from_width_slice(const mil_value *v) {
     for (int depth = 0; depth < 3 && v && v->def; depth++) {
@@ -252,7 +252,7 @@ bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]
     return false;
 }
 
-/* Returns whether a constant holds different numbers; one that is left out does not. */
+/* Returns whether a constant argument holds different numbers; false if it is left out. */
 static bool rule_op_varies(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
     const int64_t n = v && v->constant ? mil_type_count(&v->type) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks at run time: the surfaces of a request, and what a process does over its life.
+ * Checks of what happens at run time: the surfaces of a request, and the calls of a process over its life.
  */
 #include <string.h>
 

@@ -207,14 +207,14 @@ bool chip_rule_height(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rank > 2 && rule_shape_too_long(view, "height", rank - 2, out);
 }
 
-/* The axes of constants mean something else, and what is computed with them is checked. */
+/* Skips constants: their axes mean something else, and values computed from them are checked. */
 bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
     if (rank < 3 || chip_is_constant(view->value)) return false;
     return rule_shape_too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
 }
 
-/* The compiler lays out constants: tables of palettes have six axes and more. */
+/* Skips constants, which the compiler lays out: tables of palettes have six axes and more. */
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = chip_is_constant(view->value) ? 0 : view->value->type.rank;
     return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the most is %.0f",

@@ -18,11 +18,11 @@ enum { SEGMENT_NONE = -1 };
 typedef struct segment_walk {
     const mil_function *function;
     const uint64_t *fallen; /* [0]: bits for all operations; then one entry per operation */
-    uint64_t bit;           /* of the chip */
+    uint64_t bit;           /* bit of the chip */
     int *of;                /* [value id]: the segment that computes it */
     int *first;             /* [segment]: the operation that begins it, counted from 1; 0 if the segment is empty */
-    int last;               /* the highest number in use */
-    double bytes;           /* that change sides */
+    int last;               /* the highest segment number in use */
+    double bytes;           /* bytes that change sides */
 } segment_walk;
 
 /* Weights, and what follows only from constants, are computed before anything runs. */
@@ -76,7 +76,7 @@ static void segment_count(const segment_walk *w, const chip *c, chip_segments *o
             segment_add_place(out, segment_op(w->function, w->first[i]));
         }
     }
-    const int calls = out->engine > 1 ? out->engine - 1 : 0; /* the first one is the call itself */
+    const int calls = out->engine > 1 ? out->engine - 1 : 0; /* the first segment is the call itself */
     if (out->engine) out->ms += calls * q->t0_coreml + w->bytes / 1e6 / q->io_coreml;
 }
 

@@ -141,8 +141,8 @@ static const mil_value *facts_operand(const mil_value *v, mil_opcode code, const
     return v && v->def && v->def->info->code == code ? mil_in(v->def, param) : NULL;
 }
 
-/* Returns the lower bound of mean((x/m)^2) + e/m/m with m = max(|x|, 1): if m is 1, e is not reduced; otherwise one
- * element in n is 1. Returns minus infinity for any other sum. */
+/* Returns the lower bound of mean((x/m)^2) + e/m/m with m = max(|x|, 1): if m is 1, all of e remains; otherwise one
+ * of the n quotients is 1. Returns minus infinity for any other sum. */
 static double facts_scaled_norm(const mil_value *mean, const mil_value *rest) {
     const mil_value *inner = facts_operand(rest, MIL_OP_real_div, "x"), *m = facts_operand(rest, MIL_OP_real_div, "y");
     const mil_value *e = facts_operand(inner, MIL_OP_real_div, "x"), *q = facts_operand(mean, MIL_OP_reduce_mean, "x");
@@ -189,7 +189,7 @@ static double facts_silu(double x) { return x == -INFINITY ? 0 : x / (1 + exp(-x
 static double facts_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double facts_softplus(double x) { return x > 700 ? x : log1p(exp(x)); }
 
-/* Functions of one value. */
+/* Derives the range of functions of one value. */
 static chip_range facts_single(const mil_op *op, chip_range r) {
     static const double silu_low = -0.2785, gelu_low = -0.17;
     switch (op->info->code) {
