@@ -7,7 +7,7 @@
 
 #define ACCUMULATE_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is an integer */
 #define ACCUMULATE_TOP  2147483648.0 /* 32768 in those units */
-enum { ACCUMULATE_LEAST = -16 };     /* products whose exponents add up to less are dropped */
+enum { ACCUMULATE_LEAST = -16 };     /* a product is dropped if its exponents add up to less */
 
 float accumulate_read(float v) {
     v = fp16_to_f32(fp16_from_f32(v));

@@ -33,7 +33,8 @@ typedef struct engine_table {
 /* Returns the table named "sigmoid", "tanh", "gelu", "silu", "exp", "log" (log2), "sqrt", "rsqrt" or "recip", or
  * NULL if no table has that name. */
 const engine_table *engine_table_find(const char *name);
-/* Makes the table of an operation with one operand, including its epsilon. Returns false if it has none. */
+/* Makes the table of an operation with one operand, including its epsilon. Returns false if the operation has no
+ * table. */
 bool engine_table_of(const mil_op *op, engine_table *out);
 /* Returns the table of x for positive x, and of slope * x otherwise. */
 engine_table engine_table_leaky(double slope);

@@ -12,7 +12,7 @@ enum {
     ANEC_CONSTANTS = 24,     /* u64 */
     ANEC_SOURCES = 32,       /* u32: surfaces that are read */
     ANEC_RESULTS = 36,       /* u32: surfaces that are written */
-    ANEC_TILES = 40,         /* u32[32]: size of each base register's buffer, in pages of 0x4000 bytes; 0: none */
+    ANEC_TILES = 40,         /* u32[32]: size of each base register's buffer, in pages of 0x4000 bytes; 0 if none */
     ANEC_NCHW = 168,         /* u64[32][6]: N, C, H, W, bytes of a plane, bytes of a row */
     ANEC_HEADER = 1704,      /* bytes */
     ANEC_PAYLOAD = 0x1000,   /* where it is written today */

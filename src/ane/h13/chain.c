@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Joins two consecutive tasks if the second is the only reader of what the first stores: the value then stays in the
- * on-chip buffer. It is placed after what the first task has there, with the strides of the second task's source, and
- * the words of the two DMAs are set back to "off". Only forms of published programs are joined: a planar or neural task
- * that streams its result out, then a planar task with one source or a neural one. Everything else goes through memory.
+ * Joins two consecutive tasks if the second is the only reader of what the first stores, so that the value stays in the
+ * on-chip buffer. It is placed after the first task's data, with the strides of the second task's source, and the words
+ * of the two DMAs are set back to "off". Only forms of published programs are joined: a planar or neural task that
+ * streams its result out, then a planar task with one source or a neural one. Everything else goes through memory.
  *
  * Configuration words follow published chains: the source's word names the engine that made it (4 neural, 8 planar),
  * and two planar tasks mark the handover (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md, softmax and

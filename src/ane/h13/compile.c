@@ -69,7 +69,8 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Returns whether an operation is a view of its operand: the bytes are the same, and the result has no place yet. */
+/* Returns whether an operation can be a view of its operand: the bytes are the same, and the result has no place
+ * yet. */
 static bool compile_is_view(const compile *c, const mil_op *op) {
     mil_opcode code = op->info->code;
     if (code != MIL_OP_reshape && code != MIL_OP_expand_dims && code != MIL_OP_squeeze && code != MIL_OP_identity &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Compiles attention of one head as one chain: a matrix product, an optional scalar factor, softmax and a matrix
- * product, each read only by the next. All its tasks are made at the last product, so nothing between has a place in
- * memory.
+ * product, each read only by the next. All its tasks are made at the last product, so values in between have no place
+ * in memory.
  */
 #include "ane/h13/compile_parts.h"
 #include "core/base/float16.h"
@@ -33,7 +33,7 @@ static bool compile_attention_softmax(const compile *c, const mil_value *v) {
            !mil_attr_axis(v->def, "axis", v->type.rank, &axis, &err) && axis == v->type.rank - 1;
 }
 
-/* Places the scores, with the statistics in front of them and the operands of both products after them. */
+/* Returns the place of the scores on chip; the statistics are in front of them. */
 static emit_l2 compile_attention_place(const lower_product *scores) {
     int64_t line = round_up(2 * scores->m, 16), channel = round_up(2 * scores->n, 16), row = scores->m * channel;
     return (emit_l2){line, channel, row, row, 0};

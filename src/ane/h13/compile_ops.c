@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of compiled operations, and elementwise operations, activations and layout. An operation whose form the
- * engine lacks is refused with that form.
+ * Owns the list of operations that compile, and the compilation of elementwise operations, activations and layout. If
+ * the engine lacks the form of an operation, the error names that form.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -122,8 +122,8 @@ static bool compile_aligned(const mil_type *a, const mil_type *b) {
     return same || ones_a == 1 || ones_b == 1;
 }
 
-/* Handles a b that is repeated within each batch of a. Returns the number of batches of a; each uses its part of b,
- * or all use the whole (*shared). Returns 0 in any other case. */
+/* Handles a b that is repeated within each batch of a. Returns the number of batches of a, each of which uses its
+ * part of b or, if *shared is set, all of b. Returns 0 in any other case. */
 static int64_t compile_batches(const mil_type *a, const mil_type *b, bool *shared) {
     int64_t outer = 1, ca = a->rank < 3 ? 1 : a->dim[a->rank - 3], cb = b->rank < 3 ? 1 : b->dim[b->rank - 3];
     *shared = compile_plain(b);

@@ -44,7 +44,7 @@ static json_t *describe_json_task(const engine_object *o, const engine_task *t) 
     return task;
 }
 
-/* State for H14 and later, whose fields are those that the rows name. */
+/* Context for tasks of H14 and later, described by the rows of later.def. */
 typedef struct describe_json_later {
     uint32_t subtype;
     json_t *tasks, *header, *registers; /* header and registers belong to the current task */

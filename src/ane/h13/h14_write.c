@@ -90,14 +90,15 @@ static void h14_result_counts(const h14_writer *w, int64_t counts[4]) {
     counts[3] = h14_groups(w);
 }
 
-/* Drops strides on chip (channels, rows, depth, groups) of dimensions with one element, which have no record. */
+/* Drops strides on chip (channels, rows, depth, groups) for dimensions with one element, because those have no
+ * record. */
 static void h14_on_chip(h14_writer *w, uint32_t address, const int64_t counts[4]) {
     const int order[4] = {1, 0, 2, 3};
     for (uint32_t i = 0; i < 4; i++)
         if (counts[order[i]] <= 1) w->r.given[address / 4 + 1 + i] = false;
 }
 
-/* Counts the rows, channels, depth and groups of a source on chip. `flags` mark repetition in width, height, depth
+/* Counts the rows, channels, depth and groups of a source on chip. `flags` marks repetition in width, height, depth
  * and channels. If channels and width are exchanged, the channels' stride is that of the width. */
 static void h14_source_counts(const h14_writer *w, uint32_t flags, bool exchanged, int64_t counts[4]) {
     int64_t channels = flags & 8 ? 1 : h14_get(w, 0xc, 0, 17), width = flags & 1 ? 1 : h14_get(w, 0, 0, 15);

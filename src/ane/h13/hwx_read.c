@@ -23,7 +23,7 @@ enum {
     KIND_TENSOR = 3,
     PROGRAM_BYTES = 0x860,
     TENSOR_BYTES = 0x88,
-    RESOURCES = 252, /* in the program descriptor, from +0x30 to +0x810 */
+    RESOURCES = 252, /* entries in the program descriptor, from +0x30 to +0x810 */
     COMMANDS_MAX = 4096
 };
 

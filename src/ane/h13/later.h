@@ -37,7 +37,7 @@ PROPANE_CHECK propane_status engine_later_walk(const later_text *t, later_visit 
 
 typedef struct later_field {
     const char *name;
-    int low, bits, index; /* index: within a group of equal registers, or -1 */
+    int low, bits, index; /* index: position among registers that are alike, or -1 */
     engine_mark mark;
 } later_field;
 /* Lists the fields of a register or header word (address 4 * word), at most LATER_FIELDS. */
@@ -52,7 +52,7 @@ const char *engine_later_block(uint32_t subtype, uint32_t address);
 int engine_later_block_of(uint32_t subtype, const char *name, uint32_t *base);
 /* Returns the value of a register that no record of a task writes. */
 uint32_t engine_later_unwritten(uint32_t subtype, uint32_t address);
-/* Returns whether Apple's compiler has a record write the register if it holds `value`. */
+/* Returns whether programs of Apple's compiler write the register in a record if it holds `value`. */
 bool engine_later_is_written(uint32_t subtype, uint32_t address, uint32_t value);
 /* Returns the word that corresponds to `value` of H13; with `reverse` the other way round. Returns false if no
  * program shows it. */
@@ -65,8 +65,8 @@ typedef struct later_move {
 } later_move;
 int engine_later_moves(uint32_t subtype, uint32_t address, later_move out[LATER_FIELDS]);
 
-/* Prints each task in one line; `words` adds every word by field, with unknown bits as unknown. Prints what cannot
- * be read as such. */
+/* Prints each task in one line; `words` adds every word by field. Unknown bits and unreadable text are printed as
+ * such. */
 void engine_later_describe(const later_text *t, bool words, text *out);
 
 #endif

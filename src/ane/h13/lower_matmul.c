@@ -88,7 +88,7 @@ static void lower_matmul_product_words(emitted *t, const lower_product *p) {
     emit_set(t, 0xc810, p->scale);
 }
 
-/* Returns the words for few pixels. H14 also uses them for 64 pixels if the kernel is not large. */
+/* Returns the words for few pixels. H14 uses them for up to 64 pixels, provided the kernel is not large. */
 static int64_t lower_matmul_small(const emitter *e, const lower_product *p) {
     if (e->subtype == ENGINE_H14) return p->m <= 64 && p->k * p->n <= 1 << 19 ? 4 : 0;
     return p->m <= 8 && p->k <= 512 ? 0x44404 : 0;
@@ -134,7 +134,7 @@ static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const e
     return t;
 }
 
-/* Makes the same for a staged value, with the words of its DMA. */
+/* Makes the same product of a staged value, with the words of its DMA. */
 static emitted *lower_matmul_from_staged(emitter *e, const lower_product *p, const emit_l2 *kept) {
     int64_t d = round_up(2 * p->m, 64);
     emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->m, d, d, p->k * d};
@@ -297,7 +297,7 @@ static emitted *lower_matmul_compute(emitter *e, const lower_product *p, const m
     return t;
 }
 
-/* Returns the outputs of a constant kernel per task, which make about a MiB of it. */
+/* Returns the number of a constant kernel's outputs per task, which make about a MiB of it. */
 static int64_t lower_matmul_fixed_rows(const lower_product *p, int il) {
     int64_t least = 16 * (int64_t)il, most = (1 << 19) / p->k / least * least;
     return max_i64(least, most);
@@ -429,8 +429,8 @@ void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, con
     emitted *t = lower_matmul_compute(e, p, &all, y);
     lower_matmul_chunk_source(t, p, NULL, true, true, v);
     t->kernel_task = e->count - 2;
-    /* v overlaps what the previous planar task still reads, and the result what it wrote [inferred; no program shows
-     * an effect] */
+    /* v overlaps what the previous planar task still reads, and the result overlaps what it wrote [inferred; no
+     * program shows an effect] */
     emit_set(t, 0x4804, 0x100172);
     emit_set(t, 0x4830, 0x40017a);
 }

@@ -89,8 +89,8 @@ propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_
 /* The chain softmax(q * k, over the width) * v in nine tasks (joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/chain_attn_s64_dh64.json). The scores are on chip at `to`, with the statistics in front. The
  * probabilities go to scratch memory starting at e->scratch, where lower_scores puts q. */
-/* Returns the rows per lane if the planar engine can lay them side by side and one task takes all m rows; otherwise
- * 0. */
+/* Returns the rows per lane if the planar engine can lay them side by side and one task can process all m rows;
+ * otherwise 0. */
 int lower_scores_interleave(int64_t m);
 /* Returns the on-chip bytes of a product's second operand. */
 int64_t lower_scores_room(const lower_product *p);

@@ -36,8 +36,8 @@ static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, i
     return t;
 }
 
-/* Returns the place of a streamed reduction's source: the first 64 pixels of a row, and its patch becomes equally
- * wide (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
+/* Returns the place of a streamed reduction's source and sets the patch; both are as wide as the first 64 pixels of
+ * a row (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
 static emit_l2 lower_reduce_stream(emitted *t, int64_t c, int64_t h, int64_t w) {
     int64_t wide = min_i64(w, 64);
     emit_set(t, 0x2c, emit_patch(h, wide, false));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Constants that can be overwritten in a compiled program: the place of each element of a tensor among the constants,
- * packed as the tasks fetch it. A copy is up to three loops with strides on both sides. A tensor has one copy per
- * place.
+ * packed as the tasks fetch it. A copy has up to three nested loops with strides on both sides. A tensor has one copy
+ * per place.
  */
 #ifndef ANE_H13_PATCH_H
 #define ANE_H13_PATCH_H

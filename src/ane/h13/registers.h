@@ -30,7 +30,7 @@ typedef struct engine_block {
 
 typedef struct engine_field {
     engine_block_id block;
-    uint32_t address; /* of the first of `times` equal registers */
+    uint32_t address; /* of the first of `times` registers that are alike */
     int times, low, bits;
     const char *name, *meaning; /* meaning may be empty */
     engine_role role;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Converts tasks from bytes and back: only the framing, not the meaning of registers. Sizes, links and addresses are
+ * Converts tasks to and from bytes: only the framing, not the meaning of registers. Sizes, links and addresses are
  * checked before they are followed. A stream that loops, overlaps or writes a register that the map lacks is refused.
  */
 #include "ane/h13/task.h"

@@ -19,7 +19,7 @@ enum { EMIT_NO_BAR = -1 };
 typedef struct emit_tensor {
     int bar;
     int64_t base, c, h, w;
-    int64_t row, plane, total; /* bytes; total: the value of depth and group strides */
+    int64_t row, plane, total; /* bytes; total: used for the depth and group strides */
 } emit_tensor;
 
 /* The same in the on-chip buffer; `depth` and `group` as in the registers. */
@@ -35,7 +35,7 @@ typedef struct emitted {
     bool unfinished;                     /* a later task stores to the same result */
     bool root;                           /* uses a square root's table */
     int64_t kernel_task;                 /* DTID: the task that wrote the kernel */
-    int64_t bytes;                       /* through DMA, with kernels */
+    int64_t bytes;                       /* moved through DMA, including kernels */
     int64_t channel_visits;              /* for vectors of channels: sources times channels */
 } emitted;
 
@@ -84,8 +84,8 @@ void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int6
 /* Sets ActiveNE for that many lanes (a power of two). */
 void emit_active(emitted *t, int lanes);
 
-/* Keeps a value on chip if b directly follows a, nothing else reads the value that a stores for b, and the laws are
- * known. Returns false otherwise. */
+/* Keeps the value that a stores for b on chip. b must directly follow a, nothing else may read the value, and the
+ * laws must be known; otherwise returns false. */
 bool emit_chain(emitted *a, emitted *b);
 
 /* Computes sizes, links and headers of all tasks, and their bytes. Sets tasks, text and first_words of the object. */

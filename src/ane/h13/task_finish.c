@@ -41,7 +41,7 @@ static int64_t task_finish_neural(const engine_task *t) {
 /* Returns the scheduler's estimate in microseconds, the largest of three:
  * - DMA at 34.1 GB/s (102,400 bytes in 3).
  * - For sources that are vectors of channels, 9 per 2,048 channels: two of 1,024 take 9 and two of 8,192 take 72.
- * - The engine's time, which shows if a task stays on chip.
+ * - The engine's time, which matters if a task stays on chip.
  *
  * Inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13: binary_*, env_bcast_sub_*,
  * reduce_probe_max_ax2_* and norm_softmax_a3_1x8x64x64, ..._1x8x128x128. */
@@ -126,7 +126,7 @@ propane_status emit_finish(emitter *e, engine_object *o, propane_error *err) {
         PROPANE_TRY(engine_h14_write(o->tasks, o->task_count, o->arena, &o->text, &o->text_bytes, err));
         o->first_words = (int)(bytes_u32(o->text + H14_PREFIX) >> 16);
         return engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count,
-                               err); /* executes exactly what was written */
+                               err); /* reads back the written text, so that exactly this is executed */
     }
     o->text_bytes = engine_stream_bytes(o->tasks, o->task_count);
     uint8_t *bytes = arena_alloc(o->arena, (size_t)o->text_bytes);
