@@ -119,7 +119,7 @@ static bool blas_make_single(void *library) {
 }
 
 static propane_status blas_load(blas_library *l, propane_error *err) {
-    static float memory[3 * 80 * 80]; /* under the lock */
+    static float memory[3 * 80 * 80]; /* used under the lock */
     void *library = dlopen(l->asked, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();

@@ -3,8 +3,8 @@
  * share one block of memory for values between inputs and outputs, because a device runs one program at a time. The
  * block grows when a program that needs more is compiled, never during a run.
  *
- * Anything it cannot run is refused at compile time with the name of the operation. The option `threads` is the most
- * that run at once; 1 runs the whole program on the calling thread.
+ * Anything it cannot run is refused at compile time with the name of the operation. The option `threads` limits how
+ * many run at once; 1 runs the whole program on the calling thread.
  */
 #include <string.h>
 

@@ -13,7 +13,7 @@ typedef struct cpu_list {
     unsigned char *data;  /* the elements, one after the other */
     int64_t length, room; /* in elements */
     int64_t each;         /* bytes of an element */
-    bool grows;           /* has a dynamic_length */
+    bool grows;           /* set for lists with dynamic_length */
     struct cpu_list *next;
 } cpu_list;
 

@@ -37,7 +37,7 @@ typedef struct cpu_step {
     const char *name;  /* of the value that the step makes */
     const char *stage; /* of the operation; NULL if none */
     double flops, bytes;
-    int64_t runs, ns; /* the profile, which is counted while cpu_program.profile is on */
+    int64_t runs, ns; /* the profile, counted while cpu_program.profile is on */
 } cpu_step;
 
 typedef enum cpu_storage { CPU_STORAGE_INPUT, CPU_STORAGE_OUTPUT, CPU_STORAGE_CONST, CPU_STORAGE_TEMP } cpu_storage;
@@ -74,7 +74,7 @@ typedef struct cpu_program {
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
     bool guard;  /* tests: as in the options */
-    int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* result of planning */
+    int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* totals of the plan */
     int gemv_count;    /* products of weights with a few vectors */
     int shared_count;  /* products that read B as an earlier one packed it */
     int squares_count; /* products that also sum the squares of their results */
@@ -87,7 +87,7 @@ typedef struct cpu_program {
     void **in, **out;                     /* room for the addresses of one run */
     struct cpu_program *inside, *outside; /* inside: the first program of a block that it runs; outside: the next
                                            * program in that list */
-    struct cpu_list *lists;               /* of its operations (cpu_list.h) */
+    struct cpu_list *lists;               /* the lists of its operations (cpu_list.h) */
 } cpu_program;
 
 #define CPU_PROGRAM_GUARD 8192 /* bytes after each buffer of the block if the options request guards */
