@@ -145,8 +145,8 @@ int gguf_q3_k_scale(const uint8_t *packed, int s) {
     return ((s < 8 ? packed[s] & 15 : packed[s - 8] >> 4) | (packed[8 + s % 4] >> (s / 4 * 2) & 3) << 4) - 32;
 }
 
-/* 32 bytes of third bits, 64 bytes of bit pairs, 12 bytes of scales (16 of six bits), fp16 d. A third bit that is
- * not set subtracts four. */
+/* 32 bytes of third bits, 64 bytes of bit pairs, 12 bytes of scales (16 of six bits), fp16 d. Four is subtracted if
+ * the third bit is not set. */
 void gguf_decode_q3_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q3_K) {
         float d = gguf_decode_half(b + 108);

@@ -129,7 +129,7 @@ void gguf_encode_q8_0(const float *v, int64_t blocks, uint8_t *b) {
 
 /* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
 
-enum { GGUF_ENCODE_TRIES = 19 }; /* step widths; at the end of the range they are a tenth of a step apart */
+enum { GGUF_ENCODE_TRIES = 19 }; /* step widths to try; at the end of the range they are a tenth of a step apart */
 
 static float gguf_encode_try(int k) { return 0.1f * (float)(k - GGUF_ENCODE_TRIES / 2); }
 

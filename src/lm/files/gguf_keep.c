@@ -9,7 +9,7 @@
 
 #include "lm/files/gguf_quant.h"
 
-/* Converts one block: its numbers go to `out`, its fp16 numbers to `scales`. */
+/* Converts one block: its quantised numbers go to `out`, its fp16 scales to `scales`. */
 typedef void (*gguf_keep_block)(const uint8_t *b, uint8_t *out, uint16_t *scales);
 
 static void gguf_keep_numbers(const uint8_t *b, uint8_t *out, size_t bytes, uint16_t *scales) {

@@ -8,8 +8,8 @@
 #include "lm/arch/quantize.h"
 #include "lm/files/gguf.h"
 
-/* Returns the form for a type, whose blocks belong to one row each. MODEL_UNPACKED means that no form holds them, so
- * they become fp32. */
+/* Returns the form for a type and a row length. MODEL_UNPACKED means that no form holds such rows, so they become
+ * fp32; blocks must not span rows. */
 model_packing gguf_keep_form(gguf_type type, int64_t row);
 /* Converts consecutive blocks of the file to that form's data and scales. */
 void gguf_keep_blocks(gguf_type type, const uint8_t *from, int64_t blocks, void *data, uint16_t *scales);

@@ -6,7 +6,7 @@
 
 #include "lm/text/tokenizer.h"
 
-#define MODEL_TOKENIZER "tokenizer.propane.json" /* Propane's tokenizer in a model's folder */
+#define MODEL_TOKENIZER "tokenizer.propane.json" /* the file of Propane's tokenizer in a model's folder */
 
 /* Opens the given tokenizer (a file, or a folder with one), or else the one in the model's folder. If there is
  * neither, the error names --tokenizer. */

@@ -257,7 +257,7 @@ static propane_status peft_write_weights(const model_weights *w, const char *pat
     return status;
 }
 
-/* Returns peft's fan_in_fan_out: whether the model's files store its matrices transposed. */
+/* Returns the value of peft's fan_in_fan_out: whether the model's files store its matrices transposed. */
 static bool peft_holds_transposed(const model_weights *w) {
     for (int i = 0; i < w->count; i++)
         if (w->tensors[i].transposed && model_lora_targets(&w->lora, w->tensors[i].param)) return true;

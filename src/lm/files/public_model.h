@@ -9,7 +9,7 @@
 
 struct propane_model {
     model_weights *weights;
-    char *path; /* the file or folder it was read from, which also has its chat format */
+    char *path; /* the file or folder it was read from, next to which its chat format is stored */
 };
 
 #endif

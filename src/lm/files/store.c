@@ -96,7 +96,7 @@ static const char *store_bare_name(const model_weights *w, const char *stored) {
     return strncmp(stored, base, n) == 0 ? stored + n : NULL;
 }
 
-/* Returns a stored tensor's shape in Hugging Face's files, and its rank. */
+/* Sets a stored tensor's shape in Hugging Face's files, and returns its rank. */
 static int store_stored_shape(const model_tensor *t, int64_t dim[2]) {
     dim[0] = t->transposed ? t->dim[1] : t->stored_rows;
     dim[1] = t->transposed ? t->stored_rows : t->dim[1];
