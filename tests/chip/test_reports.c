@@ -13,7 +13,7 @@
 #include "support/test.h"
 
 typedef enum outcome { MISS, PARTIAL, HIT, WRONG, OUTCOMES } outcome;
-enum { NEVER = -1 }; /* rules were written from the report before check was tried on it */
+enum { NEVER = -1 }; /* a rule was written from the report before check was tried on it */
 
 typedef struct told_report {
     int first; /* outcome of the first try, or NEVER */
