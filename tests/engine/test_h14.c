@@ -119,7 +119,7 @@ TEST(what_no_program_shows_is_refused) {
                "%s", err.text);
 }
 
-/* Changes one word of a program, which can then be shown but not run. */
+/* Changes one word of a program, which can then be printed but not run. */
 TEST(words_that_are_not_understood_are_refused) {
     static const struct {
         uint32_t is, becomes;
