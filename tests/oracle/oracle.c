@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Prints what the cpu driver makes of programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh:
+ * Prints what the cpu driver does with programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh:
  *
  *     oracle [--bf16] [--twice] [--threads N] FILE... | -      "-": paths from standard input
  *     oracle [--bf16] [--twice] [--threads N] --ops           the cases of tests/support/op_cases.c
@@ -36,7 +36,7 @@ static bool wanted(const char *label) {
     return label && (!n || (strncmp(name, label, n) == 0 && (!label[n] || label[n] == '+')));
 }
 
-/* Takes one function with every available and requested set of kernels. */
+/* Processes one function with every available and requested set of kernels. */
 static void each_choice(oracle_job *job, const char *name, const mil_function *f, oracle_choice base,
                         const oracle_inputs *in) {
     job->programs++;
