@@ -84,7 +84,7 @@ static mil_module *body(const char *params, const char *ops, const char *results
     return m;
 }
 
-/* Expects the result to be refused when it is compiled again, and to be small. */
+/* Runs the search. Expects that the result is refused when it is compiled again, and that its size is as reported. */
 static search_result find(const mil_module *m, compiler *c) {
     propane_error err = {0};
     search_result r;
@@ -344,7 +344,7 @@ TEST(answers_that_change) {
                    "after %d wrong answers: verdict %d", wrong, r.verdict);
     }
     for (int wrong = 1; wrong < 4;
-         wrong++) { /* a beginning that will be accepted is refused at first, and the right operation is still found */
+         wrong++) { /* a prefix that will be accepted is refused at first, and the right operation is still found */
         compiler c = {.refused = {{"v12"}}, .wrong = wrong};
         r = find(m, &c);
         EXPECT_MSG(r.verdict == SEARCH_ALONE && r.place == 13 && r.operations == 1 && (wrong < 2 || r.changed),
