@@ -86,7 +86,7 @@ static int is_temporary(const char *path, const struct stat *st, int type, struc
     return strstr(path + at->base, ".tmp-") != NULL;
 }
 
-/* Starts with an empty output folder, because only newly written files are compared. */
+/* Runs an attempt with an empty output folder, because files are compared only if they are newly written. */
 static propane_status fresh(void *context, text *result, propane_error *e) {
     (void)nftw("out", remove_one, 8, FTW_DEPTH | FTW_PHYS);
     EXPECT(mkdir("out", 0777) == 0);

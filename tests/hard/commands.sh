@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Commands and examples with each of their requests for memory failing, once alone and once with all that follow (tests/hard/preload/fail_alloc.c).
+# Runs commands and examples with each of their requests for memory failing, once that request only and once with all later ones
+# (tests/hard/preload/fail_alloc.c).
 # Usage: tests/hard/commands.sh BUILD [NAME...]
-#   STACKS=K (2)   requests made by the same calls (all return addresses, src/ and libraries) are one place: of each the first, the last
-#                  and K - 2 between by SEED; 0: every request
-#   POINTS=N (12)  of these a sample of N by SEED; 0: all
-# A failure must say memory, leave what was there as it was and no temporary file; a success must have the usual result.
-# Prints a line for each command, and each point that is wrong; exits 1 if there was one.
+#   STACKS=K (2)   tries K requests per chain of calls (all return addresses, of src/ and of libraries): the first, the last, and K - 2
+#                  between them by SEED; 0 means every request
+#   POINTS=N (12)  tries a sample of N of these by SEED; 0 means all
+# A failure must report memory, change no existing file and leave no temporary file; a success must have the usual result.
+# Prints one line per command, and one per failing point; exits 1 if a point failed.
 set -u
 repo=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "$1" && pwd)
@@ -36,7 +37,7 @@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n       
 cd "$work" || exit 2
 touch stamp
 
-# The state of what a command writes in folder $1: one line for each file, so that each may be old or new by itself.
+# Prints the state of a command's output in folder $1: one line per file, so that each may be old or new independently.
 state() {
     (cd "$1" && for path in $outputs; do
         [ -e "$path" ] || echo "$path none"
@@ -44,7 +45,7 @@ state() {
     done)
 }
 
-# The folder that a command starts from. Copies keep the times of base, so that what a command writes is newer than stamp.
+# Makes the folder that a command starts in. Copies keep the times of base, so that a command's output is newer than stamp.
 changed=yes
 fresh() {
     [ -z "$changed" ] || { rm -rf at && cp -rp base at; }
@@ -53,7 +54,7 @@ fresh() {
 
 tame() { sed 's/[0-9.]* ms//g' "$1"; } # times differ
 
-# The requests to try: of each place $stacks, then a sample of them.
+# Prints the requests to try: $stacks per place, then a sample of them.
 choose() {
     awk -v k="$stacks" -v s="$seed$requests" '
         { place = "at " $1; of[NR] = place; last[place] = NR; n[place]++ }
@@ -78,7 +79,7 @@ complain() {
     bad=$((bad + 1))
 }
 
-# Do its messages speak of memory? Without processes: there are thousands of points.
+# Returns whether the messages mention memory. It starts no process, because there are thousands of points.
 is_memory() {
     said=
     while read -r line || [ -n "$line" ]; do said="$said $line"; done < errors

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `make hard`: all test programs that use the harness of failing requests, then the commands; counts the points. Then signals to
-# long commands.
-# Usage: tests/hard/run.sh BUILD     STACKS=K (2): of the requests that one chain of calls makes, K; 0: all
-#                                    SIGNALS=N: to each command (tests/hard/signals.py)
+# `make hard`: runs all test programs that use the harness of failing requests, then the commands, and counts the points. Then sends
+# signals to long commands.
+# Usage: tests/hard/run.sh BUILD     STACKS=K (2): tries K requests per chain of calls; 0 means all
+#                                    SIGNALS=N: signals per command (tests/hard/signals.py)
 #                                    POINTS=N, SEED=N: a sample of the commands' points
 set -u
 cd "$(dirname "$0")/../.." || exit 2

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Long commands that get SIGINT or SIGTERM at random moments: each ends soon, by that signal or because it was done, and leaves no
-process and no temporary file.
-Usage: tests/hard/signals.py PROPANE [NAME...]     SIGNALS=N (2): signals to each command; SEED=N: other moments
-                                         SIGNALS_LIMIT=S (5): seconds that an end may take on a machine with other work
-Prints a line for each command; exits 1 if one was wrong."""
+"""Sends SIGINT or SIGTERM to long commands at random moments. Each must end soon, by that signal or by finishing, and leave no process
+and no temporary file.
+Usage: tests/hard/signals.py PROPANE [NAME...]     SIGNALS=N (2): signals per command; SEED=N: other moments
+                                         SIGNALS_LIMIT=S (5): seconds in which a command must end on a busy machine
+Prints one line per command; exits 1 if one failed."""
 import os
 import random
 import shutil
