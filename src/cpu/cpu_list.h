@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Lists while a program runs. The buffer of a list holds the address of a cpu_list. Each operation that makes or writes
- * a list has a separate one, which is planned with it and kept from run to run, so a list that has grown once is large
+ * a list has a separate one, planned with it and kept from run to run. A list that has grown once is therefore large
  * enough the next time.
  */
 #ifndef CPU_CPU_LIST_H

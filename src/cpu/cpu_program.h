@@ -49,8 +49,7 @@ typedef struct cpu_buffer {
     const void *data; /* CPU_STORAGE_CONST */
     int64_t offset;   /* CPU_STORAGE_TEMP: in the block; CPU_STORAGE_CONST: in the constants */
     int first, last;  /* the first and last step that touch it; first > last if none does */
-    int alias;        /* CPU_STORAGE_TEMP: the buffer whose memory it uses (in place), perhaps an output's; -1 if
-                       * none */
+    int alias;        /* CPU_STORAGE_TEMP: buffer whose memory it uses in place, perhaps an output's; -1 if none */
 } cpu_buffer;
 
 /* How often a rule of fuse/ was applied during planning. */
@@ -85,8 +84,7 @@ typedef struct cpu_program {
     driver_share *shares; /* as in driver_program */
     int share_count;
     void **in, **out;                     /* room for the addresses of one run */
-    struct cpu_program *inside, *outside; /* inside: the first program of a block that it runs; outside: the next
-                                           * program in that list */
+    struct cpu_program *inside, *outside; /* inside: first program of its blocks; outside: next program in that list */
     struct cpu_list *lists;               /* the lists of its operations (cpu_list.h) */
 } cpu_program;
 

@@ -378,8 +378,7 @@ TEST(many_findings_are_collected_and_counted) {
     mil_module_free(m);
 }
 
-/* Convolution-like work, tan, and work again: the engine, the CPU, the engine again. Weights, and what follows from
- * constants, are on neither side. */
+/* Operations for the engine (relu, abs), for the CPU (tan), and for the engine again (add, tanh). */
 static const char segmented[] =
     "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"
     "    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> x) {\n"

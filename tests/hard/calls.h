@@ -27,8 +27,8 @@ propane_status calls_end(propane_status status, const text *result, propane_erro
  * and with `model` also the run r of a tiny model. It stays the current folder, because messages and files contain
  * paths. */
 void calls_enter(bool model);
-/* Appends the names and checksums of the files in folder `dir`, except names that begin with a dot. The harness
- * checks that a success leaves no temporary files. */
+/* Appends the checksums and names of all files in folder `dir`, sorted. calls_try checks that no temporary file is
+ * left. */
 void calls_tell_folder(text *result, const char *dir);
 
 typedef struct calls_row {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the node in this process. It enforces the rules of the kernel driver's calls (handles, sizes, the header with
- * the network id, the start of the constants) and runs the tasks from the buffers with the interpreter. With ABI 1, the
+ * Owns the node in this process. It enforces the rules of the kernel driver's calls: handles, sizes, the header with
+ * the network id, the start of the constants. It runs the tasks from the buffers with the interpreter. With ABI 1, the
  * first task comes from a separate buffer, as on the hardware.
  */
 #include <errno.h>

@@ -16,8 +16,8 @@ typedef struct chip_check_options {
     int os;        /* macOS version times 100: 26.3 is 2603; 0 if not known */
     int per_limit; /* findings kept per row; further ones are only counted; 0 means 20 */
     chip_path path;
-    bool by_file; /* chip_check_file takes the path from the file's form instead: Core ML for packages, model files
-                   * and compiled models, direct for MIL text */
+    bool by_file; /* chip_check_file takes the path from the file: Core ML for packages, model files and compiled
+                   * models, direct for MIL text */
 } chip_check_options;
 
 typedef struct chip_finding {
@@ -44,8 +44,8 @@ PROPANE_CHECK propane_status chip_check_blob_data(chip_report *r, const char *na
                                                   propane_error *err);
 PROPANE_CHECK propane_status chip_check_request(chip_report *r, const chip_request *request, propane_error *err);
 PROPANE_CHECK propane_status chip_check_process(chip_report *r, const chip_process *process, propane_error *err);
-/* Checks a .mil file with the weight files it names, a folder that holds model.mil, or a weight file. The kind is
- * recognised by content. */
+/* Checks a .mil file with the weight files it names, a weight file, a folder that holds model.mil, a package or a
+ * model file. Files are recognised by content, except .mlmodel. */
 PROPANE_CHECK propane_status chip_check_file(chip_report *r, const char *path, propane_error *err);
 
 int chip_report_count(const chip_report *r);

@@ -15,8 +15,7 @@ enum { COMPUTE_NAMES = 8 };
 
 typedef struct compute_row {
     const char *op;                                      /* without the opset: "conv" */
-    const char *function, *units, *names[COMPUTE_NAMES]; /* units: the compute units the plan was made for; NULL if
-                                                          * not stated */
+    const char *function, *units, *names[COMPUTE_NAMES]; /* units: for which the plan was made; NULL if not stated */
     int name_count;
     compute_device preferred;
     unsigned supported; /* bit compute_device; 0 if not known */

@@ -43,12 +43,10 @@ typedef struct cost_call {
     double engines;                       /* 0 means the chip's own choice */
     bool both_int8, fp8;                  /* both_int8: W8A8 */
     bool shared;                          /* all layers read the same weight */
-    bool slope, task;                     /* slope: one layer's share instead of a call; task: engine time without
-                                           * the host's */
+    bool slope, task;                     /* slope: one layer's share of a call; task: only the engine's time */
     bool cold, slow_host;                 /* cold: the first calls; slow_host: a host whose copies were found slow */
     double zeros;                         /* fraction of the weights that is 0 */
-    int quant, runtime;                   /* quant: 0 fp16, 1 int8 weights, 2 table, 3 both int8; runtime: 0, 1 Core
-                                           * AI, 2 MPSGraph */
+    int quant, runtime;                   /* quant: 0 fp16, 1 int8, 2 table, 3 W8A8; runtime: 1 Core AI, 2 MPSGraph */
     uint32_t os, source, sub;             /* hashes of what else distinguishes measurements; 0 if not known */
 } cost_call;
 

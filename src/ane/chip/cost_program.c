@@ -22,9 +22,9 @@
 /* Larger tensors go through memory. Several operations are tiled at once, so data between them stays inside: 20
  * layers of 16 MB maps move 35 MB (freedomtan, M4 Pro). */
 #define ON_CHIP_BYTES (32 * MIB)
-/* us of an elementwise operation, and of a matrix product of two computed values. Attention over 128 positions in
- * one program takes 37 us more than an empty one on the M4 (maderix part 4b). Elementwise operations follow each
- * other within less than 0.6 us (the M6 study). */
+/* Time in us of an elementwise operation, and of a matrix product of two computed values. Attention over 128
+ * positions in one program takes 37 us more than an empty one on the M4 (maderix part 4b). Elementwise operations
+ * follow each other within less than 0.6 us (the M6 study). */
 #define OP_US       0.3
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: the maximum, the exponential with its sum, and the division. */

@@ -141,8 +141,7 @@ static void cost_step_static_step(const chip *c, const struct host_row *h, const
                                   cost_step *out) {
     double weights = s->layers * cost_layer_weights(s),
            activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
-    double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; the backward pass of
-                                                                      * attention */
+    double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; backward of attention */
     double vocab = s->vocab > 0 ? s->vocab : 32000;
     double head = 2 * s->width * vocab * s->context / 1e9, products = 3 * head + 2 * weights * s->context / 1e9;
     double calls = 6 * s->layers;

@@ -32,8 +32,7 @@ typedef enum cost_style {
     COST_STYLE_SYNC,         /* packed, one call after the other, everything staged (rustane) */
     COST_STYLE_FORWARD,      /* the forward half of the previous one */
     COST_STYLE_ENGINE,       /* only the engine's part of a static step */
-    COST_STYLE_PRODUCTS,     /* packed, one call per matrix product, all else on the processor (AutoANE, "matmul
-                              * only") */
+    COST_STYLE_PRODUCTS,     /* packed, one call per matrix product, all else on the processor (AutoANE) */
     COST_STYLE_COUNT
 } cost_style;
 const char *cost_style_name(cost_style style);

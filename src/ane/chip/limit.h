@@ -99,8 +99,7 @@ typedef struct chip_view {
     const int *uses;      /* [value id] of the function: number of reads */
     const int *op_counts; /* [mil_opcode] of the function: number of operations */
     const chip_blob *blob;
-    const chip_record *record; /* for RECORD, and for REFERENCE the record at `offset`, with sentinel 0 if there is
-                                * none */
+    const chip_record *record; /* for RECORD; for REFERENCE the record at `offset`, sentinel 0 if there is none */
     uint64_t offset;           /* for REFERENCE */
     const chip_request *request;
     const chip_process *process;

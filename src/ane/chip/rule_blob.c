@@ -69,8 +69,7 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = r->offset;
     const mil_dtype_info *info = rule_blob_type_of_code(r->code);
     if (!info) return chip_found(out, "the record at offset %llu: the element type has the code %u", at, r->code);
-    if (info->bits < 8 && (r->padding > 7 || (r->padding && !r->bytes))) /* for other types the field may hold
-                                                                          * anything */
+    if (info->bits < 8 && (r->padding > 7 || (r->padding && !r->bytes))) /* for other types it may hold anything */
         return chip_found(out, "the record at offset %llu: %llu unused bits in %llu bytes of %s elements", at,
                           (unsigned long long)r->padding, (unsigned long long)r->bytes, info->name);
     return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&

@@ -289,8 +289,7 @@ bool chip_rule_long_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 static bool rule_op_holds_below(const mil_const *c, double bound) {
     int64_t count = mil_type_count(&c->type);
     if (!c->data) return false;
-    if (c->type.dtype == MIL_fp16) { /* masks are large, so bits are compared: 0xF8E2 is -40000 and 0xFC00 minus
-                                      * infinity */
+    if (c->type.dtype == MIL_fp16) { /* masks are large, so compare bits: 0xF8E2 is -40000, 0xFC00 minus infinity */
         const unsigned char *p = c->data;
         for (int64_t i = 0; i < count; i++) {
             unsigned bits = p[2 * i] | (unsigned)p[2 * i + 1] << 8;

@@ -83,8 +83,7 @@ static bool compile_is_view(const compile *c, const mil_op *op) {
 
 typedef struct compile_lives {
     fit_span *spans;
-    int *which, *span_of, *earliest; /* by span; by value: its span plus 1; by value: the first step that may write
-                                      * it */
+    int *which, *span_of, *earliest; /* by span; by value: its span plus 1; the first step that may write it */
     int count;
 } compile_lives;
 

@@ -121,8 +121,7 @@ static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emi
  * research/oracles/h13/reduce_probe_max_ax2_1x64x8x8.json and ..._1x128x16x16.json). */
 static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     int64_t channel = emit_channel(x->w, true), raw = x->h * channel, wide = round_up(2 * x->h, 16);
-    int64_t dense = x->w * wide, odd = (dense / 0x10 | 1) * 0x10; /* an odd number of 16-byte units spreads over all
-                                                                   * banks */
+    int64_t dense = x->w * wide, odd = (dense / 0x10 | 1) * 0x10; /* an odd number of 16-byte units uses all banks */
     int64_t row = dense % 0x400 ? odd : dense + emit_pad(dense);
     emit_tensor view = {x->bar, x->base, x->h, x->c, x->w, x->plane, x->row, x->total};
     emit_l2 source = {x->c * row, channel, raw + (raw % 0x200 ? 0 : 0x20), raw, raw}, kept = {0, wide, row, dense, 0};

@@ -14,8 +14,7 @@ typedef struct engine_patch {
     const char *constant; /* name of the tensor */
     int64_t elements;     /* of the whole tensor; ENGINE_PATCH_NEVER if one of its places cannot be overwritten */
     int64_t start, at;    /* start: first element read; at: first byte of the constants written */
-    int64_t count[3], from[3], to[3]; /* iterations; stride in elements of the tensor; stride in bytes of the
-                                       * constants */
+    int64_t count[3], from[3], to[3]; /* iterations; stride in the tensor's elements; stride in bytes of constants */
 } engine_patch;
 
 /* Writes a tensor's elements to all its places; `constants` has o->constant_bytes bytes. Returns

@@ -21,10 +21,8 @@ typedef struct contents {
     char other[NAME_MAX_BYTES];   /* another .safetensors file */
     char pickle[NAME_MAX_BYTES];  /* a PyTorch file */
     char gguf[NAME_MAX_BYTES];
-    char
-        inner[2 * NAME_MAX_BYTES]; /* a subfolder with a config.json: in a download's cache, or from unpacking one level
-                                 * too deep */
-    int closed;                    /* errno of a folder that cannot be read; 0 if it could */
+    char inner[2 * NAME_MAX_BYTES]; /* subfolder with a config.json: of a download's cache, or one level too deep */
+    int closed;                     /* errno of a folder that cannot be read; 0 if it could */
 } contents;
 
 static bool diagnose_has(const char *dir, const char *name) {

@@ -45,8 +45,7 @@ typedef struct gguf_type_info {
     int block, bytes;        /* elements per block and bytes per block */
     int file_type;           /* general.file_type */
     gguf_type narrow;        /* type for rows that are not a multiple of the block */
-    void (*decode)(const uint8_t *blocks, int64_t count, float *out); /* NULL if it cannot be read; count is in
-                                                                       * blocks */
+    void (*decode)(const uint8_t *blocks, int64_t count, float *out); /* NULL if it cannot be read; count in blocks */
     void (*encode)(const float *values, int64_t count, uint8_t *out); /* NULL if it cannot be written */
 } gguf_type_info;
 const gguf_type_info *gguf_type_get(int type);          /* NULL if unknown */

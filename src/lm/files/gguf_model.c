@@ -282,8 +282,7 @@ static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const
     if (gguf_model_is_plain(&w->config, t)) return gguf_f32(g, from, model_weights_data(w, t), err);
     float *rows = mem_array((size_t)from->count, sizeof *rows);
     propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
-    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of tensors stored before it in the same
-                                                                   * one */
+    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of the tensors stored above it */
     for (int64_t r = 0; !status && r < count; r++)
         memcpy(gguf_model_row(w, t, r), rows + before + r * width, (size_t)width * sizeof *rows);
     mem_free(rows);
