@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the builder. Every op passes the verifier's operand checks and its row's rule before it enters the function, so
- * a builder's function is wrong only in what a single op cannot show (results, a name that was never given).
- * Scalars and short lists become constants at the head of the function, where they stand before every user, also of
- * ops that are inserted later. Refuses values of another function.
+ * Owns the builder. Every op passes the verifier's operand checks and its row's rule before it enters the function. A
+ * builder's function can therefore be wrong only in ways that no single op shows (its results, a name that was never
+ * given). Scalars and short lists become constants at the head of the function, so they precede every user, including
+ * ops inserted later. Refuses values of another function.
  */
 #include "core/mil/build.h"
 
@@ -23,7 +23,7 @@ static void *build_no_memory(mil_builder *b) {
 
 static bool build_failed(const mil_builder *b) { return b->err.status != PROPANE_OK; }
 
-/* For errors that are not about one op. */
+/* Reports errors that do not concern a single op. */
 static void *build_fail(mil_builder *b, const char *format, ...) BASE_PRINTF(2, 3);
 static void *build_fail(mil_builder *b, const char *format, ...) {
     va_list args;
@@ -56,7 +56,7 @@ static bool build_taken_outside(const mil_function *f, const char *name) {
     return false;
 }
 
-/* A copy of the name in the arena, free in the function and in what is around it. */
+/* Copies the name into the arena, with a suffix if the function or a function around it already uses it. */
 static const char *build_new_name(mil_builder *b, const char *name) {
     char numbered[400];
     if (b->function->owner && build_taken_outside(b->function, name)) {
@@ -102,14 +102,15 @@ propane_status mil_build_end(mil_builder *b, propane_error *err) {
 
 /* ---- operations -------------------------------------------------------------------------------------------------------------- */
 
-/* Where the next op goes: never in front of a constant, so that the constants at the head stay together. */
+/* Returns the op to insert before. The place is never in front of a constant, so the constants at the head stay
+ * together. */
 static mil_op *build_place(const mil_builder *b) {
     mil_op *before = b->before;
     while (before && before->info->code == MIL_OP_const) before = before->next;
     return before;
 }
 
-/* Stages live as long as the module, and neighbours share one string. */
+/* Returns a copy that lives as long as the module. Neighbouring ops share one string. */
 static const char *build_own_stage(mil_builder *b, const char *stage) {
     const mil_op *last = b->function->last;
     if (!stage) return NULL;
@@ -117,7 +118,8 @@ static const char *build_own_stage(mil_builder *b, const char *stage) {
     return arena_string(b->module->arena, stage);
 }
 
-/* What stands for `v` in `f`: itself, or captured if `f` is a block inside v's function. NULL: it cannot be seen there. */
+/* Returns the value that represents `v` in `f`: `v` itself, or a captured parameter if `f` is a block inside v's
+ * function. Returns NULL if `v` cannot be seen there. */
 static mil_value *build_seen_from(mil_function *f, mil_value *v) {
     if (v->home == f) return v->def && v->def->function != f ? NULL : v;
     if (!f->owner) return NULL;
@@ -199,7 +201,7 @@ mil_op *mil_build_close(mil_builder *b, mil_op *op, const char *name) {
     mil_type types[MIL_MAX_RESULTS];
     int result_count = 0;
     if (build_failed(b)) return NULL;
-    op->label = name; /* until it has results, for messages */
+    op->label = name; /* used in messages until it has results */
     if (op->block_count && !mil_make_settle(op)) return build_no_memory(b);
     if (b->waits && !b->function->owner && !op->block_count && mil_op_waits(op)) {
         if (mil_probe_types(op, types, &result_count, &b->err)) return NULL;
@@ -225,7 +227,8 @@ static mil_value *build_one(mil_builder *b, mil_opcode code, const mil_argument 
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
-/* A const op for `c`, which is in the arena. `head`: in front of everything, and shared with equal ones. */
+/* Makes a const op for `c`, which is in the arena. With `head`, it goes in front of everything and is shared with equal
+ * constants. */
 static mil_value *build_const_op(mil_builder *b, const char *name, const mil_const *c, bool head) {
     mil_function *f = b->function;
     mil_op *op = mil_make_op(f, mil_op_get(MIL_OP_const));
@@ -247,7 +250,7 @@ static mil_value *build_const_op(mil_builder *b, const char *name, const mil_con
     return v;
 }
 
-/* `data` is copied, strings with their bytes. */
+/* Copies `data`, including the bytes of strings. */
 static mil_const *build_copy_const(mil_builder *b, const mil_type *type, const void *data) {
     arena *a = b->module->arena;
     mil_const *c = ARENA_NEW(a, mil_const);
@@ -273,8 +276,7 @@ static mil_value *build_shared(mil_builder *b, const char *name, const mil_type 
     mil_value *v = mil_scope_constant(b->function, &sought);
     if (v) return v;
     char inside[80];
-    int depth =
-        0; /* what is around a block may get a constant of that name later, at its head and so before the block */
+    int depth = 0; /* a function around the block may later get a constant of that name at its head, before the block */
     for (const mil_function *f = b->function; f->owner; f = f->owner->function) depth++;
     if (depth) snprintf(inside, sizeof inside, "%s_in_%d", name, depth);
     const mil_const *c = build_copy_const(b, type, data);
@@ -361,7 +363,8 @@ mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type 
     return build_const_op(b, name ? name : "const", c, false);
 }
 
-/* ---- the ops that are written all the time ---------------------------------------------------------------------------------- */
+/* ---- ops in constant use
+ * -------------------------------------------------------------------------------------------------- */
 
 #define ARG(param, value) ((mil_argument){param, 1, (mil_value *const[]){value}})
 #define COUNT(list)       (int)(sizeof(list) / sizeof((list)[0]))
@@ -445,7 +448,7 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype) {
 
 void mil_op_remove(mil_op *op) { mil_make_remove(op); }
 
-/* The constant for b's module: the same one inside a module, otherwise a copy with its data. */
+/* Returns the constant for b's module: the same one within a module, otherwise a copy with its data. */
 static const mil_const *build_adopt_const(mil_builder *b, const mil_op *user, const mil_const *c) {
     if (user->function->module == b->module) return c;
     if (!c->data) return build_fail(b, "a constant of '%s' has no data yet", user->info->name);
@@ -461,7 +464,7 @@ static mil_op *build_copy_const_op(mil_builder *b, const mil_op *op, mil_value *
     const mil_value *old = op->results[0];
     const mil_const *c = old->constant;
     mil_value *v;
-    mil_builder given = *b; /* what is copied keeps its stage */
+    mil_builder given = *b; /* a copied op keeps its stage */
     if (op->stage) b->stage = op->stage;
     b->backward = op->backward;
     if (mil_type_count(&c->type) <= SHARED_ELEMENTS && c->data && !c->blob_path) {
@@ -516,7 +519,7 @@ static bool build_copy_block(mil_builder *b, const mil_function *from, mil_value
     for (int i = 0; i < from->result_count; i++) {
         const mil_value *v = from->results[i];
         mil_value *own = map[v->id];
-        if (!own && v->is_inline) { /* a block may hold nothing but literals */
+        if (!own && v->is_inline) { /* a block may contain nothing but literals */
             own = mil_make_value(to, NULL, &v->type);
             if (own) own->constant = build_adopt_const(b, from->owner, v->constant);
         }
@@ -588,7 +591,7 @@ propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propa
     const char *old = v->name;
     v->name = own;
     bool entered = mil_scope_add(f, v);
-    v->name = old; /* without memory it keeps its name */
+    v->name = old; /* if memory runs out, it keeps its name */
     if (!entered) return propane_fail_memory(err, 0);
     mil_scope_remove(f, v);
     v->name = own;

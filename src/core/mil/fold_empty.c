@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which operations give nothing, and how those of core/mil/empty_operands.h are settled. Refuses others by name.
+ * Owns the decision which results have no elements, and how the operations of core/mil/empty_operands.h are settled.
+ * Names any other operation in its refusal.
  */
 #include "core/mil/fold_empty.h"
 
@@ -10,7 +11,7 @@
 
 /* ---- where it comes from -------------------------------------------------------------------------------------------------- */
 
-/* The known operand; NULL: it is left out, or waits. */
+/* Returns the operand if it is known, or NULL if it is left out or waits. */
 static const mil_const *fold_empty_known(const mil_op *op, mil_value *const *map, const char *param) {
     mil_value *v = mil_in(op, param);
     if (v && !v->is_inline) v = map[v->id];
@@ -28,7 +29,7 @@ static bool fold_empty_non_zero(const mil_op *op, mil_value *const *map, mil_typ
 
 /* ---- what follows --------------------------------------------------------------------------------------------------------- */
 
-/* The type of a value that has no elements; NULL: it has some, or is not settled. */
+/* Returns the type of a value that has no elements, or NULL if it has some or is not settled. */
 static const mil_type *fold_empty_type(const mil_value *v, const mil_type *empty) {
     if (v->is_inline) return v->type.container == MIL_TENSOR && mil_type_count(&v->type) == 0 ? &v->type : NULL;
     return empty[v->id].dtype ? &empty[v->id] : NULL;
@@ -39,7 +40,7 @@ static const mil_type *fold_empty_operand(const mil_op *op, const char *param, c
     return v ? fold_empty_type(v, empty) : NULL;
 }
 
-/* The declared result: a dimension that is open is the one that has no elements. Two open ones say nothing. */
+/* Works the type out from the declared result: its one open dimension is 0. Two open dimensions leave it undecided. */
 static bool fold_empty_result(const mil_op *op, mil_type *out) {
     int open = 0;
     *out = op->results[0]->type;
@@ -59,14 +60,15 @@ static mil_value *fold_empty_shape(mil_builder *b, const mil_op *op, const mil_t
     return mil_build_const_f64(b, op->results[0]->name, &type, dim);
 }
 
-/* The result is x, under the result's name. */
+/* Makes x the result, under the result's name. */
 static mil_value *fold_empty_pass(mil_builder *b, const mil_op *op, mil_value *x) {
     const mil_argument argument = {"x", 1, &x};
     mil_op *made = mil_build_op(b, MIL_OP_identity, op->results[0]->name, &argument, 1);
     return made ? made->results[0] : NULL;
 }
 
-/* The operands that have elements, joined: an entry of either, or none where one of them waits. */
+/* Joins the operands that have elements. Fills in an entry of `map` or of `empty`, or neither if one of the operands
+ * waits. */
 static void fold_empty_join(mil_builder *b, const mil_op *op, mil_value **map, mil_type *empty) {
     mil_value *const *values = NULL;
     const int count = mil_in_list(op, "values", &values), id = op->results[0]->id;
@@ -118,7 +120,7 @@ bool mil_fold_empty(mil_builder *b, const mil_op *op, mil_value **map, mil_type 
     if (op->info->code == MIL_OP_const) {
         if (op->results[0]->type.container != MIL_TENSOR || mil_type_count(&op->results[0]->type)) return false;
         empty[id] = op->results[0]->type;
-        return empty[id].rank != 1; /* a list of axes or sizes may have no entries: it stays, too */
+        return empty[id].rank != 1; /* a list of axes or sizes may be empty, so it stays, too */
     }
     if (!reads) return op->info->code == MIL_OP_non_zero && fold_empty_non_zero(op, map, &empty[id]);
     const mil_type *x = fold_empty_operand(op, "x", empty);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * A driver's own copy of a function: its constants are in memory, so that the module may be freed after a compile.
+ * Copies of functions for drivers. A copy's constants are in memory, so the module may be freed after a compile.
  */
 #ifndef CORE_MIL_FUNCTION_COPY_H
 #define CORE_MIL_FUNCTION_COPY_H
 
 #include "core/mil/mil.h"
 
-/* Reads the constants that a function, its blocks included, still has in files. Functions of one module may be loaded
- * by several threads at once: what a constant says does not change, and one thread at a time reads. */
+/* Reads the constants of a function and its blocks that are still in files. Several threads may load functions of one
+ * module at once: the content of a constant does not change, and only one thread reads at a time. */
 PROPANE_CHECK propane_status mil_function_load(const mil_function *f, propane_error *err);
 
-/* Loads `f` and copies it into `module` under `name`: every operation, parameters and results under their names. */
+/* Loads `f` and copies it into `module` under `name`. Operations, parameters and results keep their names. */
 PROPANE_CHECK propane_status mil_function_copy(const mil_function *f, mil_module *module, const char *name,
                                                mil_function **out, propane_error *err);
 

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT
- * Owns the pieces of a function: making values and operations, linking them, and the two hash tables of a function's
- * scope (names that are taken, constants that are shared). Tables grow in the arena and are never given back before it.
+ * Owns the pieces of a function: making values and operations, linking them, and the three hash tables of a function's
+ * scope (names in use, shared constants, values that a block captures). Tables grow in the arena, which alone frees
+ * them.
  */
 #include "core/mil/ir_edit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A name that was taken once keeps its entry; `value` is NULL when it is free again. */
+/* A name keeps its entry once it has been used; `value` is NULL when the name is free again. */
 typedef struct name_entry {
-    const char *name; /* NULL: an empty place */
+    const char *name; /* NULL means an empty slot */
     uint32_t hash;
     uint32_t next_suffix;
     mil_value *value;
 } name_entry;
 
 typedef struct mil_scope {
-    uint32_t seed; /* from the address, so that no text is written to collide */
+    uint32_t seed; /* from the address, so that no text can be written to collide */
     name_entry *names;
     uint32_t name_room, name_used; /* room is a power of two */
     mil_value **constants;
     uint32_t constant_room, constant_used;
     mil_op *last_head;
-    mil_value **inner; /* blocks: what represents values around it (`outer`), hashed by their ids */
+    mil_value **inner; /* in blocks: the values that represent outside values (`outer`), hashed by their ids */
     uint32_t inner_room, inner_used;
 } mil_scope;
 
@@ -71,7 +72,7 @@ static bool ir_edit_names_grow(arena *a, mil_scope *s) {
     return true;
 }
 
-/* The entry of `name`, made if there is none. NULL: no memory. */
+/* Returns the entry of `name`, making it if there is none. Returns NULL if memory runs out. */
 static name_entry *ir_edit_name_enter(mil_function *f, const char *name) {
     mil_scope *s = f->scope;
     arena *a = f->module->arena;
@@ -152,7 +153,7 @@ mil_value *mil_scope_constant(const mil_function *f, const mil_const *c) {
     for (uint32_t i = ir_edit_const_hash(c) & (s->constant_room - 1); s->constants[i];
          i = (i + 1) & (s->constant_room - 1)) {
         mil_value *v = s->constants[i];
-        if (mil_const_equal(v->constant, c) && v->def->function) return v; /* no function: it was removed */
+        if (mil_const_equal(v->constant, c) && v->def->function) return v; /* without a function it was removed */
     }
     return NULL;
 }
@@ -215,7 +216,7 @@ mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *typ
     return v;
 }
 
-/* Lists grow by doubling: a list of n has room for the next power of two. */
+/* Lists grow by doubling: a list of n entries has room for the next power of two. */
 static bool ir_edit_list_append(arena *a, mil_value ***list, int *count, mil_value *v) {
     int n = *count;
     if ((n & (n - 1)) == 0) {
@@ -260,7 +261,8 @@ mil_function *mil_make_block(mil_op *op, const char *name) {
     return f;
 }
 
-/* ---- what blocks take from outside ---------------------------------------------------------------------------------------- */
+/* ---- values that blocks capture
+ * -------------------------------------------------------------------------------------------- */
 
 static mil_value **ir_edit_inner_place(const mil_scope *s, const mil_value *outer) {
     uint32_t i = (uint32_t)outer->id * 0x9e3779b1u;
@@ -269,7 +271,7 @@ static mil_value **ir_edit_inner_place(const mil_scope *s, const mil_value *oute
     return &s->inner[i];
 }
 
-/* Room for one more. */
+/* Makes room for one more. */
 static bool ir_edit_inner_grow(mil_function *block) {
     mil_scope *s = block->scope;
     if (s->inner_used * 2 < s->inner_room) return true;
@@ -283,7 +285,8 @@ static bool ir_edit_inner_grow(mil_function *block) {
     return true;
 }
 
-/* The place of `outer` among the op's captured values; entered if it is not there. -1: too many, or no memory. */
+/* Returns the index of `outer` among the op's captured values, adding it if needed. Returns -1 if there are too many or
+ * memory runs out. */
 static int ir_edit_captured_place(mil_op *op, mil_value *outer) {
     mil_operand *o = &op->operands[mil_op_captured(op->info)];
     for (int i = 0; i < o->count; i++)
@@ -292,7 +295,7 @@ static int ir_edit_captured_place(mil_op *op, mil_value *outer) {
     return ir_edit_list_append(op->function->module->arena, &o->values, &o->count, outer) ? o->count - 1 : -1;
 }
 
-/* A parameter whose index is its place among the captured values, until mil_make_settle. */
+/* Makes a parameter whose index is its place among the captured values, until mil_make_settle. */
 static mil_value *ir_edit_captured_param(mil_function *block, mil_value *outer, int place) {
     mil_value *v = mil_make_value(block, NULL, &outer->type);
     if (!v) return NULL;

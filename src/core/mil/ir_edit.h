@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The pieces of the in-memory form, for the parser and the builder alone: functions, values and operations before they
- * are checked, the names of a function, and what the verifier checks on the way. NULL or false means no memory, except
- * where it says something else. Everything lives in the module's arena.
+ * The pieces of the in-memory form, for the parser and the builder only: functions, values and operations before they
+ * are checked, the names of a function, and the verifier's checks of single operations. NULL or false means that memory
+ * ran out unless stated otherwise. Everything lives in the module's arena.
  */
 #ifndef CORE_MIL_IR_EDIT_H
 #define CORE_MIL_IR_EDIT_H
@@ -12,77 +12,82 @@
 
 #define MIL_MAX_ELEMENTS ((int64_t)1 << 40)
 
-/* Appended to the module. */
+/* Makes a function and appends it to the module. */
 mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset);
-/* A block at the end of op->blocks, whose room is the row's number of them. */
+/* Makes a block at the end of op->blocks, which has room for the number of blocks in the row. */
 mil_function *mil_make_block(mil_op *op, const char *name);
-/* What represents a value of the surrounding function in `block`: a captured parameter, or a literal with the same
- * constant; made at the first call. NULL: no memory, or more than MIL_MAX_CAPTURED values. */
+/* Returns what represents a value of the surrounding function in `block`: a captured parameter, or a literal with the
+ * same constant. It is made at the first call. Returns NULL if memory runs out or there are more than MIL_MAX_CAPTURED
+ * values. */
 #define MIL_MAX_CAPTURED 4096
 mil_value *mil_make_captured(mil_function *block, mil_value *outer);
-/* The value of that name that can be seen in `f`, which may be a block; what is around it comes in as captured. *out
- * NULL: there is none. False: mil_make_captured failed. */
+/* Finds the value of that name that is visible in `f`, which may be a block; values from around a block are captured.
+ * Sets *out to NULL if there is none. Returns false if mil_make_captured failed. */
 bool mil_make_seen(mil_function *f, const char *name, size_t length, mil_value **out);
-/* What a block took from outside is written as what it is there, if it still is. */
+/* Returns what a captured value represents outside the block, or the literal `v` itself if that has been removed
+ * since. */
 const mil_value *mil_written(const mil_value *v);
-/* When all blocks of an op are there: each gets a parameter for every captured value, in the order of the operand. */
+/* Completes an op once it has all its blocks: each block gets a parameter for every captured value, in the order of the
+ * operand. */
 bool mil_make_settle(mil_op *op);
-/* Enters the name, which must be free; NULL: an inline literal. `name` is not copied. */
+/* Makes a value and enters its name, which must be free; a NULL name makes an inline literal. `name` is not copied. */
 mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *type);
 bool mil_make_param(mil_function *f, mil_value *v);
-/* After parameters have changed places, or their types have begun or ceased to be states. */
+/* Must be called after parameters have been reordered, or their types have become or ceased to be states. */
 void mil_params_placed(mil_function *f);
 bool mil_make_result(mil_function *f, mil_value *v);
-/* Not yet in the function; operands empty. */
+/* Makes an op that is not yet in the function and has no operands. */
 mil_op *mil_make_op(mil_function *f, const mil_op_info *info);
 bool mil_make_operand(mil_op *op, int param, mil_value *const *values, int count);
-bool mil_make_results(mil_op *op, int count);     /* room for the pointers */
-void mil_make_insert(mil_op *op, mil_op *before); /* NULL: at the end */
-/* At the head of the function, behind the constants that were put there before. */
+bool mil_make_results(mil_op *op, int count);     /* makes room for the pointers */
+void mil_make_insert(mil_op *op, mil_op *before); /* NULL means at the end */
+/* Inserts at the head of the function, behind the constants inserted there before. */
 void mil_make_insert_head(mil_op *op);
 void mil_make_remove(mil_op *op);
 
 /* [A-Za-z_][A-Za-z0-9_@.]* */
 bool mil_name_legal(const char *name, size_t length);
-/* NULL: nothing has that name here; blocks: what is around them is not looked at. */
+/* Returns the value of that name, or NULL if there is none. For a block, values around it are not searched. */
 mil_value *mil_scope_find(const mil_function *f, const char *name, size_t length);
-bool mil_scope_add(mil_function *f, mil_value *v); /* again, after its name has changed */
+bool mil_scope_add(mil_function *f, mil_value *v); /* also after a name has changed */
 void mil_scope_remove(mil_function *f, const mil_value *v);
-/* `base`, or base_1, base_2, ...: the first that is free; in the arena. */
+/* Returns the first free name of `base`, base_1, base_2, ..., in the arena. */
 const char *mil_scope_unique(mil_function *f, const char *base);
-/* A constant of the same type and bits at the head; NULL: none. */
+/* Returns a constant of the same type and bits at the head, or NULL. */
 mil_value *mil_scope_constant(const mil_function *f, const mil_const *c);
 bool mil_scope_share(mil_function *f, mil_value *v);
 bool mil_const_equal(const mil_const *a, const mil_const *b);
 
-/* Element `index` of packed data. False: `value` does not fit the element type. */
+/* Stores element `index` of packed data. Returns false if `value` does not fit the element type. */
 bool mil_element_store_real(void *data, mil_dtype dtype, int64_t index, double value);
 bool mil_element_store_whole(void *data, mil_dtype dtype, int64_t index, mil_whole value);
 uint64_t mil_element_bits(const void *data, mil_dtype dtype, int64_t index);
 void mil_element_store_bits(void *data, mil_dtype dtype, int64_t index, uint64_t bits);
 
-/* Rank, dimensions, element count. On false `why` says which. */
+/* Checks rank, dimensions and element count. On false, `why` names the one that is wrong. */
 bool mil_type_legal(const mil_type *type, char why[200]);
-/* Likewise; a tensor may have no elements in any dimension, until mil_settle_constants has taken it out. */
+/* Likewise, but dimensions of 0 are allowed until mil_settle_constants has removed them. */
 bool mil_type_readable(const mil_type *type, char why[200]);
-/* Whether the operation computes with operands of that type there: they are no list of axes or sizes. */
+/* Returns whether the operation computes with an operand of that type there, as opposed to reading a list of axes or
+ * sizes. */
 bool mil_operand_computed(const mil_op *op, int param, const mil_type *type);
-/* The first of those without elements, and its parameter; NULL: all have some. */
+/* Returns the first such operand without elements and sets its parameter, or returns NULL if all have elements. */
 const mil_value *mil_op_empty_operand(const mil_op *op, int *param);
-/* A dimension or length that the text left open ("?"), until a rule gives the number. */
+/* A dimension or length that the text leaves open ("?"), until a rule determines it. */
 #define MIL_OPEN (-1)
-/* The one dimension of a type whose rank a file leaves open, too. */
+/* The only dimension of a type whose rank a file also leaves open. */
 #define MIL_OPEN_RANK (-2)
 bool mil_type_is_open(const mil_type *type);
-/* Fills what `type` leaves open from `known`, if the rest is equal. */
+/* Fills in what `type` leaves open from `known`, if the rest is equal. */
 void mil_type_settle(mil_type *type, const mil_type *known);
-#define MIL_MAX_DEPTH 32 /* blocks in blocks */
-/* Whether parameter `param` of op's row must be constant, and v is not known. */
+#define MIL_MAX_DEPTH 32 /* nesting depth of blocks */
+/* Returns whether parameter `param` of op's row must be constant although v is not known. */
 bool mil_operand_unknown(const mil_op *op, int param, mil_value *v);
-/* Whether `op` waits for values: an argument that must be constant is computed or a parameter, or an operand has open
- * dimensions. */
+/* Returns whether `op` waits for values: an argument that must be constant is computed or a parameter, or an operand
+ * has open dimensions. */
 bool mil_op_waits(const mil_op *op);
-/* Needs, classes, shared element types, opset: all that can be said before the rule runs. */
+/* Checks required parameters, classes, shared element types and opset: everything that can be checked before the rule
+ * runs. */
 propane_status mil_verify_operands(const mil_op *op, propane_error *err);
 propane_status mil_verify_function(const mil_function *f, propane_error *err);
 

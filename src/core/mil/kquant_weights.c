@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the operations that make weights of blocks of 256. Bytes are taken apart with floor, so each device that rounds products of small
- * integers correctly gives the codes exactly.
+ * Owns the operations that reconstruct weights from blocks of 256. Bytes are split with floor, so the codes are exact
+ * on every device that rounds products of small integers correctly.
  */
 #include "core/mil/kquant_weights.h"
 
@@ -14,7 +14,8 @@ mil_type kquant_supers_type(kquant kind, int64_t out, int64_t in) {
     return mil_type_tensor(MIL_fp16, 3, dim);
 }
 
-/* [O, N, count] out of [O, N, ..], from `first` on, in the shape [O, N, rows, count / rows]; or all of it. */
+/* Takes [O, N, count] from [O, N, ..], starting at `first`, and reshapes it to [O, N, rows, count / rows]. Takes
+ * everything if there is no more than that. */
 static mil_value *kquant_part(mil_builder *b, mil_value *v, int64_t first, int64_t count, int64_t rows) {
     if (!v) return NULL;
     const int64_t *dim = v->type.dim, begin[] = {0, 0, first}, size[] = {dim[0], dim[1], count},
@@ -23,7 +24,8 @@ static mil_value *kquant_part(mil_builder *b, mil_value *v, int64_t first, int64
     return mil_build_reshape(b, v, shape, 4);
 }
 
-/* A plane's codes in the shape [O, N, subs, sub]: the lowest bits off, then the next, until the highest are left. */
+/* Returns a plane's codes in the shape [O, N, subs, sub]: strips the lowest bits, then the next, until the highest
+ * remain. */
 static mil_value *kquant_plane(mil_builder *b, mil_value *bytes, int64_t first, int bits, const int64_t *shape) {
     mil_value *rest = kquant_part(b, bytes, first, KQUANT_RUN * bits, bits), *runs[KQUANT_RUNS];
     const int count = 8 / bits;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sizes that a list's elements have by name. One idea: a value that is written has a shape; the list that it is
- * written to is found by going back from the operation to its make_list, through loops. Refuses lists that nothing of a known
- * shape is written to.
+ * Owns the named sizes of list elements. One idea: a value that is written has a shape, and going back from the writing
+ * operation to its make_list, through loops, finds the list. Refuses lists to which nothing of a known shape is
+ * written.
  */
 #include "core/mil/list_sizes.h"
 
@@ -10,12 +10,12 @@
 
 typedef struct list_size {
     struct list_size *next;
-    const mil_op *op; /* of this reading */
+    const mil_op *op; /* in this reading */
     bool known;
     mil_type element;
 } list_size;
 
-/* Going back further than this is no program that a converter wrote. */
+/* No converter writes a chain longer than this. */
 enum { MAX_STEPS = 10000 };
 
 static const mil_value *list_sizes_loop_variable(const mil_op *loop, int index) {
@@ -23,7 +23,7 @@ static const mil_value *list_sizes_loop_variable(const mil_op *loop, int index) 
     return there ? loop->operands[0].values[index] : NULL;
 }
 
-/* Nothing that it goes through need have been checked yet. */
+/* Returns the list before one operation, or NULL. Operations on the way need not have been checked yet. */
 static const mil_value *list_sizes_before(const mil_value *v) {
     if (v->outer) return v->outer;
     if (!v->def) return v->home ? list_sizes_loop_variable(v->home->owner, v->index) : NULL;
@@ -38,7 +38,7 @@ static const mil_value *list_sizes_before(const mil_value *v) {
     }
 }
 
-/* The list that `v` is: one of those whose sizes are not known. NULL: another. */
+/* Returns the list that `v` is if its sizes are not yet known, otherwise NULL. */
 static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     for (int i = 0; v && i < MAX_STEPS; i++) {
         for (list_size *l = s->first; v->def && l; l = l->next)
@@ -48,7 +48,7 @@ static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     return NULL;
 }
 
-/* The elements have the shape of what is written. */
+/* Records the shape of what is written as the shape of the elements. */
 static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     const bool scatter = op->info->code == MIL_OP_list_scatter;
     if (!s->unknown || (!scatter && op->info->code != MIL_OP_list_write)) return;
@@ -68,7 +68,7 @@ static const char *list_sizes_name(const mil_op *op) {
     return NULL;
 }
 
-/* Literals in the place of names. */
+/* Replaces names by literals. */
 static propane_status list_sizes_fill(const list_size *l, mil_op *op, propane_error *err) {
     mil_operand *o = &op->operands[mil_op_param(op->info, "elem_shape")];
     arena *a = op->function->module->arena;

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT
- * Lists whose elements have sizes by name, make_list(elem_shape = ("is42", 128)): what converters make of an open
- * batch. The sizes follow from what is written to the list, so a function with such a list is read again once that has
- * been seen.
+ * Lists whose elements have named sizes, make_list(elem_shape = ("is42", 128)), as converters write them for an open
+ * batch. The sizes follow from what is written to the list. A function with such a list is therefore read a second time
+ * once they are known.
  */
 #ifndef CORE_MIL_LIST_SIZES_H
 #define CORE_MIL_LIST_SIZES_H
 
 #include "core/mil/coreml/package.h"
 
-/* Of one function while it is read; zeros at first. */
+/* State of one function while it is read; starts as zeros. */
 typedef struct mil_list_sizes {
-    struct list_size *first, *last; /* of each list with names, in the order of the file; last: of this reading */
-    const mil_op *unknown;          /* a list whose sizes this reading did not know; NULL: there is none */
-    bool learnt;                    /* this reading found sizes of one */
+    /* one for each list with names, in the order of the file; last belongs to this reading */
+    struct list_size *first, *last;
+    const mil_op *unknown; /* a list whose sizes this reading does not know, or NULL */
+    bool learnt;           /* this reading has found the sizes of a list */
 } mil_list_sizes;
 
-/* Every operation, when its operands are there and its results are not. Names whose sizes are known become numbers.
- * *late: nothing can be checked of it yet, because it needs such sizes, or (mil_read_late) values of a run. */
+/* Call for every operation once its operands are set and before it has results. Replaces names of known sizes by
+ * numbers. Sets *late if nothing can be checked yet because the operation needs unknown sizes or values of a run
+ * (mil_read_late). */
 PROPANE_CHECK propane_status mil_list_sizes_read(mil_list_sizes *s, const mil_read_options *options, mil_op *op,
                                                  bool *late, propane_error *err);
-/* At the function's end. *again: it is off its module, and must be read from its beginning. Fails where nothing that
- * was read says the sizes. */
+/* Call at the end of the function. Sets *again if the function was removed from its module and must be read again from
+ * its beginning. Fails if nothing in the function determines the sizes. */
 PROPANE_CHECK propane_status mil_list_sizes_end(mil_list_sizes *s, mil_function *f, bool *again, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the in-memory form: element types, tensor types, the elements of constants, modules, and reading an operation's
- * operands by the names of its row. Making and checking are elsewhere (ir_edit.c, verify.c).
+ * Owns the in-memory form: element types, tensor types and the elements of constants. Making, reading and checking
+ * operations are elsewhere (ir_edit.c, op_read.c, verify.c).
  */
 #include "core/mil/mil.h"
 
@@ -161,7 +161,7 @@ const char *mil_type_print(char out[160], const mil_type *type) {
 
 /* ---- elements of constants -------------------------------------------------------------------------------------------------- */
 
-/* The element's bits, right-aligned; `index` counts elements. */
+/* Returns the element's bits, right-aligned; `index` counts elements. */
 uint64_t mil_element_bits(const void *data, mil_dtype dtype, int64_t index) {
     const unsigned char *bytes = data;
     int bits = dtypes[dtype].bits;
@@ -259,7 +259,7 @@ int64_t mil_const_i64(const mil_const *c, int64_t index) {
     const mil_dtype_info *info = &dtypes[c->type.dtype];
     if (info->kind == MIL_KIND_FLOAT) {
         double value = mil_const_f64(c, index);
-        return value >= 0x1p63 ? INT64_MAX : value >= -0x1p63 ? (int64_t)value : INT64_MIN; /* NaN: the least */
+        return value >= 0x1p63 ? INT64_MAX : value >= -0x1p63 ? (int64_t)value : INT64_MIN; /* NaN becomes the least */
     }
     uint64_t bits = mil_element_bits(c->data, c->type.dtype, index);
     if (info->kind == MIL_KIND_BOOL) return bits != 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns a module's life: its arena, its functions by name, the weight files that it keeps mapped.
+ * Owns a module's lifetime: its arena, its functions by name, and the weight files that it keeps mapped.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ mil_module *mil_module_create(const char *source) {
     m->source = arena_string(a, source ? source : "program");
     m->version_major = 1;
     m->version_minor = 3;
-    /* The keys of a program that coremltools would have made: a compiler of Apple's has been seen to want the block. */
+    /* The keys of a program made by coremltools. One of Apple's compilers has been seen to require the block. */
     static const mil_pair pairs[] = {{"coremlc-component-MIL", "3510.2.1"},
                                      {"coremlc-version", "3505.4.1"},
                                      {"coremltools-component-milinternal", ""},

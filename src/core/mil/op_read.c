@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading an operation: its operands and attributes by the names of its row, defaults included, and messages that say
- * where it is.
+ * Owns access to an operation: its operands and attributes by the names of its row, including defaults, and messages
+ * that say where it is.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ mil_value *mil_captured(const mil_op *op, const mil_function *block, int index) 
     return place < 0 ? NULL : op->operands[mil_op_captured(op->info)].values[place];
 }
 
-/* The constant given to a parameter, or NULL with *standard: the default as text, which may be NULL too. */
+/* Returns the constant given to a parameter, or NULL with the default text in *standard, which may be NULL too. */
 static propane_status op_read_mil_attribute(const mil_op *op, const char *param, const mil_const **given,
                                             const char **standard, propane_error *err) {
     int index = op_read_mil_param_index(op, param);
@@ -162,7 +162,7 @@ propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status 
     char where[300];
     va_list args;
     va_start(args, format);
-    status = propane_vfail(err, status, format, args); /* no memory, where that is the reason */
+    status = propane_vfail(err, status, format, args); /* reports lack of memory if that is the reason */
     va_end(args);
     return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rows of ops.def as a table. The columns of rules and evaluations are functions of core/mil/ops/shape_*.c and
- * core/mil/eval/eval_*.c; a row that names one that does not exist does not link.
+ * Owns the rows of ops.def as a table. The columns for rules and evaluations name functions of core/mil/ops/shape_*.c
+ * and core/mil/eval/eval_*.c; a row that names a missing one does not link.
  */
 #include "core/mil/ops.h"
 
 #include <string.h>
 
-/* First reading: declare what the rows name. */
+/* First reading: declares the functions that the rows name. */
 #define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule eval
@@ -15,7 +15,7 @@
 #define mil_shape_rule_none NULL
 #define mil_eval_none       NULL
 
-/* Second reading: the table. */
+/* Second reading: builds the table. */
 #define REQ(name, type_class)           {#name, MIL_CLASS_##type_class, MIL_REQUIRED, NULL, 0}
 #define OPT(name, type_class, standard) {#name, MIL_CLASS_##type_class, MIL_OPTIONAL, standard, 0}
 #define VAR(name, type_class)           {#name, MIL_CLASS_##type_class, MIL_VARIADIC, NULL, 0}
@@ -32,7 +32,7 @@ static const mil_op_info table[MIL_OP_COUNT] = {
 #include "core/mil/ops.def"
 };
 
-/* Third reading: lengths, so that a search by name compares little. */
+/* Third reading: collects name lengths, so that a search by name compares little. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) sizeof #name - 1,
 static const unsigned char name_lengths[MIL_OP_COUNT] = {
 #include "core/mil/ops.def"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which dimensions of a result are open. One idea: the rule of the operation is asked twice, with one size and then with
- * another in the place of whatever is not known; dimensions that differ follow from it.
+ * Owns the decision which dimensions of a result are open. One idea: run the operation's rule twice, with two different
+ * sizes in place of everything unknown. Dimensions that differ depend on it.
  */
 #include "core/mil/probe_types.h"
 
@@ -9,10 +9,10 @@
 #include "core/base/memory.h"
 #include "core/mil/ir_edit.h"
 
-/* Two sizes that are no divisors of each other, and which few files have. */
+/* Two sizes that do not divide each other and that few files contain. */
 static const int64_t sizes[2] = {7, 11};
 
-/* What an operand is meanwhile. */
+/* The original state of an operand that is changed during a probe. */
 typedef struct probed {
     mil_value *value;
     mil_type type;
@@ -27,7 +27,7 @@ typedef struct probe {
     int count;
 } probe;
 
-/* A constant of that type, all of whose elements are `size`. */
+/* Makes a constant of that type with all elements equal to `size`. */
 static const mil_const *probe_constant(probe *p, const mil_type *type, int64_t size) {
     mil_const *c = ARENA_NEW(p->memory, mil_const);
     void *data = arena_alloc(p->memory, (size_t)mil_type_bytes(type) + 1);
@@ -39,8 +39,8 @@ static const mil_const *probe_constant(probe *p, const mil_type *type, int64_t s
     return c;
 }
 
-/* All that is open or not known is found before anything is changed: a constant that is worked out of a meanwhile type would
- * stay. */
+/* Fills in whatever is open or unknown. Everything is collected before anything is changed, because a constant derived
+ * from a temporary type would remain. */
 static propane_status probe_fill(probe *p, int64_t size, propane_error *err) {
     const mil_op *op = p->op;
     for (int param = 0; param < op->info->param_count; param++)
@@ -80,7 +80,7 @@ static propane_status probe_ask(probe *p, int64_t size, mil_type *types, int *co
     return status;
 }
 
-/* Open in all dimensions. */
+/* Sets a result with all dimensions open. */
 static bool probe_open(mil_dtype dtype, int64_t rank, mil_type *out, int *count) {
     if (rank < 1 || rank > MIL_MAX_RANK) return false;
     *out = (mil_type){.dtype = dtype, .rank = (int)rank};
@@ -89,8 +89,8 @@ static bool probe_open(mil_dtype dtype, int64_t rank, mil_type *out, int *count)
     return true;
 }
 
-/* Results whose sizes follow from values in another way than one by one: a computed shape has a length, which is a reshape's
- * rank; a slice has the rank of x. */
+/* Handles results whose sizes do not follow one by one: the length of a computed shape is the rank of a reshape, and a
+ * slice has the rank of x. */
 static bool probe_known_rank(const mil_op *op, mil_type *out, int *count) {
     const mil_type *x = mil_op_param(op->info, "x") >= 0 && mil_in(op, "x") ? &mil_in(op, "x")->type : NULL;
     const mil_value *shape = op->info->code == MIL_OP_reshape ? mil_in(op, "shape") : NULL;
@@ -107,7 +107,7 @@ static bool probe_known_rank(const mil_op *op, mil_type *out, int *count) {
     }
 }
 
-/* One by one: dimensions that differ. */
+/* Opens the dimensions in which the two sizes give different results. */
 static propane_status probe_twice(probe *p, mil_type *types, mil_type *other, int *count, propane_error *err) {
     int again = 0;
     PROPANE_TRY(probe_ask(p, sizes[0], types, count, err));
@@ -125,8 +125,8 @@ static propane_status probe_twice(probe *p, mil_type *types, mil_type *other, in
     return PROPANE_OK;
 }
 
-/* Where only some sizes are possible, as next to a dimension of 3: with one that is, and every dimension of that size may follow
- * from it. */
+/* Probes with one possible size if only some sizes are possible, as next to a dimension of 3. Every dimension of that
+ * size counts as open, since it may depend on it. */
 static bool probe_once(probe *p, int64_t size, mil_type *types, int *count) {
     propane_error ignored = {0};
     if (probe_ask(p, size, types, count, &ignored)) return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns slices in the blocks of loops and branches: x[i], where the loop counts i, is written by converters as a slice from i to
- * i + 1 whose dimension goes. One idea: its size is known, so it is a gather, and a block needs no values to have shapes.
+ * Owns slices in the blocks of loops and branches. Converters write x[i], where the loop counts i, as a slice from i to
+ * i + 1 whose dimension is removed. One idea: the size is known, so the slice is a gather, and a block needs no values
+ * to have shapes.
  */
 #include "core/mil/read_slices.h"
 
@@ -12,7 +13,8 @@
 
 static bool slices_is_known(const mil_value *v) { return v->constant && v->constant->data; }
 
-/* Whether element d of a vector is zero whatever a run gives: it may be joined of known and computed numbers. */
+/* Returns whether element d of a vector is zero in every run. The vector may be a concatenation of known and computed
+ * numbers. */
 static bool slices_is_zero(const mil_value *v, int64_t d) {
     mil_value *const *values;
     if (slices_is_known(v)) return mil_const_i64(v->constant, d) == 0;
@@ -53,7 +55,7 @@ bool mil_slice_counts(const mil_op *op, const mil_type *x, const mil_value *begi
 
 /* ---- gathers ------------------------------------------------------------------------------------------------------- */
 
-/* int32 numbers as a literal: first, first + 1, ...; count 0: a scalar. */
+/* Makes a literal of the int32 numbers first, first + 1, ...; count 0 makes a scalar. */
 static mil_value *slices_literal(mil_function *f, int32_t first, int64_t count) {
     arena *a = f->module->arena;
     const mil_type type = mil_type_tensor(MIL_int32, count > 0, &count);
@@ -78,7 +80,7 @@ static bool slices_give_gather(mil_op *op, mil_value *x, mil_value *indices, int
            slices_give(op, "axis", slices_literal(op->function, axis, 0));
 }
 
-/* Puts it into the function; what it gives is called after `name`. */
+/* Puts the op into the function; the name of its result begins with `name`. */
 static propane_status slices_finish(mil_op *op, const char *name, mil_value **out, propane_error *err) {
     mil_function *f = op->function;
     mil_type type;
@@ -98,7 +100,7 @@ static propane_status slices_finish(mil_op *op, const char *name, mil_value **ou
     return PROPANE_OK;
 }
 
-/* begin[d], or begin[d] + 0, 1, 2, ... */
+/* Computes begin[d] if count is 0, otherwise begin[d] + 0, 1, 2, ... */
 static propane_status slices_indices(const mil_op *slice, const char *name, mil_value *begin, int d, int64_t count,
                                      mil_value **out, propane_error *err) {
     mil_function *f = slice->function;
@@ -112,7 +114,7 @@ static propane_status slices_indices(const mil_op *slice, const char *name, mil_
     return slices_finish(add, name, out, err);
 }
 
-/* The operation gathers from `x` instead of what it was. */
+/* Turns the operation into a gather from `x`. */
 static propane_status slices_become(mil_op *op, mil_value *x, mil_value *indices, int axis, propane_error *err) {
     op->info = mil_op_get(MIL_OP_gather);
     op->operands = ARENA_ARRAY(op->function->module->arena, op->info->param_count, mil_operand);
@@ -134,9 +136,9 @@ propane_status mil_read_slice(mil_op *op, const char *name, propane_error *err) 
         return PROPANE_OK;
     if (!mil_slice_counts(op, &x->type, begin, by_size ? mil_in(op, "size") : NULL,
                           by_size ? NULL : mil_in(op, "stride"), count))
-        return PROPANE_OK; /* it is refused with the operation's own words */
+        return PROPANE_OK; /* the operation's own check will refuse it */
     for (int d = 0; d < x->type.rank; d++) left += count[d] >= 0;
-    for (int d = x->type.rank - 1; d >= 0; d--) { /* those that go do not move the others */
+    for (int d = x->type.rank - 1; d >= 0; d--) { /* backwards, so that removed dimensions do not move the others */
         if (count[d] < 0) continue;
         PROPANE_TRY(slices_indices(op, name, begin, d, count[d], &indices, err));
         if (--left == 0) return slices_become(op, x, indices, d, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the replacement of a value by another: at once, in all operands and results of its function, or for a whole pass at a time.
+ * Owns the replacement of one value by another: at once, in all operands and results of its function, or deferred while
+ * a pass runs.
  */
 #include "core/mil/build.h"
 

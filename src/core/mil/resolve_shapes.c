@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns inputs whose shape a file leaves open: one shape is chosen when the program is read, and from then on everything has
- * numbers. Refuses shapes that the file does not allow, naming what it does allow.
+ * Owns inputs whose shape a file leaves open. One shape is chosen when the program is read, so that all later shapes
+ * are known. Refuses shapes that the file does not allow, and lists those that it does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/mil/ir_edit.h"
 #include "core/mil/resolve_shapes.h"
 
-/* "[1, ?, 64]" */
+/* Prints the type's shape, as in "[1, ?, 64]". */
 static const char *resolve_shown(char out[160], const mil_type *type) {
     int used = snprintf(out, 160, "[");
     for (int i = 0; i < type->rank && used < 140; i++)
@@ -27,7 +27,7 @@ static bool resolve_fits(const mil_type *type, const mil_type *shape) {
     return true;
 }
 
-/* Images are described by height and width, the last two dimensions. */
+/* Compares the ends of two shapes: images are described by height and width, the last two dimensions. */
 static bool resolve_same_end(const mil_type *described, const mil_type *shape) {
     if (described->rank > shape->rank) return false;
     for (int i = 0; i < described->rank; i++)
@@ -73,7 +73,7 @@ bool mil_read_late(const mil_read_options *options, const mil_op *op) {
     return true;
 }
 
-/* The file's own choice; false: none. */
+/* Sets the file's default shape; returns false if there is none. */
 static bool resolve_standard_shape(const mil_feature *f, const mil_type *type, mil_type *out) {
     if (!f || !f->shape.rank) return false;
     *out = f->shape;
@@ -83,7 +83,7 @@ static bool resolve_standard_shape(const mil_feature *f, const mil_type *type, m
     return true;
 }
 
-/* The chosen shape of this input; false: none is. */
+/* Sets the shape that was chosen for this input; returns false if there is none. */
 static bool resolve_chosen(const mil_read_options *options, const char *name, const mil_type *type, mil_type *out) {
     bool chosen = false;
     for (int i = 0; options && i < options->shape_count; i++) {
@@ -101,8 +101,8 @@ static bool resolve_chosen(const mil_read_options *options, const char *name, co
     return chosen;
 }
 
-/* The first try is the upper bound of each dimension that has one, 4 elsewhere; then powers of two within the bounds. Of shapes
- * that are listed it is another one. */
+/* Picks the k-th alternative to the default shape. k = 1 takes the upper bound of each dimension that has one,
+ * otherwise 4; larger k takes powers of two within the bounds. If the file lists shapes, takes another of the list. */
 static void resolve_other_size(const mil_feature *f, const mil_type *type, int k, mil_type *shape) {
     enum { LARGEST = 4096 };
     if (f->shape_count && f->shapes[k % f->shape_count].rank == shape->rank) *shape = f->shapes[k % f->shape_count];
@@ -146,7 +146,8 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
 
 propane_status mil_open_check(const mil_module *m, const mil_read_options *options, propane_error *err) {
     for (int k = 0; options && k < options->shape_count; k++) {
-        bool found = options->shapes[k].of_array || options->shapes[k].of_picture; /* reported when it is set */
+        /* those are reported when they are applied */
+        bool found = options->shapes[k].of_array || options->shapes[k].of_picture;
         char quoted[80], list[400] = "";
         size_t used = 0;
         for (const mil_function *f = m->functions; f; f = f->next)

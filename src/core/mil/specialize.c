@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns turning a late function into one with numbers. One idea: copy operation by operation; what waits for a value that is
- * not known is left out with all that reads it, and the value is asked for.
+ * Owns the conversion of a late function into one with fixed shapes. One idea: copy operation by operation. An
+ * operation that waits for an unknown value is left out, together with all that read it, and the value is marked as
+ * wanted.
  */
 #include "core/mil/specialize.h"
 
@@ -17,7 +18,7 @@
 typedef struct settle {
     const mil_function *late;
     mil_builder b;
-    mil_value **map; /* by id there: the value here; NULL: it waits */
+    mil_value **map; /* by id there: the value here, or NULL if it waits */
     bool *wanted;    /* by id there */
     mil_type *empty; /* by id there: types of values without elements */
 } settle;
@@ -28,7 +29,8 @@ static const mil_known *specialize_given(const mil_known *known, int count, int 
     return NULL;
 }
 
-/* Marks what the operation must know first. False: an operand waits itself, so nothing can be said of it yet. */
+/* Sets *ready if no argument is unknown. Returns false if an operand itself waits, so that nothing can be decided
+ * yet. */
 static bool specialize_operands(settle *s, const mil_op *op, bool *ready) {
     *ready = true;
     for (int p = 0; p < op->info->param_count; p++)
@@ -53,7 +55,7 @@ static void specialize_constant(settle *s, const mil_value *v, const mil_known *
     s->map[v->id] = mil_build_const(&s->b, v->name, &k->type, k->data);
 }
 
-/* Parts without elements are left out of a split; one that is left is x itself. */
+/* Leaves parts without elements out of a split; a single remaining part is x itself. */
 static void specialize_split(settle *s, const mil_op *op, mil_op *made) {
     mil_value *x = mil_in(made, "x"), *axis = mil_in(made, "axis");
     const mil_type type = made->results[0]->type;
@@ -82,7 +84,7 @@ static void specialize_split(settle *s, const mil_op *op, mil_op *made) {
     }
 }
 
-/* A result without elements leaves its operation out, too. */
+/* Copies an operation, and leaves it out if its result has no elements. */
 static void specialize_copy(settle *s, const mil_op *op) {
     mil_op *made = mil_build_copy(&s->b, op, s->map);
     if (made && made->info->code == MIL_OP_split) specialize_split(s, op, made);
@@ -118,7 +120,7 @@ static void specialize_body(settle *s, const mil_known *known, int count) {
     }
 }
 
-/* A parameter that is wanted is given through an identity: results have names of their own. */
+/* Makes the wanted values results. A parameter goes through an identity, since results need names of their own. */
 static void specialize_wanted_results(settle *s, mil_specialized *out) {
     for (int id = 0; id < s->late->value_count; id++) {
         if (!s->wanted[id]) continue;
@@ -129,7 +131,7 @@ static void specialize_wanted_results(settle *s, mil_specialized *out) {
     }
 }
 
-/* By name: what a run gave has another one. */
+/* Finds the results by name, because a value given by a run has replaced the original. */
 static void specialize_results(settle *s) {
     for (int i = 0; i < s->late->result_count; i++) {
         const char *name = s->late->results[i]->name;
@@ -163,7 +165,7 @@ propane_status mil_specialize(const mil_function *late, const mil_known *known, 
     return status;
 }
 
-/* A constant list of axes or sizes may have no entries; anything else needs settling. */
+/* Returns whether something needs settling: anything without elements except a constant list of axes or sizes. */
 static bool specialize_has_empty(const mil_function *f) {
     int param = 0;
     for (const mil_op *op = f->first; op; op = op->next) {

@@ -1,44 +1,43 @@
 /* SPDX-License-Identifier: MIT
- * Programs whose shapes follow from values that only a run knows: the count of a range, the end of a slice, how many
- * elements are not zero. Such a function is late (mil_function.late): what depends on those values has open dimensions.
- * It becomes a function with numbers in stages: the values that are wanted next are results of a function that ends
- * before them; a run gives them, and the rest is settled with them as constants.
+ * Programs whose shapes follow from values that only a run knows: the count of a range, the end of a slice, the number
+ * of nonzero elements. Such a function is late (mil_function.late), and everything that depends on those values has
+ * open dimensions. It is converted in stages. The values needed next become the results of a function that ends before
+ * them; a run computes them, and the rest is settled with them as constants.
  */
 #ifndef CORE_MIL_SPECIALIZE_H
 #define CORE_MIL_SPECIALIZE_H
 
 #include "core/mil/mil.h"
 
-/* What a run gave for a value of the late function. */
+/* A value of the late function that a run has computed. */
 typedef struct mil_known {
-    int id; /* of the value there */
+    int id; /* of the value in the late function */
     mil_type type;
     const void *data; /* dense elements */
 } mil_known;
 
 typedef struct mil_specialized {
-    mil_function *function; /* all parameters of the late one; no open dimensions */
-    int *wanted;            /* ids in the late function: the values of the function's results, in their order */
-    int wanted_count;       /* 0: it is the whole, with the results of the late function */
+    mil_function *function; /* has all parameters of the late function and no open dimensions */
+    int *wanted;            /* ids in the late function of this function's results, in their order */
+    int wanted_count;       /* 0 means that the function is complete, with the results of the late function */
 } mil_specialized;
 
-/* Copies `late` into `m`, as far as it goes with the values in `known`. Several values that do not depend on each other
- * are wanted at once. */
+/* Copies `late` into `m`, as far as the values in `known` allow. Values that do not depend on each other are wanted at
+ * the same time. */
 PROPANE_CHECK propane_status mil_specialize(const mil_function *late, const mil_known *known, int known_count,
                                             mil_module *m, mil_specialized *out, propane_error *err);
 
-/* A late function with the standards of its inputs (mil_feature.standard) where these are the values that it waits for:
- * built into `m`, another module. A function that is not late is its own *out. PROPANE_ERR_UNSUPPORTED where it waits
- * for others. */
+/* Settles a late function with the defaults of its inputs (mil_feature.standard) if these are the values that it waits
+ * for, and builds the result in `m`, another module. Sets *out to `f` if it is not late. Returns
+ * PROPANE_ERR_UNSUPPORTED if it waits for other values. */
 PROPANE_CHECK propane_status mil_settle_standard(const mil_function *f, mil_module *m, const mil_function **out,
                                                  propane_error *err);
 
-/* A function that was just read, the last one of its module, without the constants that have no elements and what
- * follows from them. *f becomes another function of the module where there are such; a late one is settled when it
- * runs. */
+/* Removes constants without elements, and what follows from them, from a function just read, which must be the last of
+ * its module. *f becomes another function of the module if there were any; a late function is settled when it runs. */
 PROPANE_CHECK propane_status mil_settle_constants(mil_function **f, propane_error *err);
 
-/* PROPANE_ERR_UNSUPPORTED for a late function: what needs its shapes cannot do with it. */
+/* Returns PROPANE_ERR_UNSUPPORTED for a late function, on behalf of callers that need its shapes. */
 PROPANE_CHECK propane_status mil_settle_refuse(const mil_function *f, propane_error *err);
 
 #endif

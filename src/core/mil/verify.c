@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rules of the language: what an operation may be given (from its row), that its results have the types that
- * its rule says, and that a function is in static single assignment with operands defined before their users.
+ * Owns the rules of the language. An operation's operands match its row, its results have the types that its rule
+ * computes, and a function is in static single assignment with operands defined before their users.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum {
     SET_FLOAT = BIT(fp16) | BIT(fp32),
     SET_NUM = SET_FLOAT | BIT(int32),
     SET_INT = BIT(int32) | BIT(int16) | BIT(uint16) | BIT(int8) | BIT(uint8),
-    SET_WHOLE = SET_INT | BIT(uint32), /* of attributes */
+    SET_WHOLE = SET_INT | BIT(uint32), /* for attributes */
     SET_ALL = (1u << MIL_DTYPE_COUNT) - 2,
     ANY_RANK = -1
 };
@@ -26,9 +26,9 @@ typedef struct class_rule {
     unsigned dtypes; /* bits */
     int rank;
     bool constant;
-    bool shares; /* one element type with all others that share */
+    bool shares; /* shares one element type with all others that share */
     const char *text;
-    unsigned containers; /* bits; 0: tensors alone */
+    unsigned containers; /* bits; 0 means tensors only */
 } class_rule;
 
 static const class_rule classes[] = {
@@ -62,7 +62,7 @@ static const class_rule classes[] = {
 
 static const char *verify_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
 
-/* A compressed constant may be made of compressed constants: their values come when it is spread. */
+/* Accepts compressed constants as operands of a compressed constant; their values are known when it is expanded. */
 static bool verify_compressed(const mil_op *op, const mil_param *p, const mil_value *v) {
     return p->type_class == MIL_CLASS_K_TENSOR && v->def && mil_op_compressed(op) && mil_op_compressed(v->def);
 }
@@ -108,7 +108,8 @@ bool mil_operand_computed(const mil_op *op, int param, const mil_type *type) {
     const mil_class type_class = op->info->params[param].type_class;
     if (op->info->code == MIL_OP_const || (classes[type_class].constant && type_class != MIL_CLASS_K_TENSOR))
         return false;
-    /* The sizes of a list's scalars, where a slice of a scalar begins. */
+    /* A rank-1 integer tensor without elements is the list of a scalar's sizes, as at the begin of a slice of a
+     * scalar. */
     return type->rank != 1 || mil_dtype_is_float(type->dtype) || mil_empty_takes(op);
 }
 
@@ -124,7 +125,7 @@ const mil_value *mil_op_empty_operand(const mil_op *op, int *param) {
     return NULL;
 }
 
-/* Rules that were not made for it never see an operand without elements. */
+/* Keeps operands without elements from rules that were not written for them. */
 static propane_status verify_empty(const mil_op *op, propane_error *err) {
     int p = 0;
     const mil_value *v = mil_op_empty_operand(op, &p);
@@ -177,7 +178,7 @@ static propane_status verify_const(const mil_op *op, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Blocks: as many as the row says, each with a parameter for every captured operand. */
+/* Checks that there are as many blocks as in the row, each with a parameter for every captured operand. */
 static propane_status verify_blocks(const mil_op *op, propane_error *err) {
     int count = mil_op_blocks(op->info);
     if (op->block_count != count)
@@ -233,14 +234,14 @@ static propane_status verify_function_fail(const mil_function *f, propane_error 
     return propane_fail_prefix(err, status, "%s: function '%.60s'", f->module->source, f->name);
 }
 
-/* Values by id, filled as they are defined. */
+/* Values by id, filled in as they are defined. */
 typedef struct walk {
     const mil_function *f;
     const mil_value **defined; /* [f->value_count] */
-    int depth;                 /* blocks around it */
+    int depth;                 /* number of blocks around it */
 } walk;
 
-/* A value that comes into being: its id is its own, its name is legal and entered for it and no other. */
+/* Enters a new value. Its id must be unused and its name legal and entered for it only. */
 static propane_status verify_define(walk *w, const mil_value *v, propane_error *err) {
     char why[200];
     if (!v->name || !mil_name_legal(v->name, strlen(v->name)))
@@ -297,7 +298,7 @@ static propane_status verify_results(walk *w, propane_error *err) {
                                         v->type.container == MIL_LIST ? "list" : "state");
         if (v->type.dtype == MIL_string && v->constant)
             return verify_function_fail(f, err, "result '%.60s' is a string", v->name);
-        w->defined[v->id] = NULL; /* so that the second mention is found */
+        w->defined[v->id] = NULL; /* so that a second mention is detected */
     }
     return PROPANE_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the slow truth: how an element type rounds, how elements become doubles and back, and running a function on
- * doubles op by op through the rows' eval column. Values of integer and bool type are always integers in their
- * type's range here, whatever the op: real_div of int32 drops the fraction.
+ * Owns the reference evaluation: how an element type rounds, how elements become doubles and back, and running a
+ * function on doubles, op by op, through the rows' eval column. Here, values of integer and bool type are always
+ * integers within the range of their type, whatever the op: real_div of int32 drops the fraction.
  */
 #include "core/mil/eval/eval.h"
 
@@ -13,14 +13,14 @@
 
 /* ---- elements ------------------------------------------------------------------------------------------------------- */
 
-/* Toward zero, as a cast; out of range: the nearest; NaN: 0. */
+/* Rounds toward zero, like a cast. Values out of range become the nearest, NaN becomes 0. */
 static double eval_to_integer(const mil_dtype_info *info, double value) {
     const bool is_signed = info->kind == MIL_KIND_INT;
     const double top = ldexp(1.0, info->bits - is_signed), low = is_signed ? -top : 0.0;
     if (isnan(value)) return 0.0;
     value = trunc(value);
     if (value >= top) return info->bits > 53 ? nextafter(top, 0.0) : top - 1.0;
-    return value <= low ? low : value + 0.0; /* + 0.0: no -0 */
+    return value <= low ? low : value + 0.0; /* + 0.0 avoids -0 */
 }
 
 double mil_round(mil_dtype dtype, double value) {
@@ -36,7 +36,7 @@ double mil_round(mil_dtype dtype, double value) {
     return info->kind == MIL_KIND_INT || info->kind == MIL_KIND_UINT ? eval_to_integer(info, value) : value;
 }
 
-/* Elements of less than a byte lie next to each other from the low bits up. */
+/* Elements smaller than a byte are packed from the low bits up. */
 static uint64_t eval_get_bits(const uint8_t *data, int64_t index, int bits) {
     uint64_t out = 0;
     for (int b = 0; b < bits; b++) {
@@ -163,7 +163,7 @@ propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[M
 
 typedef struct runner {
     arena *memory;
-    mil_tensor *values; /* by value id; data NULL: not there yet */
+    mil_tensor *values; /* by value id; data is NULL until computed */
     bool round;
 } runner;
 
@@ -174,7 +174,7 @@ static propane_status eval_allocate(runner *r, mil_tensor *t, const mil_type *ty
     return t->data ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof(double));
 }
 
-/* The tensor of a value that is computed already or known at compile time. Strings have no data. */
+/* Returns the tensor of a value that is computed already or known at compile time. Strings have no data. */
 static propane_status eval_fetch(runner *r, const mil_op *op, const mil_value *v, const mil_tensor **out,
                                  propane_error *err) {
     mil_tensor *t = &r->values[v->id];
@@ -220,7 +220,7 @@ static propane_status eval_take_input(runner *r, const mil_function *f, int inde
                                       propane_error *err) {
     const mil_value *param = f->params[index];
     char have[160], want[160];
-    mil_type as_tensor = mil_type_bare(&param->type); /* a state may be given as the tensor inside */
+    mil_type as_tensor = mil_type_bare(&param->type); /* a state may also be passed as the tensor inside */
     mil_type as_made = given->type;
     if (given->grows) as_made.length = param->type.length;
     if ((!mil_type_equal(&as_made, &param->type) &&

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT
- * What the files shape_*.c and eval_*.c share: the prototypes that the rows of ops.def call for, and a counter that
- * walks several tensors in step. Private to src/core/mil.
+ * Declarations shared by the files shape_*.c and eval_*.c: the functions that the rows of ops.def name, and a counter
+ * that walks several tensors in step. Private to src/core/mil.
  */
 #ifndef CORE_MIL_EVAL_EVAL_H
 #define CORE_MIL_EVAL_EVAL_H
 
 #include "core/mil/ops.h"
 
-/* mil_shape_rule_X of every row. A rule may rely on the verifier for the classes of the operands (numbers of them,
- * float or not, constant or not) and for result types that fit; everything about shapes and values is its own to
- * check. */
+/* mil_shape_rule_X for every row. A rule may rely on the verifier for the classes of operands (their number, float or
+ * not, constant or not) and for result types that fit. It must itself check everything about shapes and values. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule
 #define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #include "core/mil/ops.def"
 
-/* mil_eval_X of every row ("none" has no body). */
+/* mil_eval_X for every row ("none" has no body). */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) eval
 #define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #include "core/mil/ops.def"
 
-/* Runs a block: like mil_eval_function, but states are the caller's own memory, and are changed. */
+/* Runs a block like mil_eval_function, except that states are the caller's memory and are changed. */
 PROPANE_CHECK propane_status mil_eval_block(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
                                             mil_tensor **outputs, propane_error *err);
 
-/* The first value given to a parameter, NULL if it was left out. */
+/* Returns the first value of a parameter, or NULL if it was left out. */
 const mil_tensor *mil_eval_in(const mil_eval_args *a, const char *param);
 
-/* Walks the elements of a shape in row-major order and keeps, for several tensors, the offset of the present one. */
+/* Walks the elements of a shape in row-major order, and keeps the current element's offset in several tensors. */
 #define MIL_WALK_RANK 52
 typedef struct mil_walk {
     int rank, tensors;
@@ -41,7 +40,7 @@ static inline void mil_walk_begin(mil_walk *w, int rank, const int64_t *size) {
     for (int d = 0; d < rank; d++) w->size[d] = size[d], w->index[d] = 0;
 }
 
-/* `step` must live as long as the walk. Returns the place of the offset in `at`. */
+/* Adds a tensor to the walk and returns the index of its offset in `at`. `step` must outlive the walk. */
 static inline int mil_walk_add(mil_walk *w, const int64_t *step) {
     w->step[w->tensors] = step;
     w->at[w->tensors] = 0;

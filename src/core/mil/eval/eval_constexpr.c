@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of compressed constants: palettes, masks, blocks of scales, and their joint forms.
+ * Owns the meanings of compressed constants: palettes, masks, blocks of scales, and their combinations.
  */
 #include <string.h>
 
@@ -14,14 +14,14 @@ propane_status mil_eval_constexpr_cast(const mil_eval_args *a, propane_error *er
 
 /* ---- palettes --------------------------------------------------------------------------------------------------------------- */
 
-/* Which palette an element of the indices uses: the blocks' numbers, row by row. */
+/* Returns the number of the palette that an element of the indices uses: blocks are numbered row by row. */
 static int64_t eval_constexpr_palette_of(const mil_palette *p, const mil_type *lut, const int64_t *index) {
     int64_t at = 0;
     for (int d = 0; d < lut->rank - 2; d++) at = at * lut->dim[d] + index[d] / p->block[d];
     return at;
 }
 
-/* Element `bits` wide number `i` of a vector of bytes, from the low bits up. */
+/* Returns the i-th number of `bits` bits in a vector of bytes, from the low bits up. */
 static int64_t eval_constexpr_packed_index(const double *bytes, int64_t i, int bits) {
     int64_t value = 0;
     for (int b = 0; b < bits; b++) {
@@ -55,15 +55,17 @@ propane_status mil_eval_constexpr_lut_to_dense(const mil_eval_args *a, propane_e
     return PROPANE_OK;
 }
 
-/* A mask that was computed has been compared with nothing: more places than values would read after them. */
+/* Refuses a mask with more set elements than there are values. A computed mask has not been checked before, and the
+ * evaluation would read past the values. */
 static propane_status eval_constexpr_short(const mil_eval_args *a, const char *param, int64_t count,
                                            propane_error *err) {
     return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "the mask has more bits set than the %lld elements of %s",
                        (long long)count, param);
 }
 
-/* The values of a sparse tensor are in row-major order of the dense one, so those of a vector along an axis are not
- * neighbours: first the mask is spread, then each element that is there takes its number among the index's. */
+/* The values of a sparse tensor are in the row-major order of the dense one, so the elements of a vector along an axis
+ * are not neighbours. Therefore spreads the mask first, then gives each set element its number in the order of the
+ * index. */
 propane_status mil_eval_constexpr_lut_to_sparse(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *mask = mil_eval_in(a, "indices_mask"), *indices = mil_eval_in(a, "indices_nonzero_data"),
                      *lut = mil_eval_in(a, "lut");
@@ -112,7 +114,7 @@ propane_status mil_eval_constexpr_sparse_to_dense(const mil_eval_args *a, propan
     return PROPANE_OK;
 }
 
-/* scale and offset at the block that holds element `index` of `shape`. */
+/* Applies the scale and offset of the block that contains element `index` of `shape`. */
 static double eval_constexpr_shifted(const mil_eval_args *a, const mil_type *shape, const int64_t *index,
                                      double value) {
     const mil_tensor *scale = mil_eval_in(a, "scale"), *offset = mil_eval_in(a, "offset");

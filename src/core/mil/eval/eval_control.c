@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the slow meaning of control flow, states and lists. A block is run as the function that it is; a state is changed
- * where it lies; a list is a value like any other, so writing makes a new one. An index that no element has is an error,
- * where it is not a list of dynamic length that is written: that one grows.
+ * Owns the reference meaning of control flow, states and lists. A block runs as a function. A state is changed in
+ * place. A list is a value like any other, so writing to it makes a new one. An index without an element is an error,
+ * except when writing to a list of dynamic length, which grows.
  */
 #include <string.h>
 
 #include "core/mil/eval/eval.h"
 
-enum { MAX_ROUNDS = 10000000 }; /* of a loop: more is taken for one that does not end */
+enum { MAX_ROUNDS = 10000000 }; /* of a loop: one that needs more counts as endless */
 
 propane_status mil_eval_shape(const mil_eval_args *a, propane_error *err) {
     const mil_type *type = &mil_eval_in(a, "x")->type;
@@ -26,7 +26,7 @@ static int64_t eval_control_element_count(const mil_tensor *list) {
     return mil_type_count(&bare);
 }
 
-/* Makes a list longer; new elements are zeros. */
+/* Makes a list longer; the new elements are zeros. */
 static propane_status eval_control_grow(const mil_eval_args *a, mil_tensor *list, int64_t length, propane_error *err) {
     const int64_t each = eval_control_element_count(list), old = mil_type_count(&list->type);
     if (length <= list->type.length) return PROPANE_OK;
@@ -41,7 +41,7 @@ static propane_status eval_control_grow(const mil_eval_args *a, mil_tensor *list
     return PROPANE_OK;
 }
 
-/* Lists may have grown, and so must what holds them. */
+/* Copies a value. A list may have grown, so its destination must grow too. */
 static propane_status eval_control_copy(const mil_eval_args *a, mil_tensor *to, const mil_tensor *from,
                                         propane_error *err) {
     if (from->type.container == MIL_LIST) {
@@ -53,7 +53,7 @@ static propane_status eval_control_copy(const mil_eval_args *a, mil_tensor *to, 
     return PROPANE_OK;
 }
 
-/* The block's own inputs, then what it captured. */
+/* Runs a block on its own inputs, followed by what it captured. */
 static propane_status eval_control_run_block(const mil_eval_args *a, int block, const mil_tensor *own, int own_count,
                                              arena *memory, mil_tensor **out, propane_error *err) {
     const int captured = mil_op_captured(a->op->info), count = a->op->operands[captured].count;
@@ -77,7 +77,7 @@ propane_status mil_eval_cond(const mil_eval_args *a, propane_error *err) {
     return status;
 }
 
-/* One round: *again, and if so out holds the next loop variables. */
+/* Runs one round. If *again is set, out holds the next loop variables. */
 static propane_status eval_control_round_of(const mil_eval_args *a, bool *again, propane_error *err) {
     arena *memory = arena_create();
     mil_tensor *results = NULL;
@@ -110,7 +110,7 @@ propane_status mil_eval_read_state(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The state's tensor is the runner's own, made to be written. */
+/* Writes through the const pointer: the state's tensor belongs to the runner and is made to be written. */
 static void eval_control_write_state(const mil_tensor *state, const mil_tensor *value) {
     memcpy(state->data, value->data, (size_t)mil_type_count(&value->type) * sizeof *value->data);
 }
@@ -128,7 +128,7 @@ propane_status mil_eval_update_state(const mil_eval_args *a, propane_error *err)
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
-/* Index `at` of a list of indices, as an element's place in the list. */
+/* Converts entry `at` of the indices to a position in the list. */
 static propane_status eval_control_place(const mil_eval_args *a, const mil_tensor *list, const mil_tensor *indices,
                                          int64_t at, int64_t *out, propane_error *err) {
     const double index = indices->data[at];

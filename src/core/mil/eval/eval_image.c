@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of resizing, cropping by boxes and sampling: every element of the result is read at a real place of x,
- * between its neighbours (bilinear) or at the nearest one.
+ * Owns the meanings of resizing, cropping by boxes and sampling. Every element of the result is read at a fractional
+ * position of x, either interpolated between its neighbours (bilinear) or from the nearest one.
  */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 
 /* ---- resizing: one dimension after the other --------------------------------------------------------------------------- */
 
-/* Between two neighbours. One of no weight is not looked at: it may be infinite. */
+/* Interpolates between two neighbours. A neighbour of weight 0 is not used, because it may be infinite. */
 static double eval_image_between(double low, double high, double part) {
     return part == 0.0 ? low : low * (1.0 - part) + high * part;
 }
@@ -38,7 +38,7 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
     for (int d = type.rank - 1; d >= r.first; d--) {
         const int64_t in = type.dim[d], out = r.result.dim[d];
         int64_t outer = 1, inner = 1;
-        if (in == out && r.grid != MIL_GRID_OFFSET) continue; /* every other grid is the identity then */
+        if (in == out && r.grid != MIL_GRID_OFFSET) continue; /* for every other grid this is the identity */
         for (int k = 0; k < d; k++) outer *= type.dim[k];
         for (int k = d + 1; k < type.rank; k++) inner *= type.dim[k];
         for (int64_t o = 0; o < outer; o++)
@@ -59,7 +59,7 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
 
 /* ---- sampling at places --------------------------------------------------------------------------------------------------- */
 
-/* Bilinear at a place inside [0, h-1] x [0, w-1]. */
+/* Interpolates bilinearly at a position inside [0, h-1] x [0, w-1]. */
 static double eval_image_inside(const double *plane, int64_t h, int64_t w, double y, double x) {
     const int64_t y0 = (int64_t)floor(y), x0 = (int64_t)floor(x), y1 = y0 + 1 < h ? y0 + 1 : y0,
                   x1 = x0 + 1 < w ? x0 + 1 : x0;
@@ -112,10 +112,10 @@ static double eval_image_pixel(const mil_sampling *s, const double *plane, int64
 static double eval_image_sample(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
     y = mil_sampling_place(s, y, h);
     x = mil_sampling_place(s, x, w);
-    if (!isfinite(y) || !isfinite(x)) return s->pad_value; /* nowhere */
+    if (!isfinite(y) || !isfinite(x)) return s->pad_value; /* outside everything */
     if (s->nearest) return eval_image_pixel(s, plane, h, w, nearbyint(y), nearbyint(x));
     const double y0 = floor(y), x0 = floor(x), py = y - y0, px = x - x0;
-    double sum = 0.0; /* a neighbour of no weight may lie outside */
+    double sum = 0.0; /* a neighbour of weight 0 may be outside */
     if (px < 1.0) sum += (1 - py) * (1 - px) * eval_image_pixel(s, plane, h, w, y0, x0);
     if (px > 0.0) sum += (1 - py) * px * eval_image_pixel(s, plane, h, w, y0, x0 + 1);
     if (py > 0.0) sum += py * (1 - px) * eval_image_pixel(s, plane, h, w, y0 + 1, x0);

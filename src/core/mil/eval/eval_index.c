@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of ops that pick, spread, sort or count by index. Negative indices count from the end; one that is out of
- * range is an error, whatever validate_indices says: there is no value that could be right. Sorting is stable: of equal
- * elements the one with the lower index comes first, in both directions; NaN comes last.
+ * Owns the meanings of ops that pick, spread, sort or count by index. Negative indices count from the end. An index out
+ * of range is an error, whatever validate_indices says, because no value could be right. Sorting is stable: of equal
+ * elements, the one with the lower index comes first in both directions. NaN comes last.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ propane_status mil_eval_gather_along_axis(const mil_eval_args *a, propane_error 
     return PROPANE_OK;
 }
 
-/* Where the slice lies that the coordinates of pick `which` name. */
+/* Sets the offset of the slice that the coordinates of pick `which` name. */
 static propane_status eval_index_place_of(const mil_eval_args *a, const mil_gather_nd *g, const mil_tensor *indices,
                                           int64_t which, int64_t *out, propane_error *err) {
     int64_t at = 0;
@@ -157,7 +157,7 @@ static int eval_index_descending(const void *a, const void *b) {
     return x->value > y->value ? -1 : x->value < y->value ? 1 : eval_index_by_index(x, y);
 }
 
-/* Sorts x along axis; the first k values and their indices go to `values` and `places` (either may be NULL). */
+/* Sorts x along axis. The first k values and their indices go to `values` and `places`, either of which may be NULL. */
 static propane_status eval_index_sort_along(const mil_eval_args *a, int64_t k, double *values, double *places,
                                             propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
@@ -191,7 +191,7 @@ propane_status mil_eval_argsort(const mil_eval_args *a, propane_error *err) {
     return eval_index_sort_along(a, type->dim[axis], NULL, a->out[0].data, err);
 }
 
-/* `sort` false leaves the order open; sorted is one of them. */
+/* With `sort` false any order is allowed, including the sorted one. */
 propane_status mil_eval_topk(const mil_eval_args *a, propane_error *err) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", a->out[0].type.rank, &axis, err));
@@ -204,7 +204,7 @@ propane_status mil_eval_topk(const mil_eval_args *a, propane_error *err) {
 typedef struct detector {
     mil_nms n;
     const double *boxes, *scores; /* of one image */
-    ranked *order;                /* [boxes]: best score, most probable first */
+    ranked *order;                /* [boxes], the one with the best score first */
     int64_t *kept;                /* [most] */
     int64_t kept_count;
 } detector;
@@ -257,7 +257,7 @@ static void eval_index_detect(detector *d) {
         if (!eval_index_suppressed(d, d->order[k].index)) d->kept[d->kept_count++] = d->order[k].index;
 }
 
-/* Boxes and scores after the last one are 0, indices -1. */
+/* Boxes and scores after the last selected one are 0, and indices are -1. */
 propane_status mil_eval_nms(const mil_eval_args *a, propane_error *err) {
     detector d = {0};
     PROPANE_TRY(mil_nms_read(a->op, &d.n, err));

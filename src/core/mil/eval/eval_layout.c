@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of ops that move elements. Most are one loop over the result whose source offset is a sum of one table
- * per dimension; a negative entry means "not from x".
+ * Owns the meanings of ops that move elements. Most are one loop over the result whose source offset is a sum with one
+ * table entry per dimension; a negative entry means "not from x".
  */
 #include <string.h>
 
@@ -8,10 +8,10 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Where element i of result dimension d lies along its source dimension; -1: nowhere. */
+/* Returns the index along the source dimension of element i of result dimension d, or -1 if there is none. */
 typedef int64_t (*place)(const void *context, int d, int64_t i);
 
-/* The result, of shape `size`, is x at the sum over d of place(d, i_d) * step[d], or `fill`. */
+/* Computes a result of shape `size`: x at the sum over d of place(d, i_d) * step[d], or `fill`. */
 static propane_status eval_layout_by_table(const mil_eval_args *a, int rank, const int64_t *size, const int64_t *step,
                                            place where, const void *context, double fill, propane_error *err) {
     const double *x = mil_eval_in(a, "x")->data;
@@ -106,7 +106,7 @@ static int64_t eval_layout_place_pad(const void *context, int d, int64_t i) {
     const int64_t last = p->x->dim[d] - 1, at = i - p->pad.before[d];
     if (at >= 0 && at <= last) return at;
     switch (p->pad.mode) {
-    case MIL_PAD_REFLECT: return at < 0 ? -at : 2 * last - at; /* without the edge itself */
+    case MIL_PAD_REFLECT: return at < 0 ? -at : 2 * last - at; /* the edge itself is not repeated */
     case MIL_PAD_REPLICATE: return at < 0 ? 0 : last;
     default: return -1;
     }
@@ -180,7 +180,7 @@ propane_status mil_eval_split(const mil_eval_args *a, propane_error *err) {
 
 /* ---- indices -------------------------------------------------------------------------------------------------------- */
 
-/* Negative indices count from the end; one that is out of range is an error, whatever validate_indices says. */
+/* Negative indices count from the end. An index out of range is an error, whatever validate_indices says. */
 propane_status mil_eval_gather(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x"), *indices = mil_eval_in(a, "indices");
     double *out = a->out[0].data;
@@ -200,7 +200,7 @@ propane_status mil_eval_gather(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* An index outside 0 .. size-1 gives off_value everywhere. */
+/* An index outside 0 .. size-1 sets off_value everywhere. */
 propane_status mil_eval_one_hot(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *indices = mil_eval_in(a, "indices"), *on = mil_eval_in(a, "on_value"),
                      *off = mil_eval_in(a, "off_value");
@@ -219,7 +219,8 @@ propane_status mil_eval_one_hot(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Keeps element (row, col) of the last two dimensions if row - col <= lower and col - row <= upper; negative: no bound. */
+/* Keeps element (row, col) of the last two dimensions if row - col <= lower and col - row <= upper. A negative number
+ * means no bound. */
 propane_status mil_eval_band_part(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     const int rank = x->type.rank;

@@ -7,21 +7,21 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* `sum` and `count` products. Those of integers may be larger than what a double holds exactly, and cancel: y is taken apart into
- * 65536 high + low, whose sums are exact. */
+/* Adds `count` products to `sum`. Products of integers may cancel and exceed what a double holds exactly, so y is split
+ * into 65536 high + low, whose sums are exact. */
 static double eval_linear_sum(double sum, const double *x, int64_t x_step, const double *y, int64_t y_step,
                               int64_t count, bool whole) {
     if (!whole) {
         for (int64_t k = 0; k < count; k++) sum += x[k * x_step] * y[k * y_step];
         return sum;
     }
-    double low = 0.0, high = 0.0; /* a product of less than 2^47 each: 64 of them are exact */
+    double low = 0.0, high = 0.0; /* each product is below 2^47, so 64 of them are exact */
     for (int64_t k = 0; k < count; k++) {
         const double top = floor(y[k * y_step] / 65536.0);
         low += x[k * x_step] * (y[k * y_step] - 65536.0 * top);
         high += x[k * x_step] * top;
         if (k % 32 < 31) continue;
-        const double carry = floor(low / 65536.0); /* so that low stays small */
+        const double carry = floor(low / 65536.0); /* keeps low small */
         high += carry;
         low -= 65536.0 * carry;
     }
@@ -67,7 +67,7 @@ propane_status mil_eval_linear(const mil_eval_args *a, propane_error *err) {
 
 /* ---- conv ----------------------------------------------------------------------------------------------------------- */
 
-/* The sum over the kernel for one input channel at output position `at`; missing dimensions count as size 1. */
+/* Sums over the kernel for one input channel at output position `at`. Missing dimensions count as size 1. */
 static double eval_linear_conv_patch(const mil_conv *c, const double *x, const double *weight, const int64_t at[3]) {
     double sum = 0.0;
     for (int64_t k0 = 0; k0 < c->kernel[0]; k0++)
@@ -120,7 +120,7 @@ propane_status mil_eval_einsum(const mil_eval_args *a, propane_error *err) {
     mil_walk w;
     PROPANE_TRY(mil_einsum_read(a->op, &e, err));
     for (int l = e.result_rank; l < e.label_count; l++) terms *= e.size[l];
-    mil_walk_begin(&w, e.label_count, e.size); /* the result's labels are the slow ones */
+    mil_walk_begin(&w, e.label_count, e.size); /* the result's labels vary slowest */
     for (int k = 0; k < e.operand_count; k++) mil_walk_add(&w, e.step[k]);
     for (int64_t i = 0; i < results; i++)
         for (int64_t t = 0; t < terms; t++, mil_walk_next(&w)) {
@@ -133,7 +133,7 @@ propane_status mil_eval_einsum(const mil_eval_args *a, propane_error *err) {
 
 /* ---- attention ------------------------------------------------------------------------------------------------------ */
 
-/* scores[s] of one query row: q.k / sqrt(e) plus the mask; -infinity where a bool mask says no. */
+/* Sets scores[s] of one query row: q.k / sqrt(e) plus the mask, or -infinity where a bool mask is false. */
 static void eval_linear_attention_scores(const mil_sdpa *p, const double *query, const double *keys,
                                          const mil_tensor *mask, int64_t mask_at, int64_t mask_step, double *scores) {
     for (int64_t s = 0; s < p->s; s++) {
@@ -155,7 +155,8 @@ static void eval_linear_softmax_in_place(double *scores, int64_t count) {
     for (int64_t s = 0; s < count; s++) scores[s] /= sum;
 }
 
-/* How far an operand goes on for each dimension of the scores: over its own batch, and its rows if it has those of a query. */
+/* Sets how far an operand advances for each dimension of the scores: over its batch, and over its rows if it has the
+ * rows of a query. */
 static void eval_linear_batch_steps(const mil_type *type, const mil_type *scores, bool rows, int64_t *step) {
     int64_t own[MIL_MAX_RANK];
     mil_strides(type, own);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of elementwise ops, casts and quantisation. NaN goes through maximum, relu, clip and their like, as in
- * numpy. Ops with an epsilon add it before they divide or take the logarithm.
+ * Owns the meanings of elementwise ops, casts and quantisation. maximum, relu, clip and similar ops propagate NaN, as
+ * in numpy. Ops with an epsilon add it before they divide or take the logarithm.
  */
 #include <math.h>
 #include <string.h>
@@ -73,7 +73,7 @@ propane_status mil_eval_select(const mil_eval_args *a, propane_error *err) {
 
 /* ---- one operand ---------------------------------------------------------------------------------------------------- */
 
-/* Up to two numbers that an op takes besides its operand. */
+/* Up to two numbers that an op has in addition to its operand. */
 typedef struct numbers {
     double alpha, beta;
 } numbers;
@@ -91,11 +91,11 @@ static propane_status eval_map_map1(const mil_eval_args *a, unary f, const char 
 }
 
 static double eval_map_clamp(double x, double low, double high) {
-    if (x < low) x = low; /* then the upper bound, which wins where the two cross */
+    if (x < low) x = low; /* the upper bound comes second, so it wins if the bounds cross */
     return x > high ? high : x;
 }
 
-/* x * sigmoid(slope * x); at minus infinity its limit. */
+/* Returns x * sigmoid(slope * x), or its limit at minus infinity. */
 static double eval_map_swish(double x, double slope) { return x == -INFINITY ? -0.0 : x / (1.0 + exp(-slope * x)); }
 
 #define UNARY(name, alpha, beta, expression)                                                                           \
@@ -111,12 +111,12 @@ UNARY(abs, NULL, NULL, fabs(x))
 UNARY(sign, NULL, NULL, isnan(x) ? x : (x > 0.0) - (x < 0.0))
 UNARY(ceil, NULL, NULL, ceil(x))
 UNARY(floor, NULL, NULL, floor(x))
-UNARY(round, NULL, NULL, nearbyint(x)) /* halves to even, as numpy and coremltools */
+UNARY(round, NULL, NULL, nearbyint(x)) /* halves round to even, as in numpy and coremltools */
 UNARY(square, NULL, NULL, (x * x))
 UNARY(sqrt, NULL, NULL, sqrt(x))
 UNARY(rsqrt, "epsilon", NULL, 1.0 / sqrt(x + n.alpha))
 UNARY(inverse, "epsilon", NULL, 1.0 / (x + n.alpha))
-/* The default of 1e-45 is an fp32 number: 0x1p-149. */
+/* The default 1e-45 is the fp32 number 0x1p-149. */
 UNARY(log, "epsilon", NULL, log(x + (double)(float)n.alpha))
 UNARY(exp, NULL, NULL, exp(x))
 UNARY(exp2, NULL, NULL, exp2(x))
@@ -139,7 +139,8 @@ UNARY(copy, NULL, NULL, x)
 static double eval_map_hard_line(double y) { return y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y; }
 UNARY(sigmoid_hard, "alpha", "beta", eval_map_hard_line(n.beta + n.alpha * x))
 
-/* erfc keeps what 1 + erf loses where x is negative. At minus infinity all three are at their limit. */
+/* Uses erfc, which keeps the digits that 1 + erf loses for negative x. All three variants return their limit at minus
+ * infinity. */
 static double eval_map_gelu_exact(double x, numbers n) {
     return x == -INFINITY ? -0.0 : 0.5 * x * erfc(-x / sqrt(2.0));
 }
@@ -158,18 +159,18 @@ propane_status mil_eval_gelu(const mil_eval_args *a, propane_error *err) {
     return eval_map_map1(a, f, NULL, NULL, err);
 }
 
-/* To an integer: toward zero, out of range to the nearest (mil_eval_op does it). Between float types the number stays;
- * what the narrower type cannot hold is rounding, which is the caller's choice. */
+/* To an integer type, a cast rounds toward zero, and values out of range become the nearest (mil_eval_op does both).
+ * Between float types the number stays the same; rounding to the narrower type is left to the caller. */
 propane_status mil_eval_cast(const mil_eval_args *a, propane_error *err) { return mil_eval_copy(a, err); }
 
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */
 
 typedef double (*quant)(double x, double zero, double scale);
-/* The range of the integer type is kept by mil_eval_op. */
+/* mil_eval_op keeps the result within the range of the integer type. */
 static double eval_map_quantize_of(double x, double zero, double scale) { return nearbyint(x / scale) + zero; }
 static double eval_map_dequantize_of(double x, double zero, double scale) { return scale * (x - zero); }
 
-/* scale and zero_point: one number, or one for each element of `axis`. */
+/* Applies f with scale and zero_point, each a single number or one per element of `axis`. */
 static propane_status eval_map_quant(const mil_eval_args *a, const char *input, quant f, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, input), *scale = mil_eval_in(a, "scale"), *zero = mil_eval_in(a, "zero_point");
     const int64_t count = mil_type_count(&x->type);
@@ -214,7 +215,7 @@ UNARY(thresholded_relu, "alpha", NULL, x < n.alpha ? 0.0 : x)
 static double eval_map_clamped_line(double y, double beta) { return y > beta ? beta : y; }
 UNARY(clamped_relu, "alpha", "beta", eval_map_clamped_line(x < 0.0 ? n.alpha * x : x, n.beta))
 
-/* alpha may be whole, as x is. */
+/* alpha may be an integer, like x. */
 propane_status mil_eval_threshold(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     const double alpha = mil_eval_in(a, "alpha")->data[0];
@@ -223,7 +224,7 @@ propane_status mil_eval_threshold(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* alpha and beta: one number for each element of dimension 1 of x. */
+/* alpha and beta have one number per element of dimension 1 of x. */
 typedef double (*channel_function)(double x, double alpha, double beta);
 
 static propane_status eval_map_channels(const mil_eval_args *a, channel_function f, const mil_tensor *beta) {

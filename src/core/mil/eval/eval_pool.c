@@ -7,7 +7,7 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Missing spatial dimensions count as one point. */
+/* Missing spatial dimensions count as size 1. */
 static void eval_pool_fill_missing(mil_conv *c) {
     for (int d = c->spatial; d < 3; d++) c->in[d] = c->kernel[d] = c->out[d] = c->stride[d] = c->dilation[d] = 1;
 }
@@ -16,7 +16,8 @@ static void eval_pool_fill_missing(mil_conv *c) {
 
 typedef enum pool_kind { POOL_MAX, POOL_AVG, POOL_L2 } pool_kind;
 
-/* One window: [from, to) of each dimension inside x, `divisor` elements with the padding counted. */
+/* Evaluates one window: [from, to) in each dimension inside x. `divisor` is the number of elements including those of
+ * the padding. */
 static double eval_pool_window(const mil_conv *c, const double *plane, const int64_t from[3], const int64_t to[3],
                                pool_kind kind, double divisor) {
     double sum = kind == POOL_MAX ? -INFINITY : 0.0;
@@ -70,7 +71,7 @@ propane_status mil_eval_avg_pool(const mil_eval_args *a, propane_error *err) {
 
 /* ---- convolutions --------------------------------------------------------------------------------------------------- */
 
-/* One plane of x times one kernel, spread into one plane of the result. */
+/* Multiplies one plane of x by one kernel and adds the products into one plane of the result. */
 static void eval_pool_spread_plane(const mil_conv *c, const double *x, const double *weight, double *out) {
     int64_t at[3], k[3], to[3];
     for (at[0] = 0; at[0] < c->out[0]; at[0]++)
@@ -111,7 +112,7 @@ propane_status mil_eval_conv_transpose(const mil_eval_args *a, propane_error *er
     return PROPANE_OK;
 }
 
-/* The weights come to quant_scale * weight + quant_bias; from there on it is a convolution. */
+/* Computes the weights, quant_scale * weight + quant_bias, and then an ordinary convolution. */
 propane_status mil_eval_conv_quantized(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *weight = mil_eval_in(a, "weight"), *scale = mil_eval_in(a, "quant_scale"),
                      *shift = mil_eval_in(a, "quant_bias"), *list[1];
@@ -131,7 +132,8 @@ propane_status mil_eval_conv_quantized(const mil_eval_args *a, propane_error *er
 
 /* ---- local response normalisation ------------------------------------------------------------------------------------ */
 
-/* x / (k + alpha / size * sum of the squares of `size` neighbouring channels)^beta; of an even size one more in front. */
+/* Computes x / (k + alpha / size * sum of the squares of `size` neighbouring channels)^beta. If the size is even, the
+ * extra channel is in front. */
 propane_status mil_eval_local_response_norm(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     const int64_t channels = x->type.dim[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of the ops that draw random numbers: core/base/rng.h (xoshiro256** seeded by splitmix64) started with `seed`,
- * element after element. A program has no hidden state: the same seed gives the same numbers at every run, and -1, which
- * leaves the choice to the device, is a seed like any other.
+ * Owns the meanings of the ops that draw random numbers: core/base/rng.h (xoshiro256** seeded by splitmix64), started
+ * with `seed`, one element after the other. A program has no hidden state, so the same seed yields the same numbers in
+ * every run. The value -1, which leaves the choice to the device, is a seed like any other.
  */
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,7 @@ propane_status mil_eval_random_uniform(const mil_eval_args *a, propane_error *er
     return PROPANE_OK;
 }
 
-/* The first category whose cumulated probability is above a uniform number. */
+/* Returns the first category whose cumulative probability exceeds a uniform number. */
 static double eval_random_draw_category(const double *x, int64_t count, bool logits, double unit) {
     double top = -INFINITY, total = 0.0, sum = 0.0;
     for (int64_t k = 0; k < count; k++) top = x[k] > top ? x[k] : top;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of lstm, gru and rnn, step by step. Gates lie as i, f, o, z in the weights of lstm, as r, o, z in those of
- * gru. An lstm's peephole sees the cell before the step at i and f, and after it at o; `clip` bounds the cell after each
- * step. In reverse, the steps of the result lie in the order in which they were taken, the last element of x first; of
- * both directions each lies where its element of x does. A gru with reset_after applies the reset gate to the product with the hidden state and its bias,
- * else to the hidden state before the product.
+ * Owns the meanings of lstm, gru and rnn, step by step. The gates are stored as i, f, o, z in the weights of lstm and
+ * as r, o, z in those of gru. An lstm's peephole sees the cell before the step at i and f, and after it at o; `clip`
+ * bounds the cell after each step. In reverse, the result holds the steps in the order in which they were computed, the
+ * one for the last element of x first. With both directions, each step is stored at the place of its element of x. A
+ * gru with reset_after applies the reset gate to the matrix product with the hidden state plus its bias, otherwise to
+ * the hidden state before the product.
  */
 #include <math.h>
 
@@ -11,7 +12,7 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* NaN stays. */
+/* Clamps x; NaN stays NaN. */
 static double eval_recurrent_within(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 static double eval_recurrent_activate(mil_recurrent_activation code, double x) {
@@ -24,7 +25,7 @@ static double eval_recurrent_activate(mil_recurrent_activation code, double x) {
     }
 }
 
-/* One direction's parameters; NULL where left out. */
+/* The parameters of one direction; NULL if left out. */
 typedef struct unit {
     const double *ih, *hh, *bias, *input_bias, *peephole;
 } unit;
@@ -41,7 +42,7 @@ static double eval_recurrent_product(const double *weight, const double *x, int6
     return sum;
 }
 
-/* W_ih x + W_hh h + bias of one row. */
+/* Computes W_ih x + W_hh h + bias for one row. */
 static double eval_recurrent_row_of(const mil_recurrent *r, const unit *u, int64_t row, const double *x,
                                     const double *h) {
     return eval_recurrent_product(u->ih + row * r->inputs, x, r->inputs) +
@@ -67,7 +68,7 @@ static void eval_recurrent_lstm_step(const mil_recurrent *r, const unit *u, cons
     }
 }
 
-/* `reset` is room for hidden numbers. */
+/* `reset` has room for `hidden` numbers. */
 static void eval_recurrent_gru_step(const mil_recurrent *r, const unit *u, const double *x, const double *h,
                                     double *reset, double *out) {
     const int64_t n = r->hidden;
@@ -93,8 +94,8 @@ static void eval_recurrent_rnn_step(const mil_recurrent *r, const unit *u, const
         out[j] = eval_recurrent_activate(r->output, eval_recurrent_row_of(r, u, j, x, h));
 }
 
-/* One direction of one sequence; column 0 of the results is `offset` behind the beginning of a row. `h` and `next` have room
- * for hidden numbers each, `cell` too. */
+/* Runs one direction of one sequence. Column 0 of the results is `offset` elements after the beginning of a row. `h`,
+ * `next` and `cell` have room for `hidden` numbers each. */
 static void eval_recurrent_run_unit(const mil_eval_args *a, const mil_recurrent *r, const unit *u, int64_t b,
                                     int64_t offset, bool backward, double *h, double *next, double *cell) {
     const double *x = mil_eval_in(a, "x")->data, *h0 = eval_recurrent_data_of(a, "initial_h"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of reductions, cumulative sums and normalisations. Variances are over the deviations from the mean, in
- * two passes; softmax and log_sum_exp subtract the largest element first.
+ * Owns the meanings of reductions, cumulative sums and normalisations. Variances are computed from the deviations from
+ * the mean, in two passes. softmax and log_sum_exp subtract the largest element first.
  */
 #include <math.h>
 
@@ -8,10 +8,11 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Which elements of x go into which group: group(i) is the offset in the result (dimensions of size 1 kept in mind). */
+/* Assigns the elements of x to groups: group(i) is the offset in the result, as if reduced dimensions were kept with
+ * size 1. */
 typedef struct groups {
     int64_t step[MIL_MAX_RANK]; /* 0 along reduced dimensions */
-    int64_t count, size;        /* groups, and elements in each */
+    int64_t count, size;        /* number of groups, and of elements in each */
 } groups;
 
 static void eval_reduce_group(const mil_type *x, const bool member[MIL_MAX_RANK], groups *g) {
@@ -92,7 +93,7 @@ propane_status mil_eval_reduce_log_sum_exp(const mil_eval_args *a, propane_error
 
 /* ---- along one axis ------------------------------------------------------------------------------------------------- */
 
-/* x as [outer, size, inner]. */
+/* Views x as [outer, size, inner]. */
 typedef struct line {
     int64_t outer, size, inner;
 } line;
@@ -106,7 +107,7 @@ static propane_status eval_reduce_axis_line(const mil_eval_args *a, const mil_ty
     return PROPANE_OK;
 }
 
-/* The first NaN, else the first of the best, as NumPy and PyTorch choose. */
+/* Selects the first NaN, otherwise the first of the best, as NumPy and PyTorch do. */
 static bool eval_reduce_beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
 
 static propane_status eval_reduce_arg_best(const mil_eval_args *a, double sign, propane_error *err) {
@@ -169,7 +170,7 @@ propane_status mil_eval_softmax(const mil_eval_args *a, propane_error *err) {
 
 /* ---- normalisation -------------------------------------------------------------------------------------------------- */
 
-/* Mean and variance of every group; mem_free *mean. */
+/* Computes mean and variance of every group. The caller frees *mean with mem_free. */
 static propane_status eval_reduce_moments(const mil_tensor *x, const groups *g, double **mean, double **variance,
                                           propane_error *err) {
     double *m = mem_array((size_t)g->count * 2, sizeof *m);
@@ -187,8 +188,8 @@ static propane_status eval_reduce_moments(const mil_tensor *x, const groups *g, 
     return PROPANE_OK;
 }
 
-/* (x - mean) / sqrt(variance + epsilon) * gamma + beta; `by` and `scaled` give the strides of the statistics and of gamma
- * and beta. */
+/* Computes (x - mean) / sqrt(variance + epsilon) * gamma + beta. `by` and `scaled` are the strides of the statistics
+ * and of gamma and beta. */
 static void eval_reduce_normalise(const mil_eval_args *a, const double *mean, const double *variance, const int64_t *by,
                                   const int64_t *scaled, double epsilon) {
     const mil_tensor *x = mil_eval_in(a, "x"), *gamma = mil_eval_in(a, "gamma"), *beta = mil_eval_in(a, "beta");
@@ -212,7 +213,7 @@ propane_status mil_eval_layer_norm(const mil_eval_args *a, propane_error *err) {
     PROPANE_TRY(mil_attr_float(a->op, "epsilon", &epsilon, err));
     for (int d = 0; d < x->type.rank; d++) rest[d] = !member[d];
     eval_reduce_group(&x->type, member, &over);
-    eval_reduce_group(&x->type, rest, &scale); /* gamma and beta have the member dimensions */
+    eval_reduce_group(&x->type, rest, &scale); /* gamma and beta have the normalised dimensions */
     PROPANE_TRY(eval_reduce_moments(x, &over, &mean, &variance, err));
     eval_reduce_normalise(a, mean, variance, over.step, scale.step, epsilon);
     mem_free(mean);
@@ -241,7 +242,7 @@ propane_status mil_eval_batch_norm(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Divides by sqrt(sum of squares + epsilon) over the last three dimensions. */
+/* Divides by sqrt(sum of squares + epsilon), summed over the last three dimensions. */
 propane_status mil_eval_l2_norm(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     const int rank = x->type.rank;

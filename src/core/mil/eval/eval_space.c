@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of ops that move elements between channels, batch and space, of crops, windows, flattening, reversed
- * sequences and slices that are overwritten.
+ * Owns the meanings of ops that move elements between channels, batch and space, and of crops, windows, flattening,
+ * reversed sequences and slice updates.
  */
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 /* ---- channels and space ------------------------------------------------------------------------------------------------ */
 
-/* Walks [n, c, h*f, w*f]; `deep` is the offset in [n, c*f*f, h, w]. Block-major: the place inside the block is the slow
- * part of the deep channel (depth_to_space); else the fast part (pixel_shuffle). */
+/* Walks [n, c, h*f, w*f]; `deep` is the offset in [n, c*f*f, h, w]. If block_major, the position inside the block is
+ * the slow part of the deep channel (depth_to_space), otherwise the fast part (pixel_shuffle). */
 static void eval_space_shuffle(const mil_type *wide, int64_t f, bool block_major, bool to_wide, const double *from,
                                double *to) {
     const int64_t c_count = wide->dim[1], h = wide->dim[2], w = wide->dim[3], small_h = h / f, small_w = w / f;
@@ -57,8 +57,8 @@ propane_status mil_eval_pixel_unshuffle(const mil_eval_args *a, propane_error *e
 
 /* ---- batch and space ------------------------------------------------------------------------------------------------------ */
 
-/* Walks the spread-out side [n, c, h, w]; padded by `before`, element (y, x) is number (y % b0) * b1 + x % b1 of the blocks
- * of images and lies at (y / b0, x / b1) there. */
+/* Walks the spread-out side [n, c, h, w]. After padding by `before`, element (y, x) belongs to block (y % b0) * b1 + x
+ * % b1 of the batch and is at (y / b0, x / b1) there. */
 static void eval_space_blocks(const mil_type *wide, const mil_type *many, const mil_blocks *b, bool to_wide,
                               const double *from, double *to) {
     const int64_t batch = wide->dim[0];
@@ -92,7 +92,7 @@ propane_status mil_eval_batch_to_space(const mil_eval_args *a, propane_error *er
 
 /* ---- crops and windows ------------------------------------------------------------------------------------------------------ */
 
-/* The result is x from `begin` on with x's own strides, or other ones. */
+/* Copies x, starting at `begin`, with x's own strides or with other ones. */
 static void eval_space_strided(const mil_eval_args *a, int64_t begin, const int64_t *step) {
     const mil_type *type = &a->out[0].type;
     const double *x = mil_eval_in(a, "x")->data + begin;

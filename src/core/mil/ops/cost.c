@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns how much work an op is: flops from its row or its shapes, bytes of its operands and results. What is known at
- * compile time costs nothing.
+ * Owns the amount of work of an op: flops from its row or its shapes, bytes of its operands and results. What is known
+ * at compile time costs nothing.
  */
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Multiply-adds of the ops whose work is a product, by the shape rule that gives its extent. */
+/* Multiply-adds of ops that are sums of products, from the shape rule that determines their extent. */
 static double cost_matmul_products(const mil_op *op) {
     mil_matmul m;
     if (mil_matmul_read(op, &m, NULL)) return 0.0;
@@ -46,7 +46,8 @@ static double cost_einsum_products(const mil_op *op) {
     return products;
 }
 
-/* Scores and mix; the softmax between them, at 12 flops an element, counts as 6 multiply-adds. */
+/* Counts the scores and the weighted sum. The softmax between them, at 12 flops per element, counts as 6
+ * multiply-adds. */
 static double cost_sdpa_products(const mil_op *op) {
     mil_sdpa s;
     if (mil_sdpa_read(op, &s, NULL)) return 0.0;
@@ -79,7 +80,7 @@ static double cost_flops_of(const mil_op *op, bool *is_matrix) {
     return -op->info->flops_per_element * (double)mil_type_count(&op->operands[0].values[0]->type); /* reductions */
 }
 
-/* Attributes are not data. */
+/* Returns whether operands of the class are data, not attributes. */
 static bool cost_is_data(mil_class type_class) {
     return type_class < MIL_CLASS_K_INT || type_class == MIL_CLASS_K_TENSOR;
 }

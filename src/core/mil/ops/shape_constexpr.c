@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of compressed constants: palettes, masks, blocks of scales, and their joint forms.
+ * Owns the types and shapes of compressed constants: palettes, masks, blocks of scales, and their combinations.
  */
 #include <string.h>
 
@@ -23,7 +23,8 @@ static propane_status shape_constexpr_refuse_dtype(const mil_op *op, const char 
                wanted);
 }
 
-/* ---- shapes that are given as a list (ios16) ------------------------------------------------------------------------------- */
+/* ---- shapes given as a list (ios16)
+ * ---------------------------------------------------------------------------------------- */
 
 static propane_status shape_constexpr_given_shape(const mil_op *op, mil_dtype dtype, mil_type *out,
                                                   propane_error *err) {
@@ -39,7 +40,7 @@ static propane_status shape_constexpr_given_shape(const mil_op *op, mil_dtype dt
     return PROPANE_OK;
 }
 
-/* How many elements a mask keeps; -1: it has not been read. */
+/* Returns how many elements a mask keeps, or -1 if it has not been read. */
 static int64_t shape_constexpr_set_bits(const mil_const *mask, int64_t count, bool packed) {
     int64_t found = 0;
     if (!mask || !mask->data) return -1;
@@ -74,7 +75,7 @@ propane_status mil_shape_rule_constexpr_cast(const mil_op *op, mil_type *out, in
     return PROPANE_OK;
 }
 
-/* Indices into one palette (ios16: a list of bits and a shape) or into a palette for each block (from ios18 on). */
+/* Reads indices into one palette (ios16: a list of bits and a shape) or into one palette per block (since ios18). */
 propane_status mil_palette_read(const mil_op *op, const char *indices, const mil_type *shape, mil_palette *out,
                                 propane_error *err) {
     const mil_type *lut = shape_constexpr_type_of(op, "lut"), *index = shape_constexpr_type_of(op, indices);
@@ -158,7 +159,7 @@ propane_status mil_shape_rule_constexpr_sparse_to_dense(const mil_op *op, mil_ty
     return shape_constexpr_kept(op, "mask", mil_type_count(out), true, "nonzero_data", err);
 }
 
-/* The result has the mask's shape, longer along vector_axis, and the values that are there as a vector. */
+/* Results: the mask's shape, longer along vector_axis, and the existing values as a vector. */
 propane_status mil_shape_rule_constexpr_lut_to_sparse(const mil_op *op, mil_type *out, int *out_count,
                                                       propane_error *err) {
     const mil_type *mask = shape_constexpr_type_of(op, "indices_mask"),
@@ -175,7 +176,7 @@ propane_status mil_shape_rule_constexpr_lut_to_sparse(const mil_op *op, mil_type
     return PROPANE_OK;
 }
 
-/* scale (and offset) have one number for each block of data. */
+/* Checks that scale (and offset) have one number per block of data. */
 static propane_status shape_constexpr_block_scales(const mil_op *op, const mil_type *shape, const char *data,
                                                    propane_error *err) {
     const mil_type *scale = shape_constexpr_type_of(op, "scale");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types of control flow, states, lists, and of shapes as values. The blocks of an op are there and verified by
- * themselves when its rule runs; what they take and give is checked here.
+ * Owns the types of control flow, states and lists, and of shapes as values. When an op's rule runs, its blocks exist
+ * and have been verified by themselves; their inputs and results are checked here.
  */
 #include <string.h>
 
@@ -140,7 +140,7 @@ propane_status mil_shape_rule_list_write(const mil_op *op, mil_type *out, int *o
     return shape_control_one(out, out_count, mil_in(op, "ls")->type);
 }
 
-/* [number of indices, *element] */
+/* Sets the type [number of indices, *element]. */
 static propane_status shape_control_packed(const mil_op *op, mil_type *out, propane_error *err) {
     const mil_type *list = &mil_in(op, "ls")->type, *indices = &mil_in(op, "indices")->type;
     if (indices->rank != 1) return BAD("indices must be a vector");

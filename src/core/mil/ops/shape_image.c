@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of resizing, cropping by boxes and sampling, and the grids that they sample on.
+ * Owns the types and shapes of resizing, cropping by boxes and sampling, and the sampling grids.
  */
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static const mil_type *shape_image_x_of(const mil_op *op) { return &mil_in(op, "x")->type; }
 
-/* Index into a list of names that ends in NULL; -1: none of them. */
+/* Returns the index in a list of names that ends in NULL, or -1 if it is none of them. */
 static int shape_image_one_of(const char *text, const char *const *names) {
     for (int k = 0; names[k]; k++)
         if (!strcmp(text, names[k])) return k;
@@ -49,14 +49,14 @@ double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i) {
     return at < 0.0 ? 0.0 : at > in - 1.0 ? in - 1.0 : at;
 }
 
-/* floor(of * top / below), exact for the sizes of a tensor that any memory holds. */
+/* Returns floor(of * top / below), exactly for the sizes of any tensor that fits in memory. */
 static int64_t shape_image_part(int64_t of, int64_t top, int64_t below) {
     const bool fits = of >> 31 == 0 && top >> 31 == 0;
     return fits ? (int64_t)((uint64_t)of * (uint64_t)top / (uint64_t)below)
                 : (int64_t)floor((double)of * (double)top / (double)below);
 }
 
-/* The integer nearest to it, the upper of two. `below` is even. */
+/* Returns the nearest integer, or the upper one of two equally near. `below` is even. */
 static int64_t shape_image_rounded(int64_t of, int64_t top, int64_t below) {
     const bool fits = of >> 31 == 0 && top >> 31 == 0;
     return fits ? (int64_t)(((uint64_t)of * (uint64_t)top + (uint64_t)below / 2) / (uint64_t)below)
@@ -115,7 +115,7 @@ static propane_status shape_image_targeted(const mil_op *op, mil_resize *out, pr
     return out->nearest ? PROPANE_OK : shape_image_sampling_mode(op, &out->grid, err);
 }
 
-/* The last resized_dims of x get the sizes that end `shape`; 0 there: as in x. */
+/* Gives the last resized_dims of x the sizes at the end of `shape`; 0 there keeps the size of x. */
 static propane_status shape_image_reshaped(const mil_op *op, mil_resize *out, propane_error *err) {
     const char *mode = NULL;
     int64_t shape[MIL_MAX_RANK], dims = 0;
@@ -174,7 +174,8 @@ propane_status mil_shape_rule_resized(const mil_op *op, mil_type *out, int *out_
 
 /* ---- boxes ------------------------------------------------------------------------------------------------------------------ */
 
-/* ios15 and ios16 give the boxes as roi [n, 1, 4 or 5, 1, 1], from ios17 on as boxes [n, 4] with box_indices [n]. */
+/* Reads the boxes: in ios15 and ios16 from roi [n, 1, 4 or 5, 1, 1], since ios17 from boxes [n, 4] with box_indices
+ * [n]. */
 static propane_status shape_image_read_boxes(const mil_op *op, mil_crop_resize *out, propane_error *err) {
     const mil_value *roi = mil_in(op, "roi"), *boxes = mil_in(op, "boxes"), *indices = mil_in(op, "box_indices");
     char text[160];
@@ -263,7 +264,7 @@ double mil_crop_point(const mil_crop_resize *c, const double start[2], const dou
     return end[d] < start[d] ? start[d] - at : start[d] + at;
 }
 
-/* The place that a coordinate names along a dimension of `size` elements. */
+/* Converts a coordinate to a position along a dimension of `size` elements. */
 static double shape_image_place_of(const mil_sampling *s, double at, int64_t size) {
     const double last = (double)(size - 1);
     if (!s->normalized) return at;
@@ -278,7 +279,7 @@ static double shape_image_folded(double at, double low, double high) {
     return low + (at > span ? 2.0 * span - at : at);
 }
 
-/* Into [0, size-1] by the padding mode; constant: as it is. */
+/* Brings a position into [0, size-1] by the padding mode. Constant padding leaves it as it is. */
 static double shape_image_padded_place(const mil_sampling *s, double at, int64_t size) {
     const double last = (double)(size - 1);
     if (s->pad == MIL_SAMPLING_CONSTANT) return at;

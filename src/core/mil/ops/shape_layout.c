@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of ops that move elements: reshape, transpose, slices, concat, pad, gather and their kin.
+ * Owns the types and shapes of ops that move elements: reshape, transpose, slices, concat, pad, gather and related ops.
  */
 #include <string.h>
 
@@ -10,8 +10,9 @@
 
 static const mil_type *shape_layout_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
-/* Dimensions of a result that attributes ask for: at least 1, and their product within bounds. */
-/* `least` is 0 where the operation may give a tensor without elements: core/mil/fold_empty.h takes it out. */
+/* Checks result dimensions that come from attributes: each must be at least `least`, and their product within
+ * bounds. */
+/* `least` is 0 if the operation may produce a tensor without elements, which core/mil/fold_empty.h removes. */
 static propane_status shape_layout_check_dims(const mil_op *op, const mil_type *type, int64_t least,
                                               propane_error *err) {
     int64_t count = 1;
@@ -32,7 +33,8 @@ propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));
     mil_shape_print(to, &result);
     for (int d = 0; d < result.rank; d++) {
-        if (result.dim[d] == 0) { /* 0: as in x; from ios17 on counted from the last dimension, 1 where x has none */
+        /* 0 means as in x; since ios17 counted from the last dimension, and 1 where x has none */
+        if (result.dim[d] == 0) {
             const int at = d - (result.rank - x->rank);
             if (result.rank != x->rank && op->function->opset < MIL_IOS17)
                 return BAD("shape[%d] is 0 (as in x), but shape has %d entries and x has rank %d", d, result.rank,
@@ -82,7 +84,7 @@ propane_status mil_shape_rule_expand_dims(const mil_op *op, mil_type *out, int *
     return PROPANE_OK;
 }
 
-/* Dimensions that are named but are not 1 stay, as in PyTorch. */
+/* Dimensions that are listed but are not 1 stay, as in PyTorch. */
 propane_status mil_shape_rule_squeeze(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *x = shape_layout_type_of(op, "x");
     bool member[MIL_MAX_RANK];
@@ -121,7 +123,7 @@ propane_status mil_shape_rule_split(const mil_op *op, mil_type *out, int *out_co
     return PROPANE_OK;
 }
 
-/* All values of one element type and, except along `free_axis`, one shape. */
+/* Checks that all values have one element type and, except along `free_axis`, one shape. */
 static propane_status shape_layout_alike(const mil_op *op, mil_value *const *values, int count, int free_axis,
                                          propane_error *err) {
     const mil_type *first = &values[0]->type;
@@ -148,7 +150,7 @@ propane_status mil_shape_rule_concat(const mil_op *op, mil_type *out, int *out_c
     bool interleave = false;
     if (count < 1) return BAD("there are no values");
     mil_type result = values[0]->type;
-    if (result.rank == 0) result.rank = 1, result.dim[0] = 1; /* scalars make a vector */
+    if (result.rank == 0) result.rank = 1, result.dim[0] = 1; /* scalars become a vector */
     PROPANE_TRY(mil_attr_axis(op, "axis", result.rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(op, "interleave", &interleave, err));
     PROPANE_TRY(shape_layout_alike(op, values, count, interleave ? -1 : axis, err));
@@ -235,7 +237,7 @@ static propane_status shape_layout_expect_scalar(const mil_op *op, const char *p
     return PROPANE_OK;
 }
 
-/* The element type is that of on_value and off_value; int32 if neither is given. */
+/* The element type is that of on_value and off_value, or int32 if neither is given. */
 propane_status mil_shape_rule_one_hot(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *indices = shape_layout_type_of(op, "indices");
     mil_dtype on = MIL_DTYPE_NONE, off = MIL_DTYPE_NONE;
@@ -265,7 +267,7 @@ propane_status mil_shape_rule_band_part(const mil_op *op, mil_type *out, int *ou
     return mil_shape_rule_same(op, out, out_count, err);
 }
 
-/* The element type is that of value; fp32 if it is left out. */
+/* The element type is that of value, or fp32 if it is left out. */
 propane_status mil_shape_rule_fill(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_type result = {.dtype = MIL_fp32};
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));

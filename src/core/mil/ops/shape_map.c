@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of constants, elementwise ops, casts and quantisation: results look like an operand, or like
- * operands broadcast together.
+ * Owns the types and shapes of constants, elementwise ops, casts and quantisation. A result has the type of an operand,
+ * or the shape of operands broadcast against each other.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static propane_status shape_map_one(mil_type *out, int *out_count, mil_type type
     return PROPANE_OK;
 }
 
-/* The result looks like the first operand. */
+/* The result has the type of the first operand. */
 propane_status mil_shape_rule_same(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     return shape_map_one(out, out_count, op->operands[0].values[0]->type);
 }
@@ -82,7 +82,7 @@ propane_status mil_shape_rule_cast(const mil_op *op, mil_type *out, int *out_cou
 
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */
 
-/* A scale or zero point: a scalar, or one number for each element of `axis`. */
+/* Checks a scale or zero point: a scalar, or one number per element of `axis`. */
 static propane_status shape_map_per_axis(const mil_op *op, const char *param, const mil_type *data, int axis,
                                          propane_error *err) {
     const mil_value *value = mil_in(op, param);
@@ -156,7 +156,7 @@ propane_status mil_shape_rule_constexpr_affine(const mil_op *op, mil_type *out, 
 
 /* ---- activations with parameters ------------------------------------------------------------------------------------- */
 
-/* alpha: one number of x's own element type. */
+/* alpha is one number of x's element type. */
 propane_status mil_shape_rule_threshold(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *x = &mil_in(op, "x")->type, *alpha = &mil_in(op, "alpha")->type;
     char text[160];
@@ -188,7 +188,7 @@ propane_status mil_shape_rule_softplus_parametric(const mil_op *op, mil_type *ou
     return mil_shape_rule_same(op, out, out_count, err);
 }
 
-/* The shape of ref_tensor, the element type of value (fp32 if it is left out). */
+/* The result has the shape of ref_tensor and the element type of value (fp32 if it is left out). */
 propane_status mil_shape_rule_fill_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *value = mil_in(op, "value");
     char text[160];
@@ -200,7 +200,7 @@ propane_status mil_shape_rule_fill_like(const mil_op *op, mil_type *out, int *ou
     return PROPANE_OK;
 }
 
-/* The most probable class, and a dictionary from classes to probabilities. */
+/* The results are the most probable class, and a dictionary from classes to probabilities. */
 propane_status mil_shape_rule_classify(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *p = &mil_in(op, "probabilities")->type, *classes = &mil_in(op, "classes")->type;
     const int64_t count = mil_type_count(classes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the geometry of the larger ops: what matmul, conv, slices, pad, split, gather, einsum and attention do to which
- * elements. Each _read checks shapes and attributes and refuses what does not fit, naming dimension and value.
+ * Owns the geometry of the larger ops: which elements matmul, conv, slices, pad, split, gather, einsum and attention
+ * combine. Each _read function checks shapes and attributes and refuses those that do not fit, naming dimension and
+ * value.
  */
 #include "core/mil/ops/shape_util.h"
 
@@ -68,7 +69,7 @@ propane_status mil_matmul_read(const mil_op *op, mil_matmul *out, propane_error 
 
 /* ---- conv ----------------------------------------------------------------------------------------------------------- */
 
-/* One positive number per spatial dimension; left out: 1. */
+/* Reads one positive number per spatial dimension; the default is 1. */
 propane_status mil_spatial_vector(const mil_op *op, const char *param, int spatial, int64_t out[3],
                                   propane_error *err) {
     int count = 0;
@@ -102,7 +103,8 @@ propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *er
             if (c->before[d] < 0 || c->after[d] < 0)
                 return BAD("pad[%d] is %lld; it must not be negative", c->before[d] < 0 ? 2 * d : 2 * d + 1,
                            (long long)(c->before[d] < 0 ? c->before[d] : c->after[d]));
-        } else if (same || lower) { /* the result has ceil(in / stride); an odd row goes behind, or before (lower) */
+            /* the result has ceil(in / stride) rows; an odd row of padding goes after x, or before it (lower) */
+        } else if (same || lower) {
             int64_t rows = (c->in[d] + c->stride[d] - 1) / c->stride[d];
             int64_t total = (rows - 1) * c->stride[d] + reach - c->in[d];
             if (total < 0) total = 0;
@@ -178,8 +180,8 @@ static propane_status shape_ops_slice_by_size(const mil_op *op, const mil_type *
     return PROPANE_OK;
 }
 
-/* As Python slices: negative bounds count from the end, bounds are clamped, masks mean "from the edge"; one that ends where it
- * begins has no elements. */
+/* Resolves a slice as Python does: negative bounds count from the end, bounds are clamped, and masks mean "from the
+ * edge". A slice that ends where it begins has no elements. */
 propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice *out, propane_error *err) {
     const mil_type *x = shape_ops_type_of(op, "x");
     bool from_edge[MIL_MAX_RANK], to_edge[MIL_MAX_RANK];
@@ -230,7 +232,7 @@ propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) 
     int count = 0;
     *out = (mil_pad){.mode = MIL_PAD_CONSTANT};
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
-    const mil_value *value = mil_in(op, "constant_val"); /* of x's element type, which may be whole */
+    const mil_value *value = mil_in(op, "constant_val"); /* of x's element type, which may be an integer type */
     if (value && value->constant) out->value = mil_const_f64(value->constant, 0);
     PROPANE_TRY(mil_attr_vector(op, "pad", 2 * MIL_MAX_RANK, pad, &count, err));
     if (!strcmp(mode, "reflect"))
@@ -325,7 +327,7 @@ static int shape_ops_label_of(const mil_einsum *e, char letter) {
     return -1;
 }
 
-/* The result's labels come first, so that the walk over labels goes through the result in order. */
+/* Numbers the result's labels first, so that the walk over labels visits the result in order. */
 static propane_status shape_ops_einsum_result(const mil_op *op, const char *equation, const char *arrow, mil_einsum *e,
                                               propane_error *err) {
     for (const char *c = arrow + 2; *c; c++) {

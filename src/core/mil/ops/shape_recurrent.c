@@ -17,7 +17,7 @@ static propane_status shape_recurrent_expect(const mil_op *op, const char *param
     return BAD("%s is %s; it must be %s", param, mil_shape_print(a, &v->type), mil_shape_print(b, &want));
 }
 
-/* Rows past the batch are not read: coremltools makes such states of packed sequences. */
+/* Rows past the batch are not read; coremltools makes such states from packed sequences. */
 static propane_status shape_recurrent_state(const mil_op *op, const char *param, const mil_recurrent *r,
                                             propane_error *err) {
     const mil_value *v = mil_in(op, param);
@@ -37,7 +37,7 @@ static propane_status shape_recurrent_activation(const mil_op *op, const char *p
                  {"tanh", MIL_RECURRENT_TANH},
                  {"relu", MIL_RECURRENT_RELU},
                  {"linear", MIL_RECURRENT_LINEAR},
-                 {"scaled_tanh", MIL_RECURRENT_TANH}, /* scales of 1, as coremltools' own tests have it */
+                 {"scaled_tanh", MIL_RECURRENT_TANH}, /* scales of 1, as in coremltools' tests */
                  {"hard_sigmoid", MIL_RECURRENT_SIGMOID_HARD},
                  {"sigmoid_hard", MIL_RECURRENT_SIGMOID_HARD}};
     const char *text = NULL;
@@ -66,7 +66,7 @@ static propane_status shape_recurrent_direction(const mil_op *op, mil_recurrent 
     return PROPANE_OK;
 }
 
-/* The parameters of one direction. */
+/* Checks the parameters of one direction. */
 static propane_status shape_recurrent_weights(const mil_op *op, const mil_recurrent *r, const char *ih, const char *hh,
                                               const char *bias, propane_error *err) {
     const int64_t rows = r->gates * r->hidden;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of ops that move elements between channels, batch and space, of crops, windows, flattening and
- * of slices that are overwritten.
+ * Owns the types and shapes of ops that move elements between channels, batch and space, and of crops, windows,
+ * flattening and slice updates.
  */
 #include <string.h>
 
@@ -200,7 +200,7 @@ propane_status mil_shape_rule_flatten2d(const mil_op *op, mil_type *out, int *ou
     return PROPANE_OK;
 }
 
-/* A run of dimensions of each reference, as a Python slice of its shape. */
+/* Concatenates a run of dimensions of each reference, taken like a Python slice of its shape. */
 propane_status mil_shape_rule_reshape_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_value *const *refs = NULL, *const *begins = NULL, *const *ends = NULL, *const *masks = NULL;
     const int count = mil_in_list(op, "ref_tensors", &refs);
@@ -251,7 +251,7 @@ propane_status mil_shape_rule_reverse_sequence(const mil_op *op, mil_type *out, 
 
 static bool shape_space_is_known(const mil_value *v) { return v->constant && v->constant->data; }
 
-/* begin and end may be known only when the program runs; then the update's shape is what is known of the slice. */
+/* begin and end may be known only when the program runs; only the update's shape then describes the slice. */
 propane_status mil_shape_rule_slice_update(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *begin = mil_in(op, "begin"), *end = mil_in(op, "end");
     const mil_type *x = shape_space_x_of(op), *update = &mil_in(op, "update")->type;

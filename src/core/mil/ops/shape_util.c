@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the arithmetic of shapes: strides, broadcasting, axes, and the vectors that ops take as attributes. The geometry of
- * the larger ops is in shape_ops.c.
+ * Owns shape arithmetic: strides, broadcasting, axes, and the vectors that ops have as attributes. The geometry of the
+ * larger ops is in shape_ops.c.
  */
 #include "core/mil/ops/shape_util.h"
 
@@ -65,7 +65,7 @@ propane_status mil_attr_axis(const mil_op *op, const char *param, int rank, int 
     return mil_axis(op, param, value, rank, out, err);
 }
 
-/* What a constant operand holds; NULL with PROPANE_OK: it was left out. */
+/* Returns a constant operand; *out is NULL with PROPANE_OK if it was left out. */
 static propane_status shape_util_constant_of(const mil_op *op, const char *param, const mil_const **out,
                                              propane_error *err) {
     const mil_value *value = mil_in(op, param);

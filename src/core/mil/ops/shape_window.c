@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the geometry of pooling and of transposed convolution: which window of x an element of the result looks at, or which
- * elements of the result an element of x goes to. The padding modes are conv's.
+ * Owns the geometry of pooling and of transposed convolution: the window of x that an element of the result reads, or
+ * the elements of the result to which an element of x contributes. The padding modes are those of conv.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 /* ---- pooling -------------------------------------------------------------------------------------------------------- */
 
-/* In ceil mode a last window that is not whole counts too, unless it begins after x and its padding in front. */
+/* In ceil mode an incomplete last window counts too, unless it begins after x and the padding in front of x. */
 static propane_status shape_window_pool_ceil(const mil_op *op, mil_conv *c, propane_error *err) {
     for (int d = 0; d < c->spatial; d++) {
         if (c->before[d] != c->after[d])
@@ -61,7 +61,7 @@ static propane_status shape_window_output_dims(const mil_op *op, const mil_conv 
     return PROPANE_OK;
 }
 
-/* in, out and padding are those of the convolution that this one is the transpose of: in is what it makes. */
+/* in, out and padding are those of the convolution that this op transposes; in is the size of this op's result. */
 static propane_status shape_window_transposed_padding(const mil_op *op, const mil_type *x, mil_conv *c,
                                                       propane_error *err) {
     const char *mode = NULL;
@@ -86,7 +86,7 @@ static propane_status shape_window_transposed_padding(const mil_op *op, const mi
         c->in[d] = given ? wanted[d + 2] : same ? size * c->stride[d] : full - pad[2 * d] - pad[2 * d + 1];
         const int64_t cut = full > c->in[d] ? full - c->in[d] : 0;
         c->before[d] = same ? cut / 2 : pad[2 * d];
-        c->after[d] = full - c->before[d] - c->in[d]; /* negative: rows that no element of x reaches */
+        c->after[d] = full - c->before[d] - c->in[d]; /* if negative, these are rows that no element of x reaches */
         if (c->in[d] < 1 || c->in[d] > INT32_MAX)
             return BAD("spatial dimension %d of the result would be %lld", d, (long long)c->in[d]);
     }
