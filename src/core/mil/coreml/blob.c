@@ -5,12 +5,12 @@
  *   M     u32 0xDEADBEEF, u32 element type, u64 bytes, u64 offset of the data, u64 unused bits at the end, nothing up to M+64
  *   data  at a multiple of 64; the next record at the next one
  *
- * Records and data of some writers stand at other offsets, and Core ML opens them: they are read, and what is not aligned is
- * copied, so that no other code meets such an address. Some writers leave size and offset out and set one stray byte of the
- * size instead, which is right for a single size only: their data lies between the record and the next one or the
- * file's end, and the program's type must want exactly that. Some writers (coremltools before 8.0) leave the bytes from M+24 on
- * uninitialised, so the unused bits are read where they have a meaning: with elements below 8 bits. Refuses records that are not
- * like this otherwise, each by its offset.
+ * Some writers place records and data at other offsets, and Core ML opens such files. They are read, and unaligned data
+ * is copied, so that no other code sees such an address. Some writers omit size and offset and set one stray byte of
+ * the size instead, which is right for a single size only. Their data extends from the record to the next one or to the
+ * end of the file, and must have exactly the size of the program's type. Some writers (coremltools before 8.0) leave
+ * the bytes from M+24 uninitialised, so the unused bits are read only if they have a meaning, for elements below 8
+ * bits. Refuses all other records, each by its offset.
  */
 #include "core/mil/coreml/blob.h"
 
@@ -102,12 +102,12 @@ static propane_status blob_record_fail(const mil_blob_file *f, uint64_t offset, 
                                (unsigned long long)offset);
 }
 
-/* A record without size and offset, one byte of the size apart. */
+/* Recognises a record without size and offset, except for one byte of the size. */
 static bool blob_is_stray(const uint8_t *p) {
     return bytes_u64(p + 16) == 0 && p[10] && bytes_u64(p + 8) == (uint64_t)p[10] << 16;
 }
 
-/* The bytes from there to the next record or the file's end. */
+/* Returns the number of bytes from there to the next record or the end of the file. */
 static uint64_t blob_rest(const mil_blob_file *f, uint64_t from) {
     uint64_t at = from;
     while (at < f->map.bytes && (f->map.bytes - at < RECORD_BYTES || bytes_u32(f->map.data + at) != SENTINEL))
@@ -115,7 +115,7 @@ static uint64_t blob_rest(const mil_blob_file *f, uint64_t from) {
     return (at < f->map.bytes ? at : f->map.bytes) - from;
 }
 
-/* Where the data lies: size and data offset of the record at `offset`. */
+/* Checks the size and data offset of the record at `offset`. */
 static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset, uint64_t bytes, uint64_t data,
                                         propane_error *err) {
     if (data < offset + RECORD_BYTES && data + bytes > offset)
@@ -184,7 +184,7 @@ propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_bl
                             (unsigned long long)at);
     PROPANE_TRY(mil_blob_get(file, at, out, err));
     uint64_t end = (uint64_t)((const uint8_t *)out->data - file->map.data) + out->bytes;
-    if (end < at + RECORD_BYTES) end = at + RECORD_BYTES; /* data in front of its record */
+    if (end < at + RECORD_BYTES) end = at + RECORD_BYTES; /* the data is in front of its record */
     const bool packed = end < size && size - end >= RECORD_BYTES && bytes_u32(file->map.data + end) == SENTINEL;
     *offset = packed ? end : (end + ALIGN - 1) / ALIGN * ALIGN;
     return PROPANE_OK;
@@ -217,7 +217,7 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
     return PROPANE_OK;
 }
 
-/* The metadata record of a blob at `at`. */
+/* Makes the metadata record of a blob at `at`. */
 static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype, int64_t elements, uint64_t at,
                                        uint64_t *bytes, propane_error *err) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
@@ -301,7 +301,7 @@ static bool blob_leaves_folder(const char *path) {
     return false;
 }
 
-/* The open file of `path` ("@model_path/..."), opened at its first use. */
+/* Finds the open file of `path` ("@model_path/.."), opening it at its first use. */
 static propane_status blob_find_file(mil_module *m, const char *path, const mil_blob_file **out, propane_error *err) {
     static const char prefix[] = "@model_path/";
     char quoted[80];

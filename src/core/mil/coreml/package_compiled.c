@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is made of metadata.json and of FlexibleShapeInformation: the descriptions that a package has by itself. Names of keys
- * are those of apple/coremltools, mlmodel/src/DataType.cpp (toDictionary), and of files that the compiler wrote.
+ * Owns the interpretation of metadata.json and FlexibleShapeInformation, which replace the description inside a
+ * package. The names of keys are those of apple/coremltools, mlmodel/src/DataType.cpp (toDictionary), and of files
+ * written by the compiler.
  */
 #include "core/mil/coreml/package_compiled.h"
 
@@ -49,7 +50,8 @@ static mil_feature package_compiled_plain(const mil_value *v) {
     return f;
 }
 
-/* Every parameter and result as an array of its type; those of `features`, by parameter, keep the shapes that they may have. */
+/* Describes every parameter and result as an array of its type. Those with an entry in `features`, which is indexed by
+ * parameter, keep their allowed shapes. */
 static propane_status package_compiled_interface(const mil_function *f, const mil_feature *features, mil_interface *out,
                                                  propane_error *err) {
     arena *a = f->module->arena;
@@ -74,7 +76,7 @@ static propane_status package_compiled_interface(const mil_function *f, const mi
     for (int i = 0; i < f->result_count; i++) {
         mil_feature *one = &out->outputs[out->output_count++];
         *one = package_compiled_plain(f->results[i]);
-        if (features) one->shape = (mil_type){0}; /* it follows from the inputs' */
+        if (features) one->shape = (mil_type){0}; /* it follows from the inputs' shapes */
     }
     return PROPANE_OK;
 }
@@ -119,7 +121,7 @@ static bool package_compiled_user(mil_module *m, const json_t *pairs) {
     return true;
 }
 
-/* An image is height and width; the program's value has two dimensions in front, and so have the shapes that it may have. */
+/* An image is height and width. The program's value has two dimensions in front, and so do the allowed shapes. */
 static void package_compiled_image(const json_t *o, const mil_value *v, mil_feature *f) {
     static const struct {
         const char *name;
@@ -130,7 +132,7 @@ static void package_compiled_image(const json_t *o, const mil_value *v, mil_feat
         if (strcmp(space, known[i].name) == 0) f->colour = known[i].colour;
     const int64_t channels = f->colour == MIL_GRAY ? 1 : 3;
     if (!f->colour || v->type.rank != 4 || v->type.dim[1] != channels) {
-        f->colour = 0; /* an array, as the program has it */
+        f->colour = 0; /* an array, as in the program */
         return;
     }
     f->kind = MIL_FEATURE_IMAGE;
@@ -148,7 +150,8 @@ static int package_compiled_find(mil_value *const *values, int count, const char
     return -1;
 }
 
-/* The list names each of the values once, and nothing else; `at` has their indices in its order. */
+/* Returns whether the list names each of the values once and nothing else. Sets `at` to their indices in the list's
+ * order. */
 static bool package_compiled_lists(const json_t *list, mil_value *const *values, int count, int *at) {
     if (!json_is_array(list) || json_array_size(list) != (size_t)count) return false;
     for (int i = 0; i < count; i++) {
@@ -160,7 +163,7 @@ static bool package_compiled_lists(const json_t *list, mil_value *const *values,
     return true;
 }
 
-/* Values and what is said of them (`seen`, in the values' order) in the list's order, with what the list adds. */
+/* Sorts values and their features (`seen`, in the same order) into the list's order, and adds what the list states. */
 static bool package_compiled_sort(mil_module *m, const json_t *list, mil_value **values, int count, mil_feature *seen) {
     int *at = ARENA_ARRAY(m->arena, count + 1, int);
     mil_value **sorted = ARENA_ARRAY(m->arena, count + 1, mil_value *);
@@ -203,7 +206,7 @@ static propane_status package_compiled_function(mil_module *m, mil_function *f, 
         seen = &m->package->interfaces[m->package->interface_count - 1];
     }
     if (!package_compiled_order(m, f, o, seen)) return propane_fail_memory(err, 0);
-    for (int i = 0; i < seen->output_count; i++) { /* a classifier's two */
+    for (int i = 0; i < seen->output_count; i++) { /* the two outputs of a classifier */
         const mil_feature *one = &seen->outputs[i];
         const bool label = f->results[i]->def && f->results[i]->def->info->code == MIL_OP_classify;
         if (label && f->results[i]->index == 0) seen->predicted = one->name;
@@ -212,7 +215,7 @@ static propane_status package_compiled_function(mil_module *m, mil_function *f, 
     return PROPANE_OK;
 }
 
-/* Files of several functions describe each in a list, and the default one at the top. */
+/* Files of several functions describe each one in a list, and the default one at the top. */
 static propane_status package_compiled_functions(mil_module *m, const json_t *o, propane_error *err) {
     const json_t *list = json_object_get(o, "functions");
     const char *first = package_compiled_text(o, "defaultFunctionName");

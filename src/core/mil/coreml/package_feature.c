@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding a function's interface and a feature in what a package says of itself.
+ * Owns looking up a function's interface and a feature in a package's description.
  */
 #include <string.h>
 

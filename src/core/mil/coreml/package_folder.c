@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns telling a folder with a program from any other, by the files in it.
+ * Owns the distinction between a folder with a program and any other, by the files in it.
  */
 #include "core/mil/coreml/package_folder.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a written package says of itself: features, shapes, images, metadata. What a package was read with is kept; of
- * a module that comes from elsewhere every input and output is described as an array.
+ * Owns the description in a written package: features, shapes, images, metadata. The description with which a package
+ * was read is kept. For a module from elsewhere, every input and output is described as an array.
  */
 #include <string.h>
 
@@ -64,7 +64,7 @@ static Coreml__ArrayType *package_interface_array_of(package_writer *w, const mi
     return a;
 }
 
-/* Height and width. */
+/* Makes an image of the given height and width. */
 static Coreml__ImageType *package_interface_image_of(package_writer *w, const mil_feature *f) {
     PACKAGE_NEW(w, image, Coreml__ImageType, coreml__image_type__init);
     image->height = f->shape.dim[0];
@@ -136,7 +136,7 @@ static Coreml__Feature *package_interface_feature_of(package_writer *w, const mi
     return to;
 }
 
-/* A program that is right for one shape alone: the description says so. */
+/* Restricts the description to one shape if the program works for no other. */
 static void package_interface_fix_shape(const mil_function *f, mil_feature *feature) {
     if (!feature->shape_count && !feature->range_count) return;
     feature->shape_count = feature->range_count = 0;
@@ -159,7 +159,7 @@ static Coreml__Feature **package_interface_feature_list(package_writer *w, const
     return out;
 }
 
-/* Arrays of the values' own types. */
+/* Describes arrays with the types of the values. */
 static propane_status package_interface_describe_shapes(package_writer *w, const mil_value *v, mil_feature *out) {
     mil_type bare = mil_type_bare(&v->type);
     *out = (mil_feature){.name = v->name,
@@ -209,7 +209,7 @@ static Coreml__FunctionDescription *package_interface_interface_of(package_write
     return d;
 }
 
-/* NULL: nothing is said. */
+/* Returns NULL if there is no metadata. */
 static Coreml__Metadata *package_interface_metadata_of(package_writer *w) {
     const struct mil_package *p = w->module->package;
     if (!p || !(p->text[0] || p->version[0] || p->author[0] || p->license[0] || p->user_count)) return NULL;
@@ -247,7 +247,7 @@ static propane_status package_interface_describe_function(package_writer *w, con
     return PROPANE_OK;
 }
 
-/* One function called main is described at the top, several each by itself. */
+/* A single function called main is described at the top; several are described separately. */
 propane_status package_interface_describe(package_writer *w, Coreml__ModelDescription *d) {
     const mil_module *m = w->module;
     d->metadata = package_interface_metadata_of(w);
@@ -266,5 +266,3 @@ propane_status package_interface_describe(package_writer *w, Coreml__ModelDescri
             package_write_copy_text(w, m->default_function ? m->default_function : m->functions->name);
     return w->failed ? propane_fail_memory(w->err, 0) : PROPANE_OK;
 }
-
-/* Before anything is written: which functions have open shapes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Operations made as messages, in an arena. Private to src/core/mil/coreml/package*.c. Everything takes NULL and gives
- * NULL without memory; the list of operations then has `failed` set.
+ * Operations made as messages, in an arena. Private to src/core/mil/coreml/package*.c. If memory runs out, every
+ * function returns NULL and the list of operations has `failed` set; all of them accept NULL.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_MESSAGE_H
 #define CORE_MIL_COREML_PACKAGE_MESSAGE_H
@@ -16,14 +16,14 @@ typedef struct package_ops {
     bool failed;
 } package_ops;
 
-mil_dtype package_message_dtype(int code); /* of an element code of the file; MIL_DTYPE_NONE: not known */
+mil_dtype package_message_dtype(int code); /* from an element code of the file; MIL_DTYPE_NONE if unknown */
 Coreml__ValueType *package_message_type(package_ops *o, mil_dtype dtype, const int64_t *dims,
-                                        int rank); /* NULL: open */
+                                        int rank); /* NULL dims are open */
 Coreml__NamedType *package_message_named(package_ops *o, const char *name, Coreml__ValueType *type);
-/* An operation at the end, with one result whose dimensions the rule gives. */
+/* Appends an operation with one result, whose dimensions the rule determines. */
 Coreml__Operation *package_message_op(package_ops *o, const char *type, const char *result, mil_dtype dtype, int rank);
 void package_message_result(package_ops *o, Coreml__Operation *op, const char *result, mil_dtype dtype, int rank);
-/* Arguments: a value by name (more than one call with a key: a list), and literals. */
+/* Add arguments: a value by name (several calls with one key make a list), or literals. */
 void package_message_arg(package_ops *o, Coreml__Operation *op, const char *key, const char *name);
 void package_message_ints(package_ops *o, Coreml__Operation *op, const char *key, const int32_t *values, int count);
 void package_message_int(package_ops *o, Coreml__Operation *op, const char *key, int32_t value);

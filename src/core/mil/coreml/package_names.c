@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a pipeline with models of older kinds calls its values. Their programs have names that MIL allows, so the pipeline
- * and its suppressions must use the same; and numbers are arrays there.
+ * Owns the names of values in a pipeline with models of older kinds. Their programs have names that MIL allows, so the
+ * pipeline and its suppressions must use the same names. Numbers are arrays there.
  */
 #include "core/mil/coreml/package_names.h"
 

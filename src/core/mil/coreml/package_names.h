@@ -7,9 +7,10 @@
 #include "core/mil/coreml/coreml.pb-c.h"
 #include "core/mil/coreml/package.h"
 
-/* Names of a pipeline's inputs, outputs and suppressions become those that the programs of its older models have. */
+/* Changes the names of a pipeline's inputs, outputs and suppressions to those used by the programs of its older
+ * models. */
 PROPANE_CHECK propane_status package_names_legal(Coreml__Model *pipeline, propane_error *err);
-/* Numbers among the inputs and outputs of a pipeline are the arrays that its programs take and give. */
+/* Changes numbers among a pipeline's inputs and outputs to the arrays that its programs have. */
 void package_names_settle(mil_module *m);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which of the kinds before ML Programs are read, and by what. One row a kind, by the number of its field in the model.
- * Kinds that nothing reads have a row that says what to do instead.
+ * Owns which of the kinds before ML Programs are read, and by which function. There is one row per kind, by the number
+ * of its field in the model. A kind that is not read has a row with advice on what to do instead.
  */
 #include "core/mil/coreml/package_older.h"
 
@@ -25,7 +25,7 @@ typedef propane_status (*older_read)(mil_module *m, const uint8_t *data, size_t 
 static const struct {
     unsigned field;
     const char *name;
-    older_read read;    /* NULL: it is refused */
+    older_read read;    /* NULL if the kind is refused */
     const char *advice; /* what to do then */
 } older[] = {
     {300, "a linear regressor", tabular_read_glm_regressor, NULL},
@@ -63,7 +63,7 @@ static const struct {
 };
 enum { OLDER = sizeof older / sizeof older[0], FIRST_KIND = 200 };
 
-/* The one field that it has beside version and description; NULL: none. */
+/* Returns the only field besides version and description, or NULL. */
 static const ProtobufCMessageUnknownField *package_older_field(const Coreml__Model *model) {
     for (unsigned i = 0; i < model->base.n_unknown_fields; i++)
         if (model->base.unknown_fields[i].tag >= FIRST_KIND &&
@@ -100,7 +100,7 @@ propane_status package_older_refuse(const Coreml__Model *model, const char *what
                                                "convert_to=\"mlprogram\")");
 }
 
-/* What the field holds: the bytes that were kept begin with their number. */
+/* Returns the content of the field; the stored bytes begin with its length. */
 static wire_view package_older_content(const ProtobufCMessageUnknownField *field, bool *broken) {
     wire_view whole = {field->data, field->len, broken};
     for (size_t i = 0; i < field->len && i < 10; i++) {

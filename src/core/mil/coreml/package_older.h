@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Models of the kinds before ML Programs, as programs. Private to src/core/mil/coreml/package*.c.
+ * Models of the kinds before ML Programs, read as programs. Private to src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_OLDER_H
 #define CORE_MIL_COREML_PACKAGE_OLDER_H
@@ -7,13 +7,14 @@
 #include "core/mil/coreml/coreml.pb-c.h"
 #include "core/mil/coreml/package.h"
 
-/* What a model is that is neither a program, a pipeline nor a suppression, as "a tree ensemble". */
+/* Returns what kind a model is that is neither a program, a pipeline nor a suppression, as in "a tree ensemble". */
 const char *package_older_name(const Coreml__Model *model);
-/* Whether such a model is read. */
+/* Returns whether such a model is read. */
 bool package_older_known(const Coreml__Model *model);
-/* PROPANE_ERR_UNSUPPORTED with what it is and what to do; `what` stands for it: "x.mlmodel: this". */
+/* Returns PROPANE_ERR_UNSUPPORTED, and reports what the model is and what to do. `what` refers to it in the message:
+ * "x.mlmodel: this". */
 PROPANE_CHECK propane_status package_older_refuse(const Coreml__Model *model, const char *what, propane_error *err);
-/* The model, of a kind that is read, becomes the function "main" of `m`, which has its description (m->package). */
+/* Turns a model of a kind that is read into the function "main" of `m`, which holds its description (m->package). */
 PROPANE_CHECK propane_status package_older_read(mil_module *m, const Coreml__Model *model, mil_opset opset,
                                                 const mil_read_options *options, propane_error *err);
 

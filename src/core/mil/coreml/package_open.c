@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding out which dimensions of a program are open, for the writer. In memory every dimension is a number; the
- * description of the inputs says which others they may have. One idea: the function is copied for another allowed shape of
- * its inputs, each operation checked anew, and what differs between the two is open. A function that cannot be copied so
- * holds a constant that depends on the shape: it has no open dimensions.
+ * Owns the decision, for the writer, which dimensions of a program are open. In memory every dimension is a number; the
+ * description of the inputs lists the other allowed sizes. One idea: copy the function for another allowed shape of its
+ * inputs, with each operation checked anew; dimensions that differ between the two are open. If that fails, the
+ * function contains a constant that depends on the shape, and it has no open dimensions.
  */
 #include "core/mil/coreml/package_open.h"
 
@@ -13,11 +13,12 @@
 #include "core/mil/build.h"
 #include "core/mil/ir_edit.h"
 
-/* Steps to another size: networks that halve their input want multiples of a power of two. */
+/* Differences to another size: networks that halve their input need multiples of a power of two. */
 static const int64_t steps[] = {1, 2, 4, 8, 16, 32, 64, 128};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-/* The dimension of a feature's list of shapes that stands for the parameter's dimension d; negative: none. */
+/* Returns the index in a feature's list of shapes that corresponds to the parameter's dimension d; negative if there is
+ * none. */
 static int package_open_place(int rank, const mil_type *param, int d) { return d - (param->rank - rank); }
 
 static int64_t package_open_other_size(const mil_feature *f, const mil_type *param, int d, int64_t step) {
@@ -33,7 +34,7 @@ static int64_t package_open_other_size(const mil_feature *f, const mil_type *par
     return size - step >= r->lower && size - step >= 1 ? size - step : size;
 }
 
-/* False: no dimension of the inputs is open. */
+/* Sets other types for the parameters. Returns false if no dimension of the inputs is open. */
 static bool package_open_other_types(const mil_function *f, const mil_interface *seen, int64_t step, mil_type *out) {
     bool open = false;
     for (int i = 0, near = 0; i < f->param_count; i++) {
@@ -73,7 +74,7 @@ static mil_function *package_open_do_copy(mil_module *m, const mil_function *f, 
     return mil_build_end(&b, &err) ? NULL : b.function;
 }
 
-/* The copy is last. */
+/* Removes the copy, which is the last function, from the module's list. */
 static void package_open_unlink_last(mil_module *m, int count) {
     mil_function *f = m->functions;
     if (m->function_count == count) return;

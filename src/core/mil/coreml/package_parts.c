@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the models of a pipeline call each other's values while it becomes one program.
+ * Owns the names by which the models of a pipeline refer to each other's values while it becomes one program.
  */
 #include "core/mil/coreml/package_parts.h"
 
@@ -11,7 +11,7 @@ package_link *package_parts_link(package_parts *p, const char *feature) {
     return NULL;
 }
 
-/* The pipeline's own inputs get their type from the first part that reads them. */
+/* The pipeline's inputs get their type from the first part that reads them. */
 propane_status package_parts_input(package_parts *p, package_link *link, const Coreml__ValueType *type) {
     Coreml__NamedType *named = package_message_named(&p->ops, link->feature, (Coreml__ValueType *)(uintptr_t)type);
     if (!named) return propane_fail_memory(p->err, 0);

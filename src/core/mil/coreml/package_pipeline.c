@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns pipelines: models one after the other, each reading by name what those before it gave. One idea: they become one
- * program before anything is verified. Values of all models but the first get a prefix; non-maximum suppression becomes
- * operations (package_suppression.c). So a pipeline runs, is checked and estimated as any program is.
- * Models of older kinds are programs already when they come here (package_read.c).
- * Refuses parts of other kinds, programs with states, and of different opsets.
+ * Owns pipelines: a sequence of models, each reading by name the outputs of earlier ones. One idea: they become one
+ * program before anything is verified. Values of all models but the first get a prefix, and non-maximum suppression
+ * becomes operations (package_suppression.c). A pipeline thus runs, is checked and is estimated like any program.
+ * Models of older kinds have already become programs (package_read.c). Refuses parts of other kinds, programs with
+ * states, and programs of different opsets.
  */
 #include "core/mil/coreml/package_pipeline.h"
 
@@ -24,11 +24,11 @@ typedef struct join {
     Coreml__Function *function; /* main */
     Coreml__Block *block;
     const char *opset;
-    int part; /* the one at hand */
+    int part; /* index of the current part */
     char prefix[24];
-    package_link params[MAX_LINKS]; /* of the part at hand: by its own names, the values that they are */
+    package_link params[MAX_LINKS]; /* of the current part: the values of its parameters, by its names */
     int param_count;
-    char **results; /* of the part at hand, by its own names */
+    char **results; /* of the current part, by its names */
     size_t result_count;
     propane_error *err;
 } join;
@@ -52,7 +52,7 @@ static bool pipeline_is_output(const join *j, const char *name) {
     return false;
 }
 
-/* An output of the pipeline keeps its name; a value inside a part that is called like one does not. */
+/* An output of the pipeline keeps its name; an inner value of a part with the same name does not. */
 static bool pipeline_keeps_name(const join *j, const char *name) {
     if (!pipeline_is_output(j, name)) return j->part == 0;
     for (size_t i = 0; i < j->result_count; i++)
@@ -60,7 +60,7 @@ static bool pipeline_keeps_name(const join *j, const char *name) {
     return false;
 }
 
-/* The message's own memory is package_wire.c's. */
+/* The message's memory belongs to package_wire.c. */
 static propane_status pipeline_rename(join *j, char **at) {
     const char *to = NULL;
     char *copy = NULL;
@@ -111,7 +111,7 @@ static bool pipeline_same_dtype(const Coreml__ValueType *a, const Coreml__ValueT
            a->tensor->data_type == b->tensor->data_type;
 }
 
-/* What one part gives in fp32 another may take in fp16: arrays are converted between models. */
+/* One part may produce fp32 where another takes fp16: arrays are converted between models. */
 static propane_status pipeline_cast(join *j, package_link *param, const package_link *from,
                                     const Coreml__NamedType *input) {
     const mil_dtype known = package_message_dtype(input->type->tensor->data_type), dtype = known ? known : MIL_fp32;
@@ -144,7 +144,7 @@ static propane_status pipeline_bind_param(join *j, const char *part, const Corem
     return pipeline_same_dtype(from->type, input->type) ? PROPANE_OK : pipeline_cast(j, param, from, input);
 }
 
-/* The type of a value of this block, by its new name. */
+/* Returns the type of a value of this block, by its new name. */
 static const Coreml__ValueType *pipeline_type_of(const Coreml__Block *block, const char *name) {
     for (size_t i = 0; i < block->n_operations; i++)
         for (size_t k = 0; k < block->operations[i]->n_outputs; k++)
@@ -177,8 +177,8 @@ static bool pipeline_gives(const Coreml__Block *block, const char *name) {
     return false;
 }
 
-/* What the part's description calls output i of its program. A model may give a feature that is called like one of its inputs, and
- * a program may not: such results have other names, and are in the order of the description. */
+/* Returns the name of output i of a part's program in its description. A model may have an output with the name of one
+ * of its inputs, which a program may not. Such results have other names and are in the order of the description. */
 static const char *pipeline_feature(const Coreml__ModelDescription *d, const Coreml__Block *block, size_t i) {
     size_t before = 0;
     if (pipeline_describes(d, block->outputs[i])) return block->outputs[i];
@@ -202,7 +202,7 @@ static propane_status pipeline_note_results(join *j, const Coreml__ModelDescript
 static propane_status pipeline_link_results(join *j, const Coreml__Block *block) {
     for (size_t i = 0; i < block->n_outputs; i++) {
         const Coreml__ValueType *type = pipeline_type_of(block, block->outputs[i]);
-        const package_link *same = NULL; /* a result that is a parameter */
+        const package_link *same = NULL; /* for a result that is a parameter */
         for (int k = 0; k < j->parts.link_count && !type && !same; k++)
             if (j->parts.links[k].value && strcmp(j->parts.links[k].value, block->outputs[i]) == 0)
                 same = &j->parts.links[k];
@@ -220,7 +220,7 @@ static propane_status pipeline_link_results(join *j, const Coreml__Block *block)
     return PROPANE_OK;
 }
 
-/* The function that runs: "main", or the only one. */
+/* Returns the function that runs: "main", or the only one. */
 static Coreml__Function *pipeline_function(const Coreml__Program *program) {
     for (size_t i = 0; i < program->n_functions; i++)
         if (program->n_functions == 1 || strcmp(program->functions[i]->key, "main") == 0)

@@ -7,8 +7,8 @@
 #include "core/mil/coreml/coreml.pb-c.h"
 #include "core/mil/coreml/package.h"
 
-/* One program with one function, "main", that does what the pipeline does; the module's interface must be read. It
- * lives in the module's arena and in `model`, whose values get other names. */
+/* Joins the pipeline into a program with a single function, "main". The module's interface must have been read. The
+ * program lives in the module's arena and in `model`, whose values are renamed. */
 PROPANE_CHECK propane_status package_pipeline_join(mil_module *m, Coreml__Model *model, const mil_read_options *options,
                                                    Coreml__Program **out, propane_error *err);
 

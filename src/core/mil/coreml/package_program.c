@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns turning a model file's program into a module: functions, blocks, operations, values, one to one, each operation
- * verified in place, as the text parser does. Types that the file leaves open are those that the rules give.
- * Refuses operations that no row knows, naming all of them at once.
+ * Owns turning a model file's program into a module, one to one: functions, blocks, operations, values. Each operation
+ * is verified in place, as in the text parser. Types that the file leaves open come from the rules. Refuses operations
+ * without a row, and names all of them at once.
  */
 #include "core/mil/coreml/package_program.h"
 
@@ -24,10 +24,10 @@ enum { MAX_FUNCTIONS = 1000 };
 
 typedef struct reader {
     mil_module *module;
-    mil_function *function; /* the one, or the block, that is being read */
+    mil_function *function; /* the function or block being read */
     const mil_read_options *options;
     propane_error *err;
-    mil_list_sizes lists; /* of the function */
+    mil_list_sizes lists; /* of the current function */
     int depth;
 } reader;
 
@@ -44,7 +44,7 @@ static propane_status program_wire_fail(reader *r, const char *format, ...) {
 
 static propane_status program_wire_no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
 
-/* A name of the file in a message: short and printable. */
+/* Quotes a name of the file for a message: short and printable. */
 #define shown(name) text_quote((char[80]){0}, name, strlen(name))
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
@@ -127,7 +127,7 @@ static propane_status program_wire_fill_strings(reader *r, const Coreml__Strings
     return PROPANE_OK;
 }
 
-/* Packed as in a weight file; elements of less than a byte may also have a byte each. */
+/* Elements are packed as in a weight file; elements smaller than a byte may also have a byte each. */
 static propane_status program_wire_fill_bytes(reader *r, const ProtobufCBinaryData *b, mil_const *c, void *data) {
     const int64_t count = mil_type_count(&c->type);
     if ((int64_t)b->len == c->bytes) {
@@ -177,7 +177,7 @@ static propane_status program_wire_fill(reader *r, const Coreml__TensorValue *v,
     }
 }
 
-/* The elements of a list, one after the other; each is a tensor of the list's element type. */
+/* Reads the elements of a list, one after the other; each is a tensor of the list's element type. */
 static propane_status program_wire_fill_list(reader *r, const Coreml__ListValue *list, mil_const *c, uint8_t *data) {
     mil_const one = {.type = mil_type_bare(&c->type)};
     one.bytes = mil_type_bytes(&one.type);
@@ -198,14 +198,14 @@ static propane_status program_wire_read_immediate(reader *r, const Coreml__Immed
     const bool list = c->type.container == MIL_LIST;
     if (!v || v->kind_case != (list ? COREML__IMMEDIATE_VALUE__KIND_LIST : COREML__IMMEDIATE_VALUE__KIND_TENSOR))
         return program_wire_fail(r, "a constant's value does not have the form that its type says");
-    /* What the elements take in the file bounds what they take here: a byte holds at most eight of them. */
+    /* The size of the elements in the file bounds their size here: a byte holds at most eight of them. */
     uint8_t *data = arena_alloc(r->module->arena, c->bytes ? (size_t)c->bytes : 1);
     if (!data) return program_wire_no_memory(r);
     c->data = data;
     return list ? program_wire_fill_list(r, v->list, c, data) : program_wire_fill(r, v->tensor, c, data);
 }
 
-/* Elements that the file gives: so that a type that promises more than the file holds takes no memory. */
+/* Returns the number of elements in the file, so that a type that promises more allocates no memory for them. */
 static int64_t program_wire_elements_given(const Coreml__Value *v) {
     if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE) return 0;
     if (v->immediate->kind_case == COREML__IMMEDIATE_VALUE__KIND_LIST) return (int64_t)v->immediate->list->n_values;
@@ -252,7 +252,7 @@ static propane_status program_wire_read_literal(reader *r, const Coreml__Value *
     return PROPANE_OK;
 }
 
-/* A single string, as the names of operations are given. */
+/* Reads a single string, the form of an operation's name. */
 static propane_status program_wire_read_text(reader *r, const Coreml__Value *v, const char **out) {
     const mil_const *c = NULL;
     PROPANE_TRY(program_wire_read_value(r, v, &c));
@@ -302,7 +302,7 @@ static propane_status program_wire_read_argument(reader *r, const Coreml__Operat
     return status;
 }
 
-/* Attributes are the operation's name, or arguments that are literals. */
+/* Reads an attribute, which is the operation's name or an argument that is a literal. */
 static propane_status program_wire_read_attribute(reader *r, mil_op *op, const Coreml__ValuePair *pair) {
     int param = -1;
     mil_value *v = NULL;
@@ -328,7 +328,7 @@ static propane_status program_wire_define(reader *r, const Coreml__NamedType *fr
     return *out ? PROPANE_OK : program_wire_no_memory(r);
 }
 
-/* Results get the types of the rule where the file leaves them open, unless that has to wait. */
+/* Fills in the types of results that the file leaves open from the rule, unless that has to wait. */
 static propane_status program_wire_read_results(reader *r, const Coreml__Operation *from, mil_op *op, bool late) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
@@ -360,7 +360,8 @@ static bool program_wire_is_result(const mil_function *f, const mil_value *v) {
     return false;
 }
 
-/* What an app sees follows: an output's new name; NULL: the second of two that are one value goes. */
+/* Updates the interface: gives an output its new name. If `to` is NULL, removes the second of two outputs that are one
+ * value. */
 static void program_wire_rename_output(const reader *r, const char *from, const char *to) {
     struct mil_package *package = r->module->package;
     for (int i = 0; package && i < package->interface_count; i++) {
@@ -378,7 +379,7 @@ static void program_wire_rename_output(const reader *r, const char *from, const 
     }
 }
 
-/* Core ML distinguishes a result from an input of the same name by its place; here a name is one value. */
+/* Core ML distinguishes a result from an input of the same name by position; here a name denotes one value. */
 static propane_status program_wire_through_identity(reader *r, mil_value **v) {
     char name[100];
     mil_builder b;
@@ -398,7 +399,7 @@ static propane_status program_wire_through_identity(reader *r, mil_value **v) {
 
 static propane_status program_wire_read_body(reader *r, const Coreml__Block *from);
 
-/* A block's inputs have the types of the loop variables, where the file leaves them open. */
+/* Fills in the types of a block's inputs that the file leaves open from the loop variables. */
 static propane_status program_wire_read_block(reader *r, mil_op *op, const Coreml__Block *from) {
     char name[100];
     mil_function *around = r->function;
@@ -449,7 +450,7 @@ static propane_status program_wire_read_body(reader *r, const Coreml__Block *fro
         if (!mil_make_seen(r->function, from->outputs[i], strlen(from->outputs[i]), &v))
             return program_wire_no_memory(r);
         if (!v) return program_wire_fail(r, "result '%s' is not defined", shown(from->outputs[i]));
-        if (!r->function->owner && program_wire_is_result(r->function, v)) { /* Core ML gives it once */
+        if (!r->function->owner && program_wire_is_result(r->function, v)) { /* Core ML returns it once */
             program_wire_rename_output(r, v->name, NULL);
             continue;
         }
@@ -505,7 +506,7 @@ static propane_status program_wire_refuse_unknown(reader *r, const Coreml__Block
 
 /* ---- functions -------------------------------------------------------------------------------------------------------------- */
 
-/* "CoreML7" is ios17. */
+/* Returns the opset of a name such as "CoreML7", which is ios17. */
 static mil_opset program_wire_opset_of(const char *name) {
     if (strncmp(name, "CoreML", 6) != 0 || name[6] < '5' || name[6] > '8' || name[7]) return MIL_OPSET_NONE;
     return (mil_opset)(MIL_IOS15 + name[6] - '5');
@@ -555,7 +556,7 @@ static propane_status program_wire_read_function(reader *r, const char *name, co
     return mil_verify_function(r->function, r->err);
 }
 
-/* buildInfo, where it is what it is in text: a dictionary of strings. */
+/* Reads buildInfo if it has the same form as in text, a dictionary of strings. */
 static propane_status program_wire_read_build_info(reader *r, const Coreml__Program *program) {
     mil_module *m = r->module;
     const Coreml__DictionaryValue *d = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding a program in whatever form it comes (mil_read), and reading what a model file says around its program: the
+ * Owns finding a program in any form (mil_read), and reading the description that a model file has for its program: the
  * inputs, outputs and states that an app sees, and the metadata. Refuses a package whose manifest leads outside it.
  */
 #include <limits.h>
@@ -45,7 +45,7 @@ static mil_dtype package_read_array_dtype(int code) {
                             : MIL_DTYPE_NONE;
 }
 
-/* What an optional input is when it is not given. */
+/* Reads the value of an optional input that is not given. */
 static void package_read_standard(const Coreml__ArrayType *from, mil_feature *f) {
     f->has_standard = from->standard_case != COREML__ARRAY_TYPE__STANDARD__NOT_SET;
     f->standard = from->standard_case == COREML__ARRAY_TYPE__STANDARD_WHOLE  ? from->whole
@@ -155,7 +155,7 @@ static propane_status package_read_interface(arena *a, const Coreml__FunctionDes
     return package_read_features(a, from->n_state, from->state, source, &out->states, &out->state_count, err);
 }
 
-/* Files of one function have its features at the top; those of several have a description of each. */
+/* Files of one function have its features at the top; those of several have a description for each. */
 static propane_status package_read_interfaces(mil_module *m, const Coreml__ModelDescription *d, propane_error *err) {
     struct mil_package *p = m->package;
     p->interfaces = ARENA_ARRAY(m->arena, d->n_functions + 1, mil_interface);
@@ -200,7 +200,7 @@ static propane_status package_read_metadata(mil_module *m, const Coreml__Metadat
 
 /* ---- pipelines with models of older kinds ------------------------------------------------------------------------------------ */
 
-/* The program that the part is, packed as any program: then a pipeline joins it as one. */
+/* Replaces the part by its program, packed like any other, so that the pipeline can join it. */
 static propane_status package_read_older_part(const mil_module *m, Coreml__Model *part, mil_opset opset,
                                               propane_error *err) {
     static const Coreml__ModelDescription none = COREML__MODEL_DESCRIPTION__INIT;
@@ -226,7 +226,7 @@ static propane_status package_read_older_part(const mil_module *m, Coreml__Model
 
 enum { MAX_NEST = 8 };
 
-/* That of the first program of the pipeline; NONE: there is none. */
+/* Returns the opset of the first program of the pipeline, or NONE. */
 static mil_opset package_read_opset(const Coreml__Pipeline *pipeline, int depth) {
     mil_opset found = MIL_OPSET_NONE;
     for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models && !found; i++) {
@@ -241,7 +241,7 @@ static mil_opset package_read_opset(const Coreml__Pipeline *pipeline, int depth)
     return found;
 }
 
-/* What a model says of itself follows its name. */
+/* Puts a model's name in front of its message. */
 static propane_status package_read_say_part(const mil_module *m, size_t index, const char *name, propane_error *err) {
     char shown[80];
     const size_t length = strlen(m->source);
@@ -285,7 +285,8 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     m->package = ARENA_NEW(m->arena, struct mil_package);
     if (!m->package) return propane_fail_memory(err, 0);
     m->package->spec_version = model->specification_version;
-    const bool pipeline = package_wire_pipeline(model) != NULL; /* its own version may be older than its programs' */
+    /* its version may be older than those of its programs */
+    const bool pipeline = package_wire_pipeline(model) != NULL;
     if ((model->specification_version < LEAST_VERSION && model->program) || model->specification_version > LAST_VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: specification version %d; ML Programs of versions %d to %d (iOS 15 to iOS 18) are "
@@ -321,8 +322,8 @@ static propane_status package_read_once(Coreml__Model *model, const char *source
     return status;
 }
 
-/* A converter may give an open input a default that fits no run, 1 for every dimension: then another size that the file allows
- * is taken. Its own error is reported where none is right. */
+/* A converter may give an open input a default that fits no run, 1 for every dimension. Tries other sizes that the file
+ * allows. If none works, the caller reports the original error. */
 static propane_status package_read_other_sizes(Coreml__Model *model, const char *source, const char *weights,
                                                const mil_read_options *given, mil_module **out) {
     propane_error ignored = {0};
@@ -337,7 +338,7 @@ static propane_status package_read_other_sizes(Coreml__Model *model, const char 
     return PROPANE_ERR_INVALID;
 }
 
-/* `file` is the model file's name; `source` what the model is called: the package. */
+/* `file` is the name of the model file; `source` is the name of the model, the package. */
 static propane_status package_read_parse(const void *data, size_t bytes, const char *file, const char *source,
                                          const char *weights, const mil_read_options *options, mil_module **out,
                                          propane_error *err) {
@@ -359,7 +360,7 @@ propane_status mil_package_parse(const void *data, size_t bytes, const char *sou
     return package_read_parse(data, bytes, source, source, weights, options, out, err);
 }
 
-/* Text has no byte 0 to 8 at its beginning; a model file begins with field 1, a number: the specification version. */
+/* Text does not begin with a byte 0 to 8. A model file begins with field 1, a number: the specification version. */
 bool mil_package_looks_like(const void *data, size_t bytes) {
     const uint8_t *p = data;
     return bytes >= 2 && (p[0] == 0x08 || (p[0] == 0x12 && bytes > 8 && memchr(p, 0, bytes < 512 ? bytes : 512)));
@@ -398,7 +399,7 @@ static bool package_read_leaves_package(const char *path) {
     return false;
 }
 
-/* The path of the root model below Data/. */
+/* Returns the path of the root model below Data/. */
 static propane_status package_read_root_model(const json_t *manifest, const char *source, const char **out,
                                               propane_error *err) {
     const char *root = NULL, *version = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns non-maximum suppression, the model at the end of detectors, as operations of MIL. Boxes below the
- * confidence threshold all become one box of confidence 0 before the suppression, which so is short work; those that stay
- * come first, the other rows are zeros, and a further result counts them. So the program has fixed shapes.
- * Thresholds that are inputs of the pipeline are inputs of the program where values may decide at run time, and otherwise
- * what the model says. Refuses boxes whose number is not known.
+ * Owns non-maximum suppression, the model at the end of detectors, as MIL operations. All boxes below the confidence
+ * threshold are replaced by one box of confidence 0, which keeps the suppression fast. Selected boxes come first, the
+ * other rows are zeros, and an extra result counts the boxes, so the program has fixed shapes. Thresholds that are
+ * inputs of the pipeline become inputs of the program if values may be known only at run time; otherwise the model's
+ * thresholds apply. Refuses boxes whose number is not known.
  */
 #include "core/mil/coreml/package_suppression.h"
 
@@ -17,11 +17,11 @@ typedef struct suppression {
     package_ops *ops;
     const Coreml__Suppression *model;
     const char *prefix;
-    bool boxes_last;                            /* from ios17 on, the operation has them so */
-    int64_t least, most;                        /* rows that come out */
-    mil_dtype dtype;                            /* of confidences; boxes are cast */
+    bool boxes_last;                            /* the operation's layout since ios17 */
+    int64_t least, most;                        /* bounds on the number of output rows */
+    mil_dtype dtype;                            /* of the confidences; boxes are cast to it */
     const char *confidence_at, *coordinates_at; /* values: [boxes, classes], [boxes, 4] */
-    const char *iou, *threshold;                /* values, where they are inputs; NULL: the model's */
+    const char *iou, *threshold;                /* values if they are inputs; NULL means the model's numbers */
 } suppression;
 
 /* ---- names and operations --------------------------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static const char *suppression_name(suppression *s, const char *name) {
     return out ? out : name;
 }
 
-/* Operands "x" and "y"; y NULL: there is none, or the caller adds it. */
+/* Adds an operation with operands "x" and "y". A NULL y is absent, or the caller adds it. */
 static const char *suppression_do(suppression *s, const char *type, const char *name, mil_dtype dtype, int rank,
                                   const char *x, const char *y) {
     const char *result = suppression_name(s, name);
@@ -52,7 +52,7 @@ static const char *suppression_cast(suppression *s, const char *name, mil_dtype 
     return out;
 }
 
-/* Whether the best class of each row reaches the threshold: bool. */
+/* Computes as bool whether the best class of each row reaches the threshold. */
 static const char *suppression_reaches(suppression *s, const char *name, const char *rows, bool keep) {
     char inner[60];
     const int32_t classes = 1;
@@ -69,7 +69,7 @@ static const char *suppression_reaches(suppression *s, const char *name, const c
 
 /* ---- steps ------------------------------------------------------------------------------------------------------------------ */
 
-/* [boxes, each] as the operation takes it. */
+/* Reshapes [boxes, each] to the form that the operation requires. */
 static const char *suppression_batch(suppression *s, const char *name, const char *x) {
     static const int32_t first = 0, turn[3] = {0, 2, 1};
     char inner[60];
@@ -83,7 +83,7 @@ static const char *suppression_batch(suppression *s, const char *name, const cha
     return out;
 }
 
-/* And back: [most, each]. */
+/* Reshapes back to [most, each]. */
 static const char *suppression_rows(suppression *s, const char *name, const char *x) {
     static const int32_t first = 0, turn[3] = {0, 2, 1};
     char inner[60];
@@ -98,7 +98,7 @@ static const char *suppression_rows(suppression *s, const char *name, const char
     return out;
 }
 
-/* Boxes below the threshold become the box (1, 1, 1, 1) of confidence 0. */
+/* Replaces boxes below the threshold by the box (1, 1, 1, 1) of confidence 0. */
 static void suppression_mask(suppression *s, const char **confidence, const char **coordinates) {
     const char *reaches = suppression_reaches(s, "reaches", *confidence, true);
     const char *mask = suppression_cast(s, "mask", s->dtype, 2, reaches);
@@ -109,7 +109,7 @@ static void suppression_mask(suppression *s, const char **confidence, const char
     *coordinates = suppression_do(s, "add", "coordinates_or_one", s->dtype, 2, *coordinates, rest);
 }
 
-/* Gives the values of the chosen boxes, confidences and indices, padded. */
+/* Sets the names of the chosen boxes, confidences and indices, padded. */
 static void suppression_choose(suppression *s, const char *boxes, const char *scores, const char *out[3]) {
     static const char *const names[] = {"chosen_boxes", "chosen_scores", "chosen"};
     for (int i = 0; i < 3; i++) out[i] = suppression_name(s, names[i]);
@@ -127,7 +127,7 @@ static void suppression_choose(suppression *s, const char *boxes, const char *sc
     package_message_bool(s->ops, op, "per_class_suppression", s->model->pick_top && s->model->pick_top->per_class);
 }
 
-/* Which rows are boxes that were there and reach the threshold: bool [most]. */
+/* Computes as bool [most] which rows are real boxes that reach the threshold. */
 static const char *suppression_valid(suppression *s, const char *scores, const char *indices) {
     static const int32_t first = 0;
     const char *flat = suppression_do(s, "squeeze", "chosen_rows", MIL_int32, 1, indices, NULL);
@@ -177,7 +177,7 @@ static propane_status suppression_fail(const suppression *s, const char *what, c
                         text_quote(shown, name, strlen(name)));
 }
 
-/* A value of rank 2, or of rank 3 with one image; *out: rank 2, of the confidences' type. */
+/* Takes a value of rank 2, or of rank 3 with one image; *out has rank 2 and the type of the confidences. */
 static propane_status suppression_take(suppression *s, const char *feature, const char *name, int64_t dim[2],
                                        const char **out) {
     static const int32_t first = 0;
@@ -211,7 +211,7 @@ static propane_status suppression_take(suppression *s, const char *feature, cons
     return PROPANE_OK;
 }
 
-/* A threshold that an app may give, with the model's as its standard. */
+/* Adds a threshold that an app may set, with the model's number as its default. */
 static propane_status suppression_threshold(suppression *s, const char *feature, double standard, const char **out) {
     struct mil_package *package = s->parts->module->package;
     package_link *link = feature[0] ? package_parts_link(s->parts, feature) : NULL;
@@ -228,7 +228,7 @@ static propane_status suppression_threshold(suppression *s, const char *feature,
 
 /* ---- what comes out --------------------------------------------------------------------------------------------------------- */
 
-/* An output that is described with a shape limits the rows. */
+/* The described shape of an output limits the rows. */
 static void suppression_limit(suppression *s, const Coreml__ModelDescription *d, const char *name) {
     for (size_t i = 0; d && i < d->n_output; i++) {
         const Coreml__FeatureType *type = d->output[i]->type;
@@ -241,7 +241,7 @@ static void suppression_limit(suppression *s, const Coreml__ModelDescription *d,
         else if (a->n_shape == 2 && a->shape[0] > 0)
             least = most = a->shape[0];
         if (most > 0 && most < s->most) s->most = most;
-        if (most > 0 && least == most) s->most = most; /* more than there are boxes: zeros */
+        if (most > 0 && least == most) s->most = most; /* if there are fewer boxes, the rest are zeros */
         if (least > s->least) s->least = least;
     }
     if (s->least > s->most) s->least = s->most;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from a file's bytes to messages. protobuf-c unpacks recursively and without a limit, so the bytes are walked
- * here first: every length lies inside its message, no message is nested deeper than a program can need, and there are no
- * more of them than memory should be spent on. Refuses kinds of models that nothing reads (package_older.c).
+ * Owns turning a file's bytes into messages. protobuf-c unpacks recursively and without a limit, so the bytes are
+ * walked first. The walk checks that every length fits inside its message, that no message is nested deeper than a
+ * program can need, and that the number of messages justifies the memory. Refuses kinds of models that are not read
+ * (package_older.c).
  */
 #include "core/mil/coreml/package_wire.h"
 
@@ -25,7 +26,7 @@ static propane_status package_wire_broken(const walk *w, const uint8_t *at, cons
                         (long long)(at - w->begin), what);
 }
 
-/* A number in base 128, low digits first. */
+/* Reads a number in base 128, low digits first. */
 static propane_status package_wire_read_number(const walk *w, const uint8_t **at, const uint8_t *end, uint64_t *out) {
     const uint8_t *first = *at;
     *out = 0;
@@ -41,7 +42,7 @@ static propane_status package_wire_read_number(const walk *w, const uint8_t **at
 static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
                                                 const uint8_t *end, int depth);
 
-/* A field of known length, or a message that is walked. */
+/* Checks a field of known length, or walks a message. */
 static propane_status package_wire_walk_field(walk *w, const ProtobufCMessageDescriptor *type, uint64_t tag,
                                               const uint8_t **at, const uint8_t *end, int depth) {
     const uint8_t *first = *at;

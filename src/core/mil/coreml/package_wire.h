@@ -7,11 +7,11 @@
 #include "core/base/status.h"
 #include "core/mil/coreml/coreml.pb-c.h"
 
-/* The message in `data`; free with package_wire_free. `source` names the file in messages. */
+/* Unpacks the message in `data`; free it with package_wire_free. `source` names the file in messages. */
 PROPANE_CHECK propane_status package_wire_unpack(const void *data, size_t bytes, const char *source,
                                                  Coreml__Model **out, propane_error *err);
 void package_wire_free(Coreml__Model *model);
-/* The models one after the other; NULL: `model` is no pipeline. */
+/* Returns the sequence of models, or NULL if `model` is not a pipeline. */
 const Coreml__Pipeline *package_wire_pipeline(const Coreml__Model *model);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing an .mlpackage: weights first, then the model file, then the manifest, in a folder of its own that takes the
- * name when all is there, so that a package of that name stays whole until then. A package that was read and is written
- * again holds the same program, names and descriptions included; of a module that comes from elsewhere inputs and outputs
- * are described as arrays. Identifiers in the manifest come from the content, so that the same module gives the same files.
- * It refuses to take the place of anything but a package.
+ * Owns writing an .mlpackage: weights first, then the model file, then the manifest. They go into a separate folder
+ * that gets the final name when complete, so an existing package of that name stays intact until then. A package that
+ * was read and is written again holds the same program, including names and descriptions. For a module from elsewhere,
+ * inputs and outputs are described as arrays. Identifiers in the manifest are derived from the content, so the same
+ * module produces the same files. Refuses to replace anything but a package.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static bool package_write_in_ints(mil_dtype dtype) {
     return dtype == MIL_int16 || dtype == MIL_uint16 || dtype == MIL_int32;
 }
 
-/* The form that Core ML's own tools write for each element type: numbers, or bytes as in a weight file. */
+/* Uses the form that Core ML's tools write for each element type: numbers, or bytes as in a weight file. */
 static Coreml__TensorValue *package_write_tensor_value(package_writer *w, const mil_const *c, int64_t first,
                                                        int64_t count) {
     PACKAGE_NEW(w, t, Coreml__TensorValue, coreml__tensor_value__init);
@@ -357,7 +357,7 @@ static propane_status package_write_pack(package_writer *w, uint8_t **out, size_
     return PROPANE_OK;
 }
 
-/* An identifier of the usual form from 16 bytes of a hash. */
+/* Formats 16 bytes of a hash as an identifier of the usual form. */
 static void package_write_identifier(char out[40], const uint8_t *hash) {
     snprintf(out, 40, "%02x%02x%02x%02x-%02x%02x-4%01x%02x-a%01x%02x-%02x%02x%02x%02x%02x%02x", hash[0], hash[1],
              hash[2], hash[3], hash[4], hash[5], hash[6] & 15, hash[7], hash[8] & 15, hash[9], hash[10], hash[11],
@@ -397,7 +397,7 @@ propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, pro
     return status;
 }
 
-/* All of it, into a new folder. */
+/* Writes everything into a new folder. */
 static propane_status package_write_folder(mil_module *m, const char *path, propane_error *err) {
     text data = {0}, model = {0}, weights = {0}, manifest = {0};
     uint8_t *packed = NULL;
@@ -421,7 +421,7 @@ static propane_status package_write_folder(mil_module *m, const char *path, prop
     return status;
 }
 
-/* A package takes the place of another one or of an empty folder, and of nothing else. */
+/* A package may replace another one or an empty folder, and nothing else. */
 static propane_status package_write_check_place(const char *path, propane_error *err) {
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a package with an empty name");
     if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the files that write a package share: memory of messages, a lack of which is reported once, at the end.
+ * Owns the functions shared by the files that write a package: memory for messages, the lack of which is reported once,
+ * at the end.
  */
 #include "core/mil/coreml/package_writer.h"
 
@@ -15,7 +16,6 @@ char *package_write_copy_text(package_writer *w, const char *s) {
     return out;
 }
 
-/* NULL: the function has one shape. */
 const mil_function *package_write_copy_of(const package_writer *w, const mil_function *f) {
     int i = 0;
     for (const mil_function *g = w->module->functions; g && g != f; g = g->next) i++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what an app sees of a model of an older kind once it is a program: every number and array is an array of fp32 (int32
- * where the file says so), images stay images, and a classifier ends in `classify`. Names become names that MIL allows.
+ * Owns the interface that an app sees of a model of an older kind once it is a program. Every number and array is an
+ * array of fp32 (int32 if the file says so), images stay images, and a classifier ends in `classify`. Names are changed
+ * to names that MIL allows.
  */
 #include "core/mil/neural_network/interface_program.h"
 
@@ -29,7 +30,7 @@ static void interface_program_fail(mil_builder *b, propane_status status, const 
     (void)!propane_fail_prefix(&b->err, status, "%s", b->module->source);
 }
 
-/* Dimensions that the file leaves to the app are open. */
+/* Marks the dimensions that the file leaves to the app as open. */
 static void interface_program_open(const mil_feature *f, mil_type *type) {
     const int lead = type->rank - f->shape.rank;
     for (int d = 0; d < f->shape.rank; d++) {
@@ -70,7 +71,7 @@ static bool interface_program_type(mil_builder *b, mil_feature *f, mil_type *typ
     return !b->err.status;
 }
 
-/* A file may say 0 for what it leaves open, which is no default. */
+/* A file may give 0 for an open dimension, which is not a default. */
 static void interface_program_say_open(mil_builder *b, const mil_feature *f, const mil_read_options *options) {
     char shape[160];
     bool open = false;
@@ -99,7 +100,7 @@ mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_option
     return mil_build_param(b, name, type);
 }
 
-/* A value inside the program that is called like an output gets another name. */
+/* Renames a value inside the program that has the name of an output. */
 static void interface_program_make_room(mil_builder *b, const char *name) {
     mil_value *other = mil_scope_find(b->function, name, strlen(name));
     bool seen = !other || !other->def;
@@ -160,7 +161,7 @@ mil_value *interface_labels(mil_builder *b, wire_view strings, wire_view numbers
         ((const char **)data)[count++] = one ? one : "";
     }
     if (data && !texts) count = wire_wholes(numbers, 1, data, (int)(most > INT32_MAX ? INT32_MAX : most));
-    /* a list, as Core ML wants it */
+    /* a list, as Core ML requires */
     const mil_type type = {.dtype = texts ? MIL_string : MIL_int64, .container = MIL_LIST, .length = count};
     mil_value *out = data && count && !b->err.status ? mil_build_const(b, "labels", &type, data) : NULL;
     mem_free(data);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * A neural network of Core ML's older format on its way to MIL. Private to src/core/mil/neural_network.
+ * Converts a neural network of Core ML's older format to MIL. Private to src/core/mil/neural_network.
  *
- * Values of a layer are values of the function. Networks of the first versions see every value with five dimensions,
- * [sequence, batch, channel, height, width]; here such a value has four where its sequence is 1, so that convolutions
- * need no reshape. Axes are counted from the end, which is right for both, and for the networks of later versions,
- * whose values have any rank.
+ * The values of a layer are values of the function. In networks of the first versions every value has five dimensions,
+ * [sequence, batch, channel, height, width]. Here such a value has four if its sequence is 1, so that convolutions need
+ * no reshape. Axes are counted from the end, which is right for both forms, and for later networks, whose values have
+ * any rank.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_NETWORK_H
 #define CORE_MIL_NEURAL_NETWORK_NETWORK_H
@@ -18,18 +18,18 @@ enum { NETWORK_MOST_VALUES = 256, NETWORK_MOST_PREPARED = 64, NETWORK_MOST_INPUT
 typedef struct network_name {
     const char *name;
     mil_value *value;
-    struct network_name *next; /* in its slot */
+    struct network_name *next; /* in the same slot */
     struct network_name *older;
     size_t slot;
 } network_name;
 
 typedef struct network {
-    mil_builder b; /* its error is the first one */
-    bool folded;   /* five dimensions, without a sequence of 1 */
-    int depth;     /* branches and loops around the layer */
+    mil_builder b; /* holds the first error */
+    bool folded;   /* five-dimensional network; a sequence of 1 is dropped */
+    int depth;     /* branches and loops around the current layer */
     network_name **names, *newest;
-    size_t room;                  /* of names */
-    int64_t arrays_as, images_as; /* how inputs become values: 0 five dimensions */
+    size_t room;                  /* slots in names */
+    int64_t arrays_as, images_as; /* how inputs become values; 0 means five dimensions */
     wire_view prepared[NETWORK_MOST_PREPARED];
     int prepared_count;
 } network;
@@ -42,8 +42,8 @@ typedef struct network_row {
     uint32_t field;
     const char *name;
     network_run run;
-    int least, most; /* inputs */
-    mil_opcode code; /* for what several rows share */
+    int least, most; /* number of inputs */
+    mil_opcode code; /* distinguishes rows that share a function */
     int flag;        /* likewise */
 } network_row;
 
@@ -55,15 +55,15 @@ struct network_layer {
     mil_value *in[NETWORK_MOST_VALUES], *out[NETWORK_MOST_VALUES];
 };
 
-const network_row *network_row_of(uint32_t field); /* NULL: not known */
+const network_row *network_row_of(uint32_t field); /* NULL if unknown */
 
-/* The first error stays; what is built after it is NULL. */
+/* The first error is kept; everything built after it is NULL. */
 void network_fail(network *n, const network_layer *l, const char *format, ...) BASE_PRINTF(3, 4);
 void network_refuse(network *n, const network_layer *l, const char *format, ...) BASE_PRINTF(3, 4);
 bool network_failed(const network *n);
 
-/* NETWORK_DO(n, relu, NETWORK_IN("x", x)): the first result. Arguments that are NULL are left out; after an error all
- * are. */
+/* NETWORK_DO(n, relu, NETWORK_IN("x", x)) is the first result. Arguments that are NULL are left out; after an error the
+ * result is NULL. */
 mil_op *network_op(network *n, mil_opcode code, const mil_argument *arguments, int count);
 mil_value *network_do(network *n, mil_opcode code, const mil_argument *arguments, int count);
 #define NETWORK_IN(name, value) ((mil_argument){name, 1, (mil_value *const[]){value}})
@@ -72,50 +72,50 @@ mil_value *network_do(network *n, mil_opcode code, const mil_argument *arguments
 #define NETWORK_DO(n, code, ...) network_do(n, MIL_OP_##code, NETWORK_ARGS(__VA_ARGS__))
 
 int network_rank(const mil_value *v);              /* 0 after an error */
-int64_t network_dim(const mil_value *v, int axis); /* negative: from the end; 1 where there is none */
+int64_t network_dim(const mil_value *v, int axis); /* negative axes count from the end; 1 if the axis does not exist */
 mil_value *network_real(network *n, double value); /* a scalar of fp32 */
 mil_value *network_int(network *n, int64_t value); /* a scalar of int32 */
 mil_value *network_reshape(network *n, mil_value *x, const int64_t *dims, int rank);
-/* [batch, channel, height, width]: what is in front of the last three in one dimension. network_lead puts back what was
- * in front in `like`. */
+/* Reshapes to [batch, channel, height, width], with everything before the last three dimensions combined in one.
+ * network_lead restores the leading dimensions of `like`. */
 mil_value *network_four(network *n, mil_value *x);
 mil_value *network_lead(network *n, mil_value *y, const mil_value *like);
-/* [sequence, batch, channel, height, width], and as the network keeps it. */
+/* Reshape to [sequence, batch, channel, height, width], and back to the form that the network keeps. */
 mil_value *network_five(network *n, mil_value *x);
 mil_value *network_fold(network *n, mil_value *x);
-/* Truth and integers are floats in a network. */
+/* Truth values and integers are floats in a network. */
 mil_value *network_bool(network *n, mil_value *x);
 mil_value *network_whole(network *n, mil_value *x);
 mil_value *network_float(network *n, mil_value *x);
-/* Axis as the operations take it: 0 to rank-1. */
+/* Converts an axis to the form that operations require, 0 to rank-1. */
 int64_t network_axis(network *n, const network_layer *l, int64_t axis, int rank);
 
-/* The weights of field `number`, fp32 in whatever form they are; they must be as many as the shape says. */
+/* Returns the weights of field `number` as fp32, whatever their form. Their number must match the shape. */
 mil_value *network_weights(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                            int rank, const int64_t *dims);
-/* "conv1_bias", as MIL allows it. */
+/* Returns a name such as "conv1_bias", made legal for MIL. */
 const char *network_weight_name(network *n, const network_layer *l, const char *name);
-/* As numbers (mem_free); `channels` is over which axis of `dims` scales of a quantisation run. NULL: an error, or
- * none. */
+/* Returns the weights as numbers, which the caller frees with mem_free. The scales of a quantisation run over axis
+ * `channels` of `dims`. Returns NULL on an error or if there are none. */
 float *network_numbers(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                        int rank, const int64_t *dims, int channels);
 
-/* A message ActivationParams; NULL: an error. */
+/* Applies a message ActivationParams; returns NULL on an error. */
 mil_value *network_activate(network *n, const network_layer *l, wire_view activation, mil_value *x);
-/* The name that recurrent operations take for it; NULL: an error. */
+/* Returns the activation's name in recurrent operations, or NULL on an error. */
 const char *network_activation_name(network *n, const network_layer *l, wire_view activation);
 
-/* All layers of a network, in order. */
+/* Builds all layers of a network, in order. */
 void network_layers(network *n, wire_view body);
-/* The value of a name; NULL: there is none. */
+/* Returns the value of a name, or NULL if there is none. */
 mil_value *network_find(const network *n, const char *name);
 bool network_define(network *n, const char *name, mil_value *v);
-/* What was defined after `mark`, n->newest of then, is not any more. */
+/* Removes all definitions made after `mark`, an earlier value of n->newest. */
 void network_undefine(network *n, const network_name *mark);
-/* The text of a part, in the arena; NULL: no memory. */
+/* Returns the text of a part, in the arena, or NULL if memory runs out. */
 const char *network_text(network *n, wire_view part);
 
-/* Rows of the table, by file. */
+/* Rows of the table, grouped by file. */
 #define NETWORK_RUN(name) void network_##name(network *n, network_layer *l)
 NETWORK_RUN(convolution);
 NETWORK_RUN(convolution3d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns branches and loops. A network has one set of names: layers inside a branch or a loop write those of the network around
- * it. Here what they write, and was there before, is a result of the operation; a loop carries it from turn to turn.
- * Refuses breaks and continues.
+ * Owns branches and loops. A network has one set of names: layers inside a branch or a loop write to the names of the
+ * surrounding network. Here, every name that they write and that existed before is a result of the operation; a loop
+ * carries it from iteration to iteration. Refuses breaks and continues.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool control_has(const control *c, const char *name) {
     return false;
 }
 
-/* What the layers of `body` write. `before`: only what is there already; else all. */
+/* Collects the names that the layers of `body` write. With `before`, only those that exist already. */
 static void control_written(network *n, const network_layer *l, wire_view body, bool before, control *c) {
     for (wire_view layer; !network_failed(n) && wire_each(&body, LAYERS, &layer);) {
         for (wire_view rest = layer, part; !network_failed(n) && wire_each(&rest, OUTPUTS, &part);) {
@@ -33,7 +33,7 @@ static void control_written(network *n, const network_layer *l, wire_view body, 
             else
                 c->names[c->count++] = name;
         }
-        for (wire_item item; wire_next(&layer, &item);) { /* what is inside a branch or a loop of it */
+        for (wire_item item; wire_next(&layer, &item);) { /* inside its branches and loops */
             static const uint32_t inner[2][2] = {{1, 2}, {3, 4}};
             const int kind = item.number == 605 ? 0 : item.number == 615 ? 1 : -1;
             wire_view part;
@@ -51,7 +51,7 @@ static bool control_enter(network *n, const network_layer *l) {
     return !network_failed(n);
 }
 
-/* A block of `op` whose inputs are the written values. */
+/* Begins a block of `op` whose inputs are the written values. */
 static network_name *control_block(network *n, mil_op *op, const control *c, int inputs) {
     network_name *mark = n->newest;
     mil_build_block(&n->b, op);
@@ -94,7 +94,7 @@ void network_branch(network *n, network_layer *l) {
     control_written(n, l, side[0], false, &c);
     control_written(n, l, side[1], false, &other);
     int kept = 0;
-    for (int i = 0; i < c.count; i++) /* what one side alone makes is not there after it */
+    for (int i = 0; i < c.count; i++) /* a name made on one side only does not exist afterwards */
         if (network_find(n, c.names[i]) || control_has(&other, c.names[i])) c.names[kept++] = c.names[i];
     c.count = kept;
     if (!c.count) network_refuse(n, l, "it writes nothing: breaks and continues of loops are not read");
@@ -112,14 +112,14 @@ void network_branch(network *n, network_layer *l) {
 
 /* ---- loops ------------------------------------------------------------------------------------------------------------------ */
 
-/* A loop has a condition if it says what that is called; false: none. */
+/* A loop has a condition if it names one; returns false if there is none. */
 static bool control_has_condition(network *n, const network_layer *l, const char **name) {
     *name = wire_text(n->b.module->arena, l->params, 2);
     if (!*name) (void)!propane_fail_memory(&n->b.err, 0);
     return *name && **name;
 }
 
-/* Whether there is another turn. */
+/* Computes whether there is another iteration. */
 static void control_condition(network *n, network_layer *l, mil_value *most, mil_value *turn) {
     wire_view part;
     mil_value *goes_on = NULL, *left = NULL;

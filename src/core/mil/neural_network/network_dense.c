@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns layers with a matrix: inner products, products of matrices, embeddings, dot products.
+ * Owns layers with a matrix: inner products, matrix products, embeddings, dot products.
  */
 #include "core/base/memory.h"
 #include "core/mil/neural_network/network.h"
@@ -9,7 +9,7 @@ static mil_value *dense_bias(network *n, const network_layer *l, uint32_t has, u
     return network_weights(n, l, l->params, field, "bias", 1, &count);
 }
 
-/* [rows, columns] as it is in the file, turned. */
+/* Returns [rows, columns] of the file, transposed. */
 static mil_value *dense_turned(network *n, const network_layer *l, uint32_t field, const int64_t dims[2]) {
     float *data = network_numbers(n, l, l->params, field, "weight", 2, dims, 0);
     float *turned = data ? mem_array((size_t)(dims[0] * dims[1]), sizeof *turned) : NULL;
@@ -24,7 +24,7 @@ static mil_value *dense_turned(network *n, const network_layer *l, uint32_t fiel
     return out;
 }
 
-/* Rank 1 to 3: over the last axis. Rank 4 and 5: over the last three, which become [channels, 1, 1]. */
+/* Ranks 1 to 3 work over the last axis. Ranks 4 and 5 work over the last three, which become [channels, 1, 1]. */
 void network_inner_product(network *n, network_layer *l) {
     mil_value *x = l->in[0];
     const int rank = network_rank(x);
@@ -60,13 +60,13 @@ void network_batched_matmul(network *n, network_layer *l) {
                                      wire_whole(l->params, 1, 0), wire_whole(l->params, 2, 0));
         return;
     }
-    /* [in, out] in columns is [out, in] in rows */
+    /* [in, out] stored by columns is [out, in] stored by rows */
     mil_value *weight = network_weights(n, l, l->params, 8, "weight", 2, (int64_t[]){out, in});
     l->out[0] = NETWORK_DO(n, linear, NETWORK_IN("x", l->in[0]), NETWORK_IN("weight", weight),
                            NETWORK_IN("bias", dense_bias(n, l, 7, 9, out)));
 }
 
-/* Rows of the table for indices of any shape. */
+/* Looks up rows of the table for indices of any shape. */
 static mil_value *dense_rows(network *n, const network_layer *l, mil_value *indices, int64_t rows, int64_t size,
                              uint32_t has_bias) {
     mil_value *table = dense_turned(n, l, 20, (int64_t[]){size, rows});

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns layers that work element by element: activations, functions of one and of two values, comparisons, constants, biases.
+ * Owns elementwise layers: activations, functions of one or two values, comparisons, constants, biases.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 /* ---- activations ------------------------------------------------------------------------------------------------------------ */
 
-/* `numbers`: how many of alpha and beta the operation takes. `recurrent`: its name as the activation of a recurrent operation. */
+/* `numbers` is how many of alpha and beta the operation has. `recurrent` is its name as the activation of a recurrent
+ * operation. */
 static const struct {
     uint32_t field;
     mil_opcode code;
@@ -34,7 +35,7 @@ static const struct {
 };
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
-/* A vector of the channels, or one number for all of them. */
+/* Returns a vector over the channels, or one number for all of them. */
 static mil_value *elementwise_vector(network *n, const network_layer *l, wire_view message, uint32_t field,
                                      const char *name, int64_t channels) {
     wire_view weights;
@@ -123,7 +124,9 @@ void network_map(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* asinh x = sign x * log(|x| + sqrt(x^2 + 1)), acosh x = log(x + sqrt(x^2 - 1)) */
+/* Computes asinh x = sign x * log(
+ * x
+ *  + sqrt(x^2 + 1)) or acosh x = log(x + sqrt(x^2 - 1)). */
 void network_inverse_hyperbolic(network *n, network_layer *l) {
     const bool sine = l->row->flag;
     mil_value *x = sine ? NETWORK_DO(n, abs, X(l->in[0])) : l->in[0];
@@ -159,7 +162,7 @@ void network_clamped_relu(network *n, network_layer *l) {
 
 /* ---- several values --------------------------------------------------------------------------------------------------------- */
 
-/* Add, multiply, maximum, minimum: of all inputs, or of one and alpha. */
+/* Adds, multiplies, or takes the maximum or minimum of all inputs, or of one input and alpha. */
 void network_fold_binary(network *n, network_layer *l) {
     mil_value *x = l->in[0];
     if (l->in_count == 1) x = mil_build_binary(&n->b, l->row->code, x, network_real(n, wire_real(l->params, 1, 0)));
@@ -180,7 +183,7 @@ void network_binary(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* flag: the field of the number that one input is compared with. */
+/* flag is the field of the number with which a single input is compared. */
 void network_compare(network *n, network_layer *l) {
     mil_value *y = l->in_count == 2 ? l->in[1] : network_real(n, wire_real(l->params, (uint32_t)l->row->flag, 0));
     l->out[0] = network_float(n, mil_build_binary(&n->b, l->row->code, l->in[0], y));
@@ -203,7 +206,7 @@ void network_where(network *n, network_layer *l) {
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------------- */
 
-/* [1], [C], [1, H, W] or [C, H, W] */
+/* Returns weights of shape [1], [C], [1, H, W] or [C, H, W]. */
 static mil_value *elementwise_weights(network *n, const network_layer *l, uint32_t shape, uint32_t field,
                                       const char *name) {
     int64_t dims[3] = {1, 1, 1};
@@ -244,7 +247,7 @@ void network_copy(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* A layer of an app's own code has a class there. */
+/* Refuses a layer. One implemented by an app's code has a class in that field. */
 void network_refused(network *n, network_layer *l) {
     enum { CUSTOM = 500, CLASS = 10 };
     char shown[80];

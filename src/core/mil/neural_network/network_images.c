@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns layers of images: borders, cuts, sizes. One idea: the last three axes are [channel, height, width], what is in front is
- * a batch.
+ * Owns image layers: borders, crops, sizes. One idea: the last three axes are [channel, height, width], and everything
+ * before them is a batch.
  */
 #include <string.h>
 
@@ -88,7 +88,7 @@ void network_upsample(network *n, network_layer *l) {
     height = fractions ? network_real(n, (double)real[0]) : network_int(n, whole[0]);
     width = fractions ? network_real(n, (double)real[1]) : network_int(n, whole[1]);
     l->out_count = 1;
-    if (bilinear && corners == 0) { /* a grid of its own, which resizing has */
+    if (bilinear && corners == 0) { /* has a special grid, which only resizing offers */
         const double by[2] = {fractions ? (double)real[0] : (double)whole[0],
                               fractions ? (double)real[1] : (double)whole[1]};
         x = NETWORK_DO(n, resize_bilinear, X(x),
@@ -106,7 +106,7 @@ void network_upsample(network *n, network_layer *l) {
     l->out[0] = network_lead(n, x, l->in[0]);
 }
 
-/* SamplingMode, in `field`. */
+/* Reads a SamplingMode in `field`. */
 static mil_value *images_sampling(network *n, const network_layer *l, uint32_t field) {
     static const char *const modes[] = {"STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS"};
     wire_view mode;

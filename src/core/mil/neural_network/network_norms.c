@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns normalisation: by stored or computed means and variances, over channels, over neighbours, softmax.
+ * Owns normalisation: by stored or computed means and variances, over channels, over neighbours, and softmax.
  */
 #include "core/mil/neural_network/network.h"
 
@@ -8,7 +8,7 @@ static double norms_epsilon(const network_layer *l, uint32_t field, double stand
     return e == 0 ? standard : e;
 }
 
-/* (x - mean) / sqrt(variance + epsilon), over `axes`. */
+/* Computes (x - mean) / sqrt(variance + epsilon) over `axes`. */
 static mil_value *norms_computed(network *n, mil_value *x, const int64_t *axes, int count, bool divide,
                                  double epsilon) {
     mil_value *mean = mil_build_reduce(&n->b, MIL_OP_reduce_mean, x, axes, count, true);

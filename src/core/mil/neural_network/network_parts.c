@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns layers that take parts out of a value or put them in: slices, gathers, scatters, paddings of any axis, triangles, boxes.
+ * Owns layers that take parts out of a value or insert them: slices, gathers, scatters, padding of any axis, triangles,
+ * boxes.
  */
 #include <string.h>
 
@@ -20,7 +21,7 @@ static mil_value *parts_bools(network *n, const int64_t *values, int count) {
 
 /* ---- slices ----------------------------------------------------------------------------------------------------------------- */
 
-/* Of one of the last three axes. */
+/* Slices along one of the last three axes. */
 void network_slice(network *n, network_layer *l) {
     int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK], stride[MIL_MAX_RANK], whole[MIL_MAX_RANK];
     const int rank = network_rank(l->in[0]);
@@ -31,7 +32,8 @@ void network_slice(network *n, network_layer *l) {
     begin[axis] = wire_whole(l->params, 1, 0);
     end[axis] = wire_whole(l->params, 2, 0);
     stride[axis] = given ? given : 1;
-    /* -1 is the last one, where an end is not included: what follows it is the end of the axis only if the file says so */
+    /* An end of -1 is the last element, and ends are exclusive. The slice therefore reaches the end of the axis only if
+     * the file gives the axis's size. */
     l->out[0] =
         NETWORK_DO(n, slice_by_index, X(l->in[0]), NETWORK_IN("begin", parts_ints(n, begin, rank)),
                    NETWORK_IN("end", parts_ints(n, end, rank)), NETWORK_IN("stride", parts_ints(n, stride, rank)),
@@ -46,7 +48,7 @@ static mil_value *parts_list(network *n, const network_layer *l, uint32_t field,
     return masks ? parts_bools(n, values, count) : parts_ints(n, values, count);
 }
 
-/* Whatever is not given as a value is in the layer. */
+/* Builds a slice; parameters that are not inputs are stored in the layer. */
 static mil_value *parts_slice(network *n, network_layer *l, mil_value *const in[7]) {
     static const struct {
         const char *name;
@@ -145,7 +147,7 @@ void network_scatter_nd(network *n, network_layer *l) {
 
 /* ---- others ----------------------------------------------------------------------------------------------------------------- */
 
-/* flag: the layer says all of it; else the end, and perhaps start and step, are values. */
+/* If flag is set, the layer holds all numbers. Otherwise the end, and perhaps start and step, are values. */
 void network_range(network *n, network_layer *l) {
     const uint32_t fields[3] = {1, 2, 3};
     mil_value *v[3];
@@ -159,7 +161,7 @@ void network_range(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* [count, rank] */
+/* Produces [count, rank]. */
 void network_non_zero(network *n, network_layer *l) {
     l->out[0] = network_float(n, NETWORK_DO(n, non_zero, X(l->in[0])));
     l->out_count = 1;
@@ -174,7 +176,7 @@ void network_constant_pad(network *n, network_layer *l) {
         network_fail(n, l, "%d amounts for an input of %d dimensions", count, rank);
         return;
     }
-    for (int i = 0; i < count && wire_whole(l->params, 3, 0); i++) /* they are sizes */
+    for (int i = 0; i < count && wire_whole(l->params, 3, 0); i++) /* the numbers are sizes */
         if (pad[i]) pad[i] = pad[i] > x->type.dim[i / 2] ? pad[i] - x->type.dim[i / 2] : 0;
     mil_value *amounts = l->in_count == 2 ? network_whole(n, l->in[1]) : parts_ints(n, pad, count);
     l->out[0] =
@@ -187,8 +189,8 @@ static mil_value *parts_band(network *n, mil_value *x, int64_t lower, int64_t up
                       NETWORK_IN("upper", network_int(n, upper)));
 }
 
-/* flag: 0 a band, -1 the triangle below diagonal k, 1 the one above. A triangle that leaves the main diagonal out is what the
- * rest is taken from. */
+/* flag 0 is a band, -1 the triangle below diagonal k, and 1 the triangle above it. A triangle without the main diagonal
+ * is computed as x minus the rest. */
 void network_band(network *n, network_layer *l) {
     const int64_t k = wire_whole(l->params, 1, 0);
     mil_value *x = l->in[0];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading a neural network of the older format: its inputs and what is done to images first, its layers one after the other,
- * its outputs. One idea: a layer is a row (network_rows.c) that builds operations, so nothing after this file knows that it was a
- * network. Refuses layers without a row by name, values that are not defined, and layers that give another number of values
- * than they name.
+ * Owns reading a neural network of the older format: its inputs and the preprocessing of images, its layers one after
+ * the other, and its outputs. One idea: a layer is a row (network_rows.c) that builds operations, so later code cannot
+ * tell that it was a network. Refuses layers without a row by name, undefined values, and layers that produce another
+ * number of values than they name.
  */
 #include "core/mil/neural_network/network_read.h"
 
@@ -15,7 +15,7 @@
 #include "core/mil/neural_network/interface_program.h"
 #include "core/mil/neural_network/network.h"
 
-/* Fields of a network, of a layer, and of what is done to images. */
+/* Fields of a network, of a layer, and of the preprocessing. */
 enum { LAYERS = 1, PREPROCESSING = 2, ARRAYS_AS = 5, IMAGES_AS = 6, LABELS = 100, NUMBERS = 101, PROBABILITIES = 200 };
 enum { NAME = 1, INPUTS = 2, OUTPUTS = 3, FIRST_KIND = 100, FIRST_OF_ANY_RANK = 600 };
 enum { FEATURE = 1, SCALER = 10, MEAN = 11 };
@@ -75,7 +75,7 @@ static void read_inputs(network *n, network_layer *l, wire_view layer) {
         network_fail(n, l, "%d inputs; %d to %d are possible", l->in_count, l->row->least, l->row->most);
 }
 
-/* A value that this layer made is called as the file calls it. */
+/* Gives a value that this layer made the name that the file uses. */
 static void read_name(network *n, mil_value *v, const char *wanted, int first_new) {
     if (v->home != n->b.function || v->id < first_new || !v->def || v->def->info->code == MIL_OP_const) return;
     const char *name = interface_name(n->b.module->arena, wanted);
@@ -115,7 +115,7 @@ static void read_layer(network *n, network_layer *l, wire_view layer) {
     }
     read_inputs(n, l, layer);
     if (network_failed(n)) return;
-    /* one output at least, so that a row may look at how many it must give */
+    /* Set before the row runs, so that it can see how many outputs it must produce. */
     l->out_count = wire_count(layer, OUTPUTS);
     const int first_new = n->b.function->value_count;
     if (l->out_count > NETWORK_MOST_VALUES) network_refuse(n, l, "more than %d outputs", NETWORK_MOST_VALUES);
@@ -124,7 +124,7 @@ static void read_layer(network *n, network_layer *l, wire_view layer) {
     if (!network_failed(n)) read_outputs(n, l, layer, first_new);
 }
 
-/* What an operation says of itself follows the layer's name. */
+/* Puts the layer's name in front of an operation's message. */
 static void read_say_layer(network *n, const network_layer *l) {
     propane_error said = n->b.err;
     char shown[80];
@@ -148,7 +148,7 @@ void network_layers(network *n, wire_view body) {
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------------------- */
 
-/* What the network says of its inputs, found once. */
+/* Reads the network's description of its inputs, once. */
 static void read_head(network *n, wire_view body) {
     for (wire_item item; wire_next(&body, &item);) {
         if (item.number == ARRAYS_AS && item.kind == 0) n->arrays_as = (int64_t)item.bits;
@@ -204,8 +204,8 @@ static mil_value *read_mean(network *n, const network_layer *l, wire_view mean, 
     return NETWORK_DO(n, sub, NETWORK_IN("x", x), NETWORK_IN("y", c));
 }
 
-/* A network of the first versions may be given [sequence, batch] in front of what its file describes: [S, B, C] for [C], or five
- * dimensions. Then that is the shape of its input. */
+/* A network of the first versions may be given [sequence, batch] in front of the described shape: [S, B, C] for [C], or
+ * five dimensions. The input then has that shape. */
 static bool read_sequence(network *n, mil_feature *f, const mil_read_options *options) {
     const char *name = interface_name(n->b.module->arena, f->name);
     const int rank = f->shape.rank;
@@ -223,7 +223,7 @@ static bool read_sequence(network *n, mil_feature *f, const mil_read_options *op
     return false;
 }
 
-/* The dimensions of a network of the first versions: [C] and [C, H, W] in a batch of one. */
+/* Maps to the dimensions of a network of the first versions: [C] and [C, H, W] in a batch of one. */
 static mil_value *read_mapped(network *n, const network_layer *l, mil_value *x, bool image, int64_t images_as) {
     const int rank = network_rank(x);
     if (image && (n->folded || images_as)) return x;
@@ -258,7 +258,7 @@ static void read_input(network *n, wire_view body, mil_feature *f, const mil_rea
 
 /* ---- outputs ---------------------------------------------------------------------------------------------------------------- */
 
-/* As the model describes it, if that is possible. */
+/* Shapes an output as the model describes it, if that is possible. */
 static mil_value *read_described(network *n, const mil_feature *f, mil_value *v) {
     if (!v) return NULL;
     if (f->kind == MIL_FEATURE_IMAGE) return network_four(n, v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Neural networks of Core ML's older format (neuralNetwork, neuralNetworkClassifier, neuralNetworkRegressor) read as
+ * Reads neural networks of Core ML's older format (neuralNetwork, neuralNetworkClassifier, neuralNetworkRegressor) as
  * MIL.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_NETWORK_READ_H
@@ -7,8 +7,8 @@
 
 #include "core/mil/coreml/package.h"
 
-/* Adds the function "main" that the network is. `m` has the description of its inputs and outputs (m->package), which
- * becomes what an ML Program's would be: fp32 or int32 arrays, images, and what a classifier gives. */
+/* Adds the network as the function "main". `m` holds the description of its inputs and outputs (m->package), which is
+ * changed to that of an ML Program: fp32 or int32 arrays, images, and the outputs of a classifier. */
 PROPANE_CHECK propane_status network_read(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                           const mil_read_options *options, propane_error *err);
 

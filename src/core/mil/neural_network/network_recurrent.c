@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns recurrent layers. One idea: a layer has a matrix for each gate, an operation one for all of them, in its own order. Values
- * are [sequence, batch, size, 1, 1], states likewise; a state that is not given is zero.
+ * Owns recurrent layers. One idea: a layer has a matrix for each gate, whereas an operation has one for all of them, in
+ * another order. Values are [sequence, batch, size, 1, 1], and so are states; a state that is not given is zero.
  * Refuses coupled gates, and activations that the MIL operations do not support.
  */
 #include <string.h>
@@ -27,7 +27,7 @@ static bool recurrent_begin(recurrent *r, network *n, network_layer *l) {
     return !network_failed(n);
 }
 
-/* The matrices (columns 0: vectors) of `fields`, one under the other. add: to each element of the gate of that place. */
+/* Stacks the matrices of `fields` (vectors if columns is 0). Adds 1 to each element of gate number `ones`. */
 static mil_value *recurrent_stacked(recurrent *r, wire_view message, const uint32_t *fields, int gates, int64_t columns,
                                     int ones, const char *name) {
     const int64_t dims[2] = {r->out, columns ? columns : 1}, each = dims[0] * dims[1];
@@ -47,7 +47,7 @@ static mil_value *recurrent_stacked(recurrent *r, wire_view message, const uint3
     return out;
 }
 
-/* [batch, out] of input `index`, or zeros. */
+/* Returns [batch, out] of input `index`, or zeros. */
 static mil_value *recurrent_state(recurrent *r, int index) {
     const int64_t dims[2] = {r->batch, r->out};
     if (index < r->l->in_count) return network_reshape(r->n, r->l->in[index], dims, 2);
@@ -55,7 +55,7 @@ static mil_value *recurrent_state(recurrent *r, int index) {
                       NETWORK_IN("value", network_real(r->n, 0)));
 }
 
-/* [steps or 1, batch, size] as the network has it. */
+/* Reshapes [steps or 1, batch, size] to the network's form. */
 static mil_value *recurrent_back(recurrent *r, mil_value *v, int64_t size) {
     const int64_t count = v ? mil_type_count(&v->type) : 0, dims[5] = {count / (r->batch * size), r->batch, size, 1, 1};
     return v ? network_fold(r->n, network_reshape(r->n, v, dims, 5)) : NULL;
@@ -117,7 +117,7 @@ void network_gru(network *n, network_layer *l) {
 
 /* ---- lstm ------------------------------------------------------------------------------------------------------------------- */
 
-/* LSTMWeightParams of one direction. */
+/* The LSTMWeightParams of one direction. */
 typedef struct recurrent_side {
     mil_value *ih, *hh, *bias, *peephole;
 } recurrent_side;
@@ -167,7 +167,8 @@ void network_lstm(network *n, network_layer *l) {
                                       recurrent_direction(&r)));
 }
 
-/* Inputs x, h, c, h reversed, c reversed; outputs y, h, c, h reversed, c reversed. */
+/* Concatenates two states. The inputs are x, h, c, reversed h, reversed c; the outputs are y, h, c, reversed h,
+ * reversed c. */
 static mil_value *recurrent_both(recurrent *r, int first, int second) {
     mil_value *two[2] = {recurrent_state(r, first), recurrent_state(r, second)};
     return mil_build_concat(&r->n->b, two, 2, 1);

@@ -5,7 +5,7 @@
 
 #define X(value) NETWORK_IN("x", value)
 
-/* CHW, HW, C, H, W; as many of the last axes, from where. */
+/* CHW, HW, C, H, W: the first axis and the number of axes. */
 static const struct {
     int first, count;
 } reduce_axes[] = {{-3, 3}, {-2, 2}, {-3, 1}, {-2, 1}, {-1, 1}};
@@ -31,7 +31,7 @@ void network_reduce(network *n, network_layer *l) {
         l->out[0] = network_float(n, x);
         return;
     }
-    if (mode == LOG_SUM) { /* the sum of logarithms */
+    if (mode == LOG_SUM) { /* sums logarithms */
         x = NETWORK_DO(n, log, X(x), NETWORK_IN("epsilon", network_real(n, given == 0 ? 1e-6 : given)));
         l->out[0] = mil_build_reduce(&n->b, MIL_OP_reduce_sum, x, axes, reduce_axes[over].count, true);
         return;
@@ -39,7 +39,7 @@ void network_reduce(network *n, network_layer *l) {
     l->out[0] = mil_build_reduce(&n->b, reduce_modes[mode], x, axes, reduce_axes[over].count, true);
 }
 
-/* axes, keepDims, reduceAll */
+/* Reads axes, keepDims, reduceAll. */
 void network_reduce_nd(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK];
     int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The types of layers: one row each, by the field of the layer's message. Layers of an app's own code are refused by
- * name.
+ * The types of layers: one row each, by the field of the layer's message. Layers implemented by an app's code are
+ * refused by name.
  *
- * Sources: apple/coremltools, mlmodel/format/NeuralNetwork.proto.
+ * Source: apple/coremltools, mlmodel/format/NeuralNetwork.proto.
  */
 #include "core/mil/neural_network/network.h"
 

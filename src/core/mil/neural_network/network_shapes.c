@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns layers that give the same elements another shape or order. One idea: a shape that a layer computes is looked up while the
- * network is read; what cannot be known then is refused by the operation that needs it.
+ * Owns layers that give the same elements another shape or order. One idea: a shape that a layer computes is evaluated
+ * while the network is read. If it cannot be known then, the operation that needs it refuses it.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static mil_value *shapes_ints(network *n, const int64_t *values, int count) {
 
 /* ---- networks of five dimensions -------------------------------------------------------------------------------------------- */
 
-/* [.., C, H, W] to [.., H, W, C], and back. */
+/* Moves [.., C, H, W] to [.., H, W, C], or back. */
 static mil_value *shapes_turn(network *n, mil_value *x, bool back) {
     int64_t perm[MIL_MAX_RANK];
     const int rank = network_rank(x), c = rank - 3;
@@ -41,9 +41,9 @@ void network_flatten(network *n, network_layer *l) {
     l->out[0] = network_reshape(n, x, dims, rank);
 }
 
-/* One dimension may be -1. */
+/* Resolves a shape in which one dimension may be -1. */
 static bool shapes_settle(network *n, const network_layer *l, const mil_value *x, int64_t *dims, int rank) {
-    const bool waits = x && mil_type_is_open(&x->type); /* the operation says so if they do not fit */
+    const bool waits = x && mil_type_is_open(&x->type); /* the operation reports it if they do not fit */
     int64_t count = !x ? 1 : waits ? MIL_MAX_ELEMENTS : mil_type_count(&x->type), known = 1;
     int open = -1;
     for (int i = 0; i < rank; i++) {
@@ -82,7 +82,7 @@ void network_reshape_old(network *n, network_layer *l) {
         network_fail(n, l, "its shape has %d dimensions; 3 or 4 are possible", count);
 }
 
-/* [sequence, channel, height, width]; the batch stays. */
+/* The order is of [sequence, channel, height, width]; the batch stays. */
 void network_permute(network *n, network_layer *l) {
     static const int64_t place[4] = {0, 2, 3, 4};
     int64_t axes[4], perm[5] = {0, 1, 2, 3, 4};
@@ -124,7 +124,7 @@ void network_split(network *n, network_layer *l) {
 
 /* ---- any rank --------------------------------------------------------------------------------------------------------------- */
 
-/* An order of fewer axes is that of the last ones: images have a batch of 1 in front that a file may not know of. */
+/* An order of fewer axes applies to the last ones: images have a batch of 1 in front that a file may not mention. */
 void network_transpose(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK], perm[MIL_MAX_RANK];
     const int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK), rank = network_rank(l->in[0]), lead = rank - count;
@@ -157,7 +157,7 @@ void network_reshape_like(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* A network has no scalars: the last dimension stays. */
+/* A network has no scalars, so the last dimension stays. */
 void network_squeeze(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK], dims[MIL_MAX_RANK];
     bool goes[MIL_MAX_RANK] = {false};
@@ -203,7 +203,7 @@ void network_concat_nd(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Parts as equal as they can be: the first ones have one element more. */
+/* Makes parts as equal as possible; the first ones have one more element. */
 static int shapes_equal_parts(network *n, const network_layer *l, int64_t size, int64_t parts, int64_t *sizes) {
     if (parts < 1 || parts > NETWORK_MOST_VALUES || parts > size)
         network_fail(n, l, "%lld elements in %lld parts", (long long)size, (long long)parts);
@@ -261,7 +261,8 @@ void network_reverse_seq(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* flag: 0 the layer says the shape, 1 another value has it, 2 another value holds it. False: it is not known. */
+/* flag 0: the layer contains the shape; 1: another value has it; 2: another value holds it. Returns false if it is not
+ * known. */
 static int shapes_wanted(network *n, const network_layer *l, uint32_t field, const mil_value *like, mil_value *holds,
                          int64_t dims[MIL_MAX_RANK]) {
     int rank = 0;
@@ -279,7 +280,7 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
     return rank;
 }
 
-/* As a value, which may be known only when it runs. */
+/* Returns the shape as a value, which may be known only at run time. */
 static mil_value *shapes_wanted_value(network *n, const network_layer *l, uint32_t field) {
     int64_t dims[MIL_MAX_RANK];
     mil_value *holds = l->row->flag == 2 ? network_whole(n, l->in[0]) : NULL;
@@ -294,7 +295,7 @@ void network_fill(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* As NumPy: dimensions of 1 are repeated, and the two shapes may broadcast to a third. */
+/* Broadcasts as in NumPy: dimensions of 1 are repeated, and the two shapes may broadcast to a third. */
 void network_broadcast(network *n, network_layer *l) {
     int64_t dims[MIL_MAX_RANK], from[MIL_MAX_RANK], reps[MIL_MAX_RANK];
     mil_value *x = l->in[0];
@@ -314,7 +315,8 @@ void network_broadcast(network *n, network_layer *l) {
     l->out[0] = same ? x : NETWORK_DO(n, tile, X(x), NETWORK_IN("reps", shapes_ints(n, reps, rank)));
 }
 
-/* flag: 0 the layer says the shape, 1 another value has it, 2 another value holds it. The numbers are not Core ML's. */
+/* flag 0: the layer contains the shape; 1: another value has it; 2: another value holds it. The random numbers differ
+ * from Core ML's. */
 void network_random(network *n, network_layer *l) {
     const bool bernoulli = l->row->code == MIL_OP_random_bernoulli, normal = l->row->code == MIL_OP_random_normal;
     mil_value *shape = shapes_wanted_value(n, l, bernoulli ? 3 : 4),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what all layers do with values: building operations, ranks, and the forms that a network's values take. One idea: after
- * the first error everything is NULL, so a layer is written as straight code.
+ * Owns what all layers do with values: building operations, ranks, and the forms of a network's values. One idea: after
+ * the first error everything is NULL, so a layer is written as straight-line code.
  */
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +94,7 @@ mil_value *network_fold(network *n, mil_value *x) {
     return network_reshape(n, x, x->type.dim + 1, 4);
 }
 
-/* What was made of a truth value or an integer is that again, without the way through floats. */
+/* Returns the original of a value that was cast from `dtype`, to avoid the way through floats. */
 static mil_value *values_before(mil_value *x, mil_dtype dtype) {
     const mil_op *op = x->def;
     if (!op || op->info->code != MIL_OP_cast) return NULL;

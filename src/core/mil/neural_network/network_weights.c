@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the weights of layers: fp32, fp16, and quantised to 1 to 8 bits, linearly or by a table. One idea: they become fp32, and
- * before memory is taken for them the file is seen to hold them. Refuses counts that are not those of the layer's shape.
+ * Owns the weights of layers: fp32, fp16, or quantised to 1 to 8 bits, linearly or by a table. One idea: all become
+ * fp32, and before memory is allocated for them the file is checked to contain them. Refuses counts that do not match
+ * the layer's shape.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "core/mil/neural_network/interface_program.h"
 #include "core/mil/neural_network/network.h"
 
-/* WeightParams, and what hangs below it. */
+/* Fields of WeightParams and of the messages inside it. */
 enum { FLOATS = 1, HALVES = 2, RAW = 30, INT8 = 31, QUANTISED = 40 };
 enum { BITS = 1, LINEAR = 101, TABLE = 102 };
 enum { MOST_TABLE = 256 };
@@ -20,7 +21,7 @@ typedef struct weights {
     network *n;
     const network_layer *l;
     const char *name;
-    int64_t count, inner, channels; /* element i has the scale of channel (i / inner) % channels */
+    int64_t count, inner, channels; /* element i is scaled for channel (i / inner) % channels */
     float *out;
 } weights;
 
@@ -53,7 +54,7 @@ static bool weights_halves(weights *w, wire_view raw) {
     return true;
 }
 
-/* The first of them is in the highest bits. */
+/* The first number is in the highest bits. */
 static unsigned weights_bits(wire_view raw, int64_t index, int bits) {
     unsigned out = 0;
     for (int64_t i = index * bits; i < (index + 1) * bits; i++) out = out << 1 | (raw.data[i / 8] >> (7 - i % 8) & 1u);
@@ -133,7 +134,7 @@ float *network_numbers(network *n, const network_layer *l, wire_view message, ui
                       : wire_part(from, RAW, &raw) && raw.bytes  ? weights_quantised(&w, from, raw, false)
                       : wire_part(from, INT8, &raw) && raw.bytes ? weights_quantised(&w, from, raw, true)
                                                                  : weights_floats(&w, from);
-    for (int64_t i = 0; done && i < w.count; i++) /* one NaN, which every form of a file keeps */
+    for (int64_t i = 0; done && i < w.count; i++) /* use a single NaN, which every file format preserves */
         if (isnan(w.out[i])) w.out[i] = NAN;
     if (done) return w.out;
     mem_free(w.out);

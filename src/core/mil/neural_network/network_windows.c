@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns convolutions, deconvolutions and pooling. One idea: whatever way a layer says its padding, here it becomes numbers.
- * Refuses deconvolutions whose output is larger than their strides and kernels make it.
+ * Owns convolutions, deconvolutions and pooling. One idea: however a layer specifies its padding, it becomes numbers
+ * here. Refuses deconvolutions whose output is larger than their strides and kernels produce.
  */
 #include <string.h>
 
@@ -9,11 +9,11 @@
 enum { SPACE = 3 }; /* depth, height, width */
 
 typedef struct windows {
-    int axes; /* the last ones of the input */
+    int axes; /* the last axes of the input */
     int64_t kernel[SPACE], stride[SPACE], dilation[SPACE], pad[SPACE * 2];
 } windows;
 
-/* Two numbers, or `standard` for both. */
+/* Reads two numbers, or uses `standard` for both. */
 static bool windows_pair(network *n, const network_layer *l, uint32_t field, int64_t standard, int64_t out[2]) {
     const int count = wire_wholes(l->params, field, out, 2);
     if (count == 0) out[0] = out[1] = standard;
@@ -25,7 +25,7 @@ static bool windows_pair(network *n, const network_layer *l, uint32_t field, int
 
 static int64_t windows_spread(const windows *w, int i) { return (w->kernel[i] - 1) * w->dilation[i] + 1; }
 
-/* BorderAmounts: [{start, end}, {start, end}] */
+/* Reads BorderAmounts: [{start, end}, {start, end}]. */
 static void windows_borders(wire_view borders, int64_t out[4]) {
     wire_view edge;
     memset(out, 0, 4 * sizeof *out);
@@ -47,7 +47,7 @@ static void windows_same(windows *w, const mil_value *x, bool first_heavy) {
     }
 }
 
-/* Fields `valid` and `same` of a layer; neither: no padding. */
+/* Reads the fields `valid` and `same` of a layer; neither means no padding. */
 static void windows_padding(windows *w, const network_layer *l, const mil_value *x, uint32_t valid, uint32_t same) {
     wire_view how, borders;
     if (wire_part(l->params, same, &how))
@@ -77,7 +77,8 @@ static mil_value *windows_conv(network *n, const windows *w, mil_value *x, mil_v
                       NETWORK_IN("groups", network_int(n, groups)));
 }
 
-/* What is cut off the full result: as the padding says, or so that the result has the size that is asked for. */
+/* Computes how much of the full result is cropped: as the padding specifies, or so that the result has the requested
+ * size. */
 static bool windows_crop(network *n, const network_layer *l, windows *w, const mil_value *x, uint32_t size,
                          uint32_t same) {
     wire_view how;
@@ -141,7 +142,7 @@ void network_convolution(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Three fields in a row. */
+/* Reads three consecutive fields. */
 static bool windows_triple(network *n, const network_layer *l, uint32_t first, int64_t out[SPACE]) {
     for (uint32_t i = 0; i < SPACE; i++) {
         out[i] = wire_whole(l->params, first + i, 1);
@@ -152,7 +153,7 @@ static bool windows_triple(network *n, const network_layer *l, uint32_t first, i
     return true;
 }
 
-/* CUSTOM, VALID, SAME */
+/* The type is CUSTOM, VALID or SAME. */
 static void windows_padding3d(windows *w, const network_layer *l, const mil_value *x, uint32_t type, uint32_t first) {
     const int64_t how = wire_whole(l->params, type, 0);
     for (uint32_t i = 0; i < 6 && how == 0; i++) w->pad[i] = wire_whole(l->params, first + i, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What readers of models of tables share. Private to src/core/mil/neural_network. One idea: every feature is an array of fp32, a
- * number one of one element.
+ * Declarations shared by the readers of tabular models. Private to src/core/mil/neural_network. One idea: every feature
+ * is an array of fp32, and a number is an array of one element.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_TABULAR_H
 #define CORE_MIL_NEURAL_NETWORK_TABULAR_H
@@ -14,14 +14,14 @@
 #define DO(t, code, ...) tabular_do(t, MIL_OP_##code, ARGS(__VA_ARGS__))
 
 typedef struct tabular {
-    mil_builder b; /* its error is the first one */
+    mil_builder b; /* holds the first error */
     mil_interface *seen;
     wire_view body;
     bool broken;
-    mil_value **in; /* one an input, flat */
+    mil_value **in; /* one per input, flattened */
 } tabular;
 
-/* The first result; NULL after an error. */
+/* Returns the first result, or NULL after an error. */
 mil_value *tabular_do(tabular *t, mil_opcode code, const mil_argument *arguments, int count);
 void tabular_fail(tabular *t, const char *format, ...) BASE_PRINTF(2, 3);
 mil_value *tabular_real(tabular *t, double value); /* a scalar of fp32 */
@@ -29,10 +29,10 @@ mil_value *tabular_list(tabular *t, const char *name, const double *values, int6
 int64_t tabular_count(const mil_value *v);
 bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                    const mil_read_options *options);
-/* `y` is what the first output that is no class gives. */
+/* `y` is the value of the first output that is not a class. */
 PROPANE_CHECK propane_status tabular_end(tabular *t, mil_value *y, propane_error *err);
 mil_value *tabular_joined(tabular *t); /* all inputs, one after the other */
-/* [1 - p, p] */
+/* Returns [1 - p, p]. */
 mil_value *tabular_two_classes(tabular *t, mil_value *p);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns linear models, feature vectorizers, scalers, normalizers, imputers, encoders of numbers and extractors as programs. One
- * idea: every feature is an array of fp32, a number one of one element, so a linear model is a matrix product.
- * Refuses strings and dictionaries as inputs, which no ML Program has.
+ * Owns linear models, feature vectorizers, scalers, normalizers, imputers, encoders of numbers, and extractors as
+ * programs. One idea: every feature is an array of fp32, a number being an array of one element, so a linear model is a
+ * matrix product. Refuses strings and dictionaries as inputs, which no ML Program has.
  */
 #include <math.h>
 #include <string.h>
@@ -65,7 +65,7 @@ mil_value *tabular_joined(tabular *t) {
 
 /* ---- linear models ---------------------------------------------------------------------------------------------------------- */
 
-/* Rows of weights (field 1) and an offset for each (field 2): [rows]. */
+/* Rows of weights (field 1) and one offset per row (field 2) produce [rows]. */
 static mil_value *tabular_linear(tabular *t, mil_value *x) {
     const int64_t rows = wire_count(t->body, 1), columns = tabular_count(x);
     wire_view rest = t->body, row;
@@ -96,7 +96,7 @@ static mil_value *tabular_linear(tabular *t, mil_value *x) {
     return y ? mil_build_reshape(&t->b, y, &rows, 1) : NULL;
 }
 
-/* The normal distribution: (1 + erf(x / sqrt 2)) / 2 */
+/* Applies the normal distribution function: (1 + erf(x / sqrt 2)) / 2. */
 static mil_value *tabular_probit(tabular *t, mil_value *x) {
     mil_value *e = DO(t, erf, IN("x", DO(t, mul, IN("x", x), IN("y", tabular_real(t, sqrt(0.5))))));
     return DO(t, mul, IN("x", DO(t, add, IN("x", e), IN("y", tabular_real(t, 1)))), IN("y", tabular_real(t, 0.5)));
@@ -121,7 +121,8 @@ mil_value *tabular_two_classes(tabular *t, mil_value *p) {
     return both[0] ? mil_build_concat(&t->b, both, 2, 0) : NULL;
 }
 
-/* Two classes of one row: [1 - p, p]. A reference class: softmax over 0 and the rows. One against the rest: shares of the sum. */
+/* Two classes from one row are [1 - p, p]. With a reference class, applies softmax over 0 and the rows. For one against
+ * the rest, divides by the sum. */
 static mil_value *tabular_probabilities(tabular *t, mil_value *scores, int64_t classes) {
     static const double zero = 0;
     const int64_t rows = tabular_count(scores), transform = wire_whole(t->body, 3, 0);
@@ -158,7 +159,7 @@ propane_status tabular_read_glm_classifier(mil_module *m, const uint8_t *data, s
 
 /* ---- columns ---------------------------------------------------------------------------------------------------------------- */
 
-/* Numbers as categories: 1 where the input equals one. */
+/* Encodes numbers as categories: 1 where the input equals one of them. */
 propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                     const mil_read_options *options, propane_error *err) {
     tabular t;
@@ -182,7 +183,7 @@ propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t b
     return tabular_end(&t, y, err);
 }
 
-/* One number, or one for each element. */
+/* Returns a single number, or one per element. */
 static mil_value *tabular_numbers(tabular *t, wire_view message, uint32_t field, const char *name, double standard) {
     const int64_t count = wire_doubles(message, field, NULL, 0);
     double *list = mem_array((size_t)count + 1, sizeof *list);
@@ -198,7 +199,7 @@ static mil_value *tabular_numbers(tabular *t, wire_view message, uint32_t field,
     return out;
 }
 
-/* What is missing is NaN, or a number that stands for it. */
+/* Missing values are NaN, or a number that represents them. */
 propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                     const mil_read_options *options, propane_error *err) {
     tabular t;
@@ -222,7 +223,7 @@ propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t b
     return tabular_end(&t, y, err);
 }
 
-/* {name, elements} in a list. */
+/* The message is a list of {name, elements}. */
 propane_status tabular_read_vectorizer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                        const mil_read_options *options, propane_error *err) {
     tabular t;
@@ -266,7 +267,7 @@ propane_status tabular_read_scaler(mil_module *m, const uint8_t *data, size_t by
     return tabular_end(&t, y, err);
 }
 
-/* A norm of 0 divides nothing. */
+/* A norm of 0 leaves the values unchanged. */
 propane_status tabular_read_normalizer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                        const mil_read_options *options, propane_error *err) {
     static const mil_opcode norms[] = {MIL_OP_reduce_max, MIL_OP_reduce_l1_norm, MIL_OP_reduce_l2_norm};
@@ -305,7 +306,7 @@ propane_status tabular_read_extractor(mil_module *m, const uint8_t *data, size_t
     return tabular_end(&t, y, err);
 }
 
-/* Outputs are the inputs of their names. */
+/* Outputs are the inputs of the same names. */
 propane_status tabular_read_identity(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                      const mil_read_options *options, propane_error *err) {
     tabular t;

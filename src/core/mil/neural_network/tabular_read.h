@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Models of tables as programs: linear models, trees and what prepares their columns. Each adds the function "main"; `m` has
- * the description of inputs and outputs (m->package), which becomes that of an ML Program.
+ * Tabular models as programs: linear models, trees, and models that prepare their columns. Each function adds "main" to
+ * `m`, which holds the description of inputs and outputs (m->package); it becomes that of an ML Program.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H
 #define CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H

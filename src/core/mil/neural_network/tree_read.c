@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns tree ensembles as programs: decision trees, random forests and boosted trees. One idea: all trees take a step at a time.
- * The nodes of all trees are rows of tables, and each step looks up the feature and the threshold of each tree's node and takes
- * the number of the next node; a leaf leads to itself. In the end the rows of the leaves are added up.
+ * Owns tree ensembles as programs: decision trees, random forests and boosted trees. One idea: all trees advance
+ * together, step by step. The nodes of all trees are rows of tables. Each step looks up the feature and the threshold
+ * of every tree's current node and moves to the next node; a leaf leads to itself. At the end the rows of the leaves
+ * are added.
  *
- * Every comparison becomes x <= threshold, with the largest fp32 number for which it holds, so that each fp32 input goes the way
- * that it goes with the file's doubles. Refuses nodes that are no trees.
+ * Every comparison becomes x <= threshold, with the largest fp32 number for which it holds. Each fp32 input thus takes
+ * the same branches as with the file's doubles. Refuses nodes that do not form trees.
  */
 #include <float.h>
 #include <math.h>
@@ -30,7 +31,7 @@ enum { LESS_EQUAL, LESS, GREATER_EQUAL, GREATER, EQUAL, NOT_EQUAL, LEAF };
 enum { MOST_DEPTH = 1000, MOST_DIMENSIONS = 4096, MOST_NODES = 1 << 24, MOST_VALUES = 1 << 25 };
 
 typedef struct tree_node {
-    int64_t tree, id, yes, no; /* ids; then rows */
+    int64_t tree, id, yes, no; /* yes and no are ids, later rows */
     int64_t feature;
     double value;
     int behaviour, depth;
@@ -44,11 +45,10 @@ typedef struct tree_ensemble {
     int64_t count, features, dimensions;
     int64_t *roots, trees;
     int depth;
-    /* The tables; equality takes a second row, behind the nodes. */
+    /* The tables. Equality needs a second row, after those of the nodes. */
     int64_t rows;
     int32_t *feature, *yes, *no;
-    double *threshold, *missing,
-        *values; /* missing: 1 where a missing value goes to `yes`; values [rows, dimensions] */
+    double *threshold, *missing, *values; /* missing: 1 if a missing value goes to `yes`; values [rows, dimensions] */
     bool misses;
 } tree_ensemble;
 
@@ -78,7 +78,7 @@ static void tree_read_nodes(tree_ensemble *e, wire_view body) {
     qsort(e->nodes, (size_t)e->count, sizeof *e->nodes, tree_order);
 }
 
-/* The row of a child. */
+/* Replaces the id of a child by its row. */
 static bool tree_child(tree_ensemble *e, const tree_node *of, int64_t *id) {
     const tree_node sought = {.tree = of->tree, .id = *id};
     tree_node *child = bsearch(&sought, e->nodes, (size_t)e->count, sizeof sought, tree_order);
@@ -106,8 +106,8 @@ static bool tree_check(tree_ensemble *e, const tree_node *node) {
     return !e->t->b.err.status;
 }
 
-/* Links the nodes, and measures the longest way from a root to a leaf. Who has a parent has one, so what is not reached from a
- * root goes round. */
+/* Links the nodes and measures the longest path from a root to a leaf. No node has two parents, so nodes that no root
+ * reaches form a cycle. */
 static void tree_link(tree_ensemble *e) {
     int64_t *queue = mem_array((size_t)e->count + 1, sizeof *queue), begin = 0, end = 0;
     if (!queue) (void)!propane_fail_memory(&e->t->b.err, (size_t)e->count * sizeof *queue);
@@ -137,7 +137,7 @@ static void tree_link(tree_ensemble *e) {
 
 /* ---- tables -------------------------------------------------------------------------------------------------------- */
 
-/* The largest fp32 number that is at most `value`. */
+/* Returns the largest fp32 number that is at most `value`. */
 static double tree_at_most(double value) {
     if (value >= FLT_MAX) return isinf(value) ? value : FLT_MAX;
     if (value < -FLT_MAX) return -INFINITY;
@@ -145,7 +145,7 @@ static double tree_at_most(double value) {
     return (double)near > value ? (double)nextafterf(near, -INFINITY) : (double)near;
 }
 
-/* The largest one that is less. */
+/* Returns the largest fp32 number that is less than `value`. */
 static double tree_below(double value) {
     const double most = tree_at_most(value);
     return most < value ? most : (double)nextafterf((float)most, -INFINITY);
@@ -161,7 +161,7 @@ static void tree_put(tree_ensemble *e, int64_t row, const tree_node *node, doubl
     e->misses |= missing_yes;
 }
 
-/* As x <= threshold. */
+/* Writes a branch in the form x <= threshold. */
 static void tree_put_branch(tree_ensemble *e, int64_t row) {
     const tree_node *node = &e->nodes[row];
     const double most = tree_at_most(node->value), below = tree_below(node->value);
@@ -172,7 +172,7 @@ static void tree_put_branch(tree_ensemble *e, int64_t row) {
     case LESS: tree_put(e, row, node, below, node->yes, node->no, missing); break;
     case GREATER_EQUAL: tree_put(e, row, node, below, node->no, node->yes, !missing); break;
     case GREATER: tree_put(e, row, node, most, node->no, node->yes, !missing); break;
-    default: /* not above and not below */
+    default: /* neither above nor below */
         tree_put(e, row, node, most, e->rows, other, missing != turned);
         tree_put(e, e->rows++, node, below, other, same, false);
     }
@@ -207,7 +207,7 @@ static bool tree_fill(tree_ensemble *e) {
         (void)!propane_fail_memory(&e->t->b.err, (size_t)most * (size_t)e->dimensions * sizeof *e->values);
     for (int64_t i = 0; i < e->count && !e->t->b.err.status; i++)
         e->nodes[i].behaviour == LEAF ? tree_put_leaf(e, i) : tree_put_branch(e, i);
-    for (int64_t i = 0; i < e->count; i++) /* two rows are two steps */
+    for (int64_t i = 0; i < e->count; i++) /* two rows need two steps */
         if (most > e->count && e->nodes[i].behaviour != LEAF) return e->depth *= 2, !e->t->b.err.status;
     return !e->t->b.err.status;
 }
@@ -232,7 +232,7 @@ static mil_value *tree_start(tree_ensemble *e) {
     return v;
 }
 
-/* The leaf of each tree. */
+/* Returns the leaf that each tree reaches. */
 static mil_value *tree_walk(tree_ensemble *e, mil_value *x) {
     tabular *t = e->t;
     mil_value *at = tree_start(e), *feature = tree_whole_table(e, "feature", e->feature, e->rows),
@@ -252,7 +252,7 @@ static mil_value *tree_walk(tree_ensemble *e, mil_value *x) {
     return at;
 }
 
-/* The sum of the leaves and of what the model begins with: [dimensions]. */
+/* Sums the leaves and the model's base values: [dimensions]. */
 static mil_value *tree_sum(tree_ensemble *e, wire_view body, mil_value *leaves) {
     tabular *t = e->t;
     const mil_type type = mil_type_tensor(MIL_fp32, 2, (int64_t[]){e->rows, e->dimensions});
@@ -272,7 +272,7 @@ static mil_value *tree_sum(tree_ensemble *e, wire_view body, mil_value *leaves) 
     return sum;
 }
 
-/* Field 1 of the model: [dimensions]. */
+/* Evaluates field 1 of the model: [dimensions]. */
 static mil_value *tree_predict(tabular *t, mil_value *x) {
     tree_ensemble e = {.t = t, .features = tabular_count(x)};
     wire_view body;
@@ -302,7 +302,7 @@ static mil_value *tree_predict(tabular *t, mil_value *x) {
 
 /* ---- models -------------------------------------------------------------------------------------------------------- */
 
-/* Field 2 of the model. */
+/* Values of field 2 of the model. */
 enum { AS_IT_IS, SOFTMAX, LOGISTIC, SOFTMAX_WITH_REFERENCE };
 
 propane_status tabular_read_tree_regressor(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
@@ -319,7 +319,7 @@ propane_status tabular_read_tree_regressor(mil_module *m, const uint8_t *data, s
     return tabular_end(&t, y, err);
 }
 
-/* One prediction is the probability of the second of two classes. */
+/* A single prediction is the probability of the second of two classes. */
 static mil_value *tree_probabilities(tabular *t, mil_value *y, int64_t classes) {
     static const double zero = 0;
     const int64_t transform = wire_whole(t->body, 2, 0), count = tabular_count(y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading a protocol buffer where it is. One idea: every getter walks the message's fields, so no order is assumed and no
- * length is believed before it is seen to fit.
+ * Owns reading a protocol buffer in place. One idea: every getter walks the message's fields, so no order is assumed,
+ * and no length is trusted before it has been checked.
  */
 #include "core/mil/neural_network/wire_view.h"
 
@@ -109,7 +109,7 @@ int wire_count(wire_view message, uint32_t number) {
     return count;
 }
 
-/* Both encodings of a repeated field: packed, as writers do it, or one field per value. */
+/* Accepts both encodings of a repeated field: packed, as writers produce it, or one field per value. */
 int wire_wholes(wire_view message, uint32_t number, int64_t *out, int most) {
     int count = 0;
     bool *broken = message.broken;

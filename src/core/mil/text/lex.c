@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the spelling of tokens. Blank space and // comments separate them. What is no token becomes LEX_BAD, so that the
- * parser reports it with its place.
+ * Owns the spelling of tokens. White space and // comments separate them. Anything that is not a token becomes LEX_BAD,
+ * so the parser reports it with its position.
  */
 #include "core/mil/text/lex.h"
 
@@ -25,7 +25,7 @@ static void lex_skip_space(lexer *l) {
     }
 }
 
-/* Behind an opening quote; NULL: it is not closed in its line. */
+/* Returns the end of a string, given the place after its opening quote, or NULL if it is not closed on its line. */
 static const char *lex_string_end(const char *p, const char *end) {
     for (; p < end && *p != '\n' && *p; p++) {
         if (*p == '"') return p + 1;
@@ -34,7 +34,8 @@ static const char *lex_string_end(const char *p, const char *end) {
     return NULL;
 }
 
-/* digits, letters, dots, and a sign behind an exponent's letter; whether it is a number is found when it is read. */
+/* Accepts digits, letters, dots, and a sign after the letter of an exponent. Whether this is a number is decided when
+ * it is read. */
 static const char *lex_number_end(const char *p, const char *end) {
     if (*p == '-' || *p == '+') p++;
     bool hex = end - p > 1 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Tokens of MIL text, one at a time, with line and column (from 1, in bytes). For the parser alone.
+ * Tokens of MIL text, one at a time, with line and column (from 1, in bytes). For the parser only.
  */
 #ifndef CORE_MIL_TEXT_LEX_H
 #define CORE_MIL_TEXT_LEX_H
@@ -14,7 +14,7 @@ typedef enum lex_kind {
     LEX_STRING, /* with its quotes */
     LEX_ARROW,  /* -> */
     LEX_SIGN,   /* one of ()[]{}<>,;=? */
-    LEX_BAD     /* a byte, or an open string, that begins no token */
+    LEX_BAD     /* a byte that begins no token, or an unterminated string */
 } lex_kind;
 
 typedef struct lex_token {
@@ -30,11 +30,12 @@ typedef struct lexer {
     lex_token token; /* the current one */
 } lexer;
 
-/* Stands on the first token. */
+/* Moves to the first token. */
 void lex_begin(lexer *l, const char *text, size_t length);
 void lex_next(lexer *l);
-bool lex_is(const lex_token *t, const char *text); /* a sign or a name */
-/* The bytes of a string token; NULL with `why` set (a static text), or NULL alone for no memory. */
+bool lex_is(const lex_token *t, const char *text); /* text is a sign or a name */
+/* Returns the bytes of a string token, or NULL with `why` set to a static text. If `why` is NULL too, memory ran
+ * out. */
 char *lex_string(arena *a, const lex_token *t, const char **why);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the spelling of numbers. Hex floats are read and written by hand, since strtod and printf follow the locale;
- * decimals go to strtod with the locale's own decimal point put in.
+ * Owns the spelling of numbers. Hex floats are read and written by hand, since strtod and printf follow the locale.
+ * Decimals go to strtod after the locale's decimal point has been substituted.
  */
 #include "core/mil/text/number.h"
 
@@ -40,7 +40,7 @@ bool mil_number_whole(const char *text, size_t length, mil_whole *out) {
     return true;
 }
 
-/* [+-] digits; clamped, since the exponent of a double never needs more. */
+/* Reads [+-] digits, clamped, since the exponent of a double never needs more. */
 static bool number_read_exponent(const char *s, const char *end, int *out) {
     bool negative = false;
     if (s < end && (*s == '-' || *s == '+')) negative = *s++ == '-';
@@ -54,7 +54,7 @@ static bool number_read_exponent(const char *s, const char *end, int *out) {
     return true;
 }
 
-/* digits [. digits] [p exponent], behind "0x". */
+/* Reads digits [. digits] [p exponent] after "0x". */
 static bool number_read_hex(const char *s, const char *end, double *out) {
     uint64_t mantissa = 0;
     int exponent = 0, digits = 0;
@@ -82,7 +82,7 @@ static bool number_read_hex(const char *s, const char *end, double *out) {
         if (!number_read_exponent(s + 1, end, &power)) return false;
         exponent += power;
     }
-    if (sticky) mantissa |= 1; /* below the last bit of a double, so it only decides the rounding */
+    if (sticky) mantissa |= 1; /* below the last bit of a double, so it affects only the rounding */
     *out = ldexp((double)mantissa, exponent);
     return true;
 }

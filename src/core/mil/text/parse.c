@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the grammar. One token of lookahead, no recursion deeper than a tensor's rank, every name in a hash table: linear
- * in the text. Each operation is verified in place, so messages come in the order of the text.
+ * Owns the grammar. It needs one token of lookahead, recurses no deeper than a tensor's rank and the nesting of blocks,
+ * and keeps names in hash tables, so it is linear in the text. Each operation is verified in place, so messages come in
+ * the order of the text.
  *
  *   program   = "program" "(" version ")" [ "[" "buildInfo" "=" dict "]" ] "{" function* "}"
  *   function  = "func" NAME "<" opset ">" "(" [ type NAME { "," type NAME } ] ")"
@@ -33,7 +34,7 @@
 
 enum { MAX_FUNCTIONS = 1000, MAX_TEXT = INT_MAX - 1 };
 
-/* Levenshtein distance, for names of at most 40 bytes. */
+/* Returns the Levenshtein distance of two names of at most 40 bytes. */
 static int parse_distance(const char *a, size_t a_length, const char *b) {
     size_t b_length = strlen(b);
     int row[41];
@@ -88,7 +89,7 @@ static bool parse_begins_type(const parser *p) {
     return lex_is(&ahead.token, "(") && mil_dtype_from_name(t->start, t->length);
 }
 
-/* The value of that name that can be seen here; NULL: none. */
+/* Finds the value of that name that is visible here; *out is NULL if there is none. */
 static propane_status parse_find_value(parser *p, const lex_token *t, mil_value **out) {
     if (mil_make_seen(p->function, t->start, t->length, out)) return PROPANE_OK;
     return parse_fail_at(p, t, "a block uses more than %d values from around it, or there is no memory",
@@ -135,7 +136,7 @@ static propane_status parse_list_value(parser *p, const mil_param *param) {
     return parse_value(p, param, &p->list[p->list_count++]);
 }
 
-/* What follows "NAME =". */
+/* Parses the part after "NAME =". */
 static propane_status parse_argument_value(parser *p, mil_op *op, int index) {
     const mil_param *param = &op->info->params[index];
     p->list_count = 0;
@@ -157,7 +158,7 @@ static propane_status parse_label(parser *p, mil_op *op, const lex_token *t) {
     return parse_wrapped_string(p, &op->label);
 }
 
-/* Up to `close`; attributes in square brackets are arguments, too, and may hold the label. */
+/* Parses arguments up to `close`. Attributes in square brackets are arguments, too, and may include the label. */
 static propane_status parse_arguments(parser *p, mil_op *op, const char *close, bool attributes) {
     if (parse_accept(p, close)) return PROPANE_OK;
     do {
@@ -214,7 +215,8 @@ static propane_status parse_define_results(parser *p, mil_op *op, const declared
         op->result_count = i + 1;
     }
     if (!count) return PROPANE_OK;
-    if (op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL; /* then it follows the name */
+    /* a label equal to the name is implied */
+    if (op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL;
     if (op->info->code != MIL_OP_const || !op->operands[0].count) return PROPANE_OK;
     if (!op->operands[0].values[0]->is_inline)
         return mil_op_fail(op, p->err, PROPANE_ERR_INVALID, "val must be a literal");
@@ -222,7 +224,7 @@ static propane_status parse_define_results(parser *p, mil_op *op, const declared
     return PROPANE_OK;
 }
 
-/* Declarations up to "="; `results` has room for MIL_MAX_RESULTS. */
+/* Parses declarations up to "="; `results` has room for MIL_MAX_RESULTS. */
 static propane_status parse_declared(parser *p, declared *results, int *count) {
     *count = 0;
     do {
@@ -238,7 +240,7 @@ static propane_status parse_declared(parser *p, declared *results, int *count) {
 static propane_status parse_params(parser *p, const mil_op *owner);
 static propane_status parse_body(parser *p, declared *results);
 
-/* A block of `op`, whose operands are there. */
+/* Parses a block of `op`, whose operands are set. */
 static propane_status parse_block(parser *p, mil_op *op, declared *results) {
     const lex_token t = p->lex.token;
     char *name = arena_printf(p->module->arena, "%s_block%d", op->info->name, op->block_count);
@@ -264,7 +266,7 @@ static propane_status parse_blocks(parser *p, mil_op *op, declared *results) {
     return mil_make_settle(op) ? PROPANE_OK : parse_no_memory(p);
 }
 
-/* Results with open dimensions take those that the rule gives. */
+/* Fills in the open dimensions of results from the rule. */
 static propane_status parse_settle_results(parser *p, const mil_op *op) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
@@ -297,7 +299,7 @@ static propane_status parse_statement(parser *p, declared *results) {
     PROPANE_TRY(parse_arguments(p, op, ")", false));
     if (parse_accept(p, "[")) PROPANE_TRY(parse_arguments(p, op, "]", true));
     if (mil_op_blocks(info)) {
-        declared *own = arena_copy(p->module->arena, results, (size_t)count * sizeof *own); /* blocks use the room */
+        declared *own = arena_copy(p->module->arena, results, (size_t)count * sizeof *own); /* blocks reuse the room */
         if (!own) return parse_no_memory(p);
         PROPANE_TRY(parse_blocks(p, op, results));
         results = own;
@@ -316,14 +318,14 @@ static propane_status parse_statement(parser *p, declared *results) {
 
 /* ---- functions and the program ------------------------------------------------------------------------------------------- */
 
-/* The type of a block's input is that of the loop variable, where it leaves something open. */
+/* Fills in what the type of a block's input leaves open from the loop variable. */
 static void parse_settle_input(const mil_op *owner, int index, mil_type *type) {
     const mil_operand *given = &owner->operands[0];
     if (owner->info->params[0].need == MIL_VARIADIC && index < given->count)
         mil_type_settle(type, &given->values[index]->type);
 }
 
-/* `owner`: of a block. */
+/* `owner` is the op of a block, or NULL. */
 static propane_status parse_params(parser *p, const mil_op *owner) {
     PROPANE_TRY(parse_expect(p, "("));
     if (parse_accept(p, ")")) return PROPANE_OK;
@@ -354,7 +356,7 @@ static propane_status parse_results(parser *p) {
     return parse_expect(p, ")");
 }
 
-/* "{" statements "}" "->" results, of a function or a block. */
+/* Parses "{" statements "}" "->" results of a function or a block. */
 static propane_status parse_body(parser *p, declared *results) {
     PROPANE_TRY(parse_expect(p, "{"));
     while (!parse_accept(p, "}")) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns what compilers write after a function's parameters, in square brackets: FlexibleShapeInformation, with the default
- * shapes of open parameters and the shapes that they may have, as ranges or as a list. One idea: within each of the three
- * tables, wherever a parameter's name is followed by a comma and a list, the list is that parameter's; every other token is
- * skipped, so that tables of another nesting can be read, too.
+ * Owns the attributes that compilers write in square brackets after a function's parameters: FlexibleShapeInformation.
+ * It contains the default shapes of open parameters and their allowed shapes, as ranges or as a list. One idea: within
+ * each of the three tables, a list that follows a parameter's name and a comma belongs to that parameter. All other
+ * tokens are skipped, so tables with another nesting can be read, too.
  */
 #include <string.h>
 
 #include "core/base/arena.h"
 #include "core/mil/text/parse_internal.h"
 
-/* -1 as an upper bound: no limit. */
+/* An upper bound of -1 means no limit. */
 static propane_status parse_flexible_bound(parser *p, int64_t *out) {
     mil_whole bound;
     const lex_token t = p->lex.token;
@@ -20,7 +20,7 @@ static propane_status parse_flexible_bound(parser *p, int64_t *out) {
     return PROPANE_OK;
 }
 
-/* [[1, 1], [1, -1]] */
+/* Parses ranges such as [[1, 1], [1, -1]]. */
 static propane_status parse_flexible_ranges(parser *p, mil_feature *f) {
     const lex_token begin = p->lex.token;
     mil_shape_range *ranges = ARENA_ARRAY(p->module->arena, MIL_MAX_RANK, mil_shape_range);
@@ -71,7 +71,7 @@ static flexible_table parse_flexible_table(const lex_token *t) {
     return FLEXIBLE_NONE;
 }
 
-/* The token is a string; behind a parameter's name in a table there is a list. */
+/* The current token is a string; in a table, a parameter's name is followed by a list. */
 static propane_status parse_flexible_entry(parser *p, flexible_table table) {
     const mil_function *f = p->function;
     const char *name;

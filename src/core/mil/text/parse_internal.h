@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the parser share: its state, tokens, types and literals. Private to src/core/mil/text/parse*.c; the
- * grammar is in parse.c.
+ * Declarations shared by the files of the parser: its state, tokens, types and literals. Private to
+ * src/core/mil/text/parse*.c; the grammar is in parse.c.
  */
 #ifndef CORE_MIL_TEXT_PARSE_INTERNAL_H
 #define CORE_MIL_TEXT_PARSE_INTERNAL_H
@@ -17,25 +17,25 @@ typedef struct parser {
     mil_module *module;
     mil_function *function;
     propane_error *err;
-    uint8_t *elements; /* of the literal that is being read */
+    uint8_t *elements; /* of the literal being read */
     size_t element_room;
     int64_t element_count;
-    int depth;            /* of blocks */
-    mil_list_sizes lists; /* of the function */
+    int depth;            /* nesting depth of blocks */
+    mil_list_sizes lists; /* of the current function */
     lex_token zero;       /* the last dimension of 0 that was read */
     const struct mil_read_options *options;
-    mil_feature *features; /* what a function's attributes say of its parameters' shapes */
-    mil_value **list;      /* of the argument that is being read */
+    mil_feature *features; /* what a function's attributes state about its parameters' shapes */
+    mil_value **list;      /* of the argument being read */
     int list_count;
 } parser;
 
-/* Messages: each fails with "SOURCE:LINE:COLUMN: " in front. */
+/* Messages. Each function fails with "SOURCE:LINE:COLUMN: " in front. */
 propane_status parse_fail_at(parser *p, const lex_token *t, const char *format, ...) BASE_PRINTF(3, 4);
-propane_status parse_unexpected(parser *p, const char *wanted); /* of the token that is next */
+propane_status parse_unexpected(parser *p, const char *wanted); /* reports the next token */
 propane_status parse_no_memory(parser *p);
-const char *parse_shown(char out[90], const lex_token *t); /* a token as messages quote it; returns out */
+const char *parse_shown(char out[90], const lex_token *t); /* quotes a token for messages and returns out */
 
-/* Tokens: `at` looks, `accept` takes it if it is there, the others fail where something else stands. */
+/* Tokens. `at` looks, `accept` consumes the token if it is there, and the others fail if another token is found. */
 bool parse_at(const parser *p, const char *word);
 bool parse_accept(parser *p, const char *word);
 propane_status parse_expect(parser *p, const char *word);
@@ -43,18 +43,18 @@ propane_status parse_expect_name(parser *p, const char *wanted, lex_token *out);
 propane_status parse_read_string(parser *p, const char **out); /* in the module's arena */
 propane_status parse_read_whole(parser *p, const char *wanted, mil_whole *out);
 
-/* Types: parse_open_type also takes dimensions that are '?'. */
+/* Types. parse_open_type also accepts '?' as a dimension. */
 propane_status parse_dims(parser *p, mil_type *type);
 propane_status parse_open_type(parser *p, mil_type *out);
 propane_status parse_type(parser *p, mil_type *out);
 
-/* Constants, in the module's arena. parse_untyped: the parameter's class gives the type. */
+/* Constants, in the module's arena. In parse_untyped, the parameter's class determines the type. */
 propane_status parse_literal(parser *p, const mil_type *type, mil_const **out);
 propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out);
 propane_status parse_wrapped_string(parser *p, const char **out); /* "x", or string("x") */
 
-/* What is in square brackets behind the parameters, if anything is; then the parameters' open dimensions are
- * settled. */
+/* Parses the square brackets after the parameters, if there are any, and then settles the parameters' open
+ * dimensions. */
 propane_status parse_function_attributes(parser *p);
 
 #endif

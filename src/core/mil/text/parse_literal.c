@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns constants in the text: elements, nested lists, BLOBFILE. Elements gather in a buffer of the parser that is reused,
- * so that a literal costs one copy. Refuses counts that differ from the type's, and values that its element type lacks.
+ * Owns constants in the text: elements, nested lists, BLOBFILE. Elements are collected in a reusable buffer of the
+ * parser, so a literal costs one copy. Refuses counts that differ from the type's, and values that its element type
+ * cannot hold.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 static bool parse_element_room(parser *p, mil_dtype dtype) {
     size_t size = dtype == MIL_string ? sizeof(char *) : 8;
     size_t needed = ((size_t)p->element_count + 1) * size;
-    if (dtype != MIL_string) { /* exactly, so that the buffer is not larger than the constant */
+    if (dtype != MIL_string) { /* exact size, so that the buffer is not larger than the constant */
         size_t bits = (size_t)mil_dtype_get(dtype)->bits;
         needed = (((size_t)p->element_count + 1) * bits + 7) / 8;
     }
@@ -28,7 +29,7 @@ static bool parse_element_room(parser *p, mil_dtype dtype) {
     return true;
 }
 
-/* nan(0x7e01): a NaN by its bits. */
+/* Reads nan(0x7e01), a NaN given by its bits. */
 static propane_status parse_nan_bits(parser *p, mil_dtype dtype) {
     mil_whole bits;
     lex_token t;
@@ -93,7 +94,7 @@ static propane_status parse_element(parser *p, mil_dtype dtype) {
     return PROPANE_OK;
 }
 
-/* "[" element { "," element } "]"; the number of them may be at most `most`. */
+/* Reads "[" element { "," element } "]" with at most `most` elements. */
 static propane_status parse_row(parser *p, mil_dtype dtype, int64_t most) {
     int64_t first = p->element_count;
     PROPANE_TRY(parse_expect(p, "["));
@@ -106,7 +107,7 @@ static propane_status parse_row(parser *p, mil_dtype dtype, int64_t most) {
     return parse_expect(p, "]");
 }
 
-/* A list for dimension `level` of the type. */
+/* Reads a list for dimension `level` of the type. */
 static propane_status parse_nested(parser *p, const mil_type *type, int level) {
     lex_token t = p->lex.token;
     int64_t count = 0;
@@ -131,7 +132,7 @@ static propane_status parse_nested(parser *p, const mil_type *type, int level) {
                          count == 1 ? "" : "s", level, (long long)type->dim[level]);
 }
 
-/* A tensor's elements, nested as its dimensions, or all in one list. */
+/* Reads a tensor's elements, nested like its dimensions or all in one list. */
 static propane_status parse_tensor(parser *p, const mil_type *type) {
     lex_token t = p->lex.token;
     if (!parse_at(p, "[")) return parse_unexpected(p, "'[': a list of elements");
@@ -144,14 +145,14 @@ static propane_status parse_tensor(parser *p, const mil_type *type) {
                          (long long)mil_type_count(type));
 }
 
-/* What was read becomes a constant in the arena. */
+/* Turns the elements read into a constant in the arena. */
 static propane_status parse_take_elements(parser *p, const mil_type *type, mil_const **out) {
     arena *a = p->module->arena;
     mil_const *c = ARENA_NEW(a, mil_const);
     if (!c) return parse_no_memory(p);
     c->type = *type;
     c->bytes = mil_type_bytes(type);
-    if (mil_dtype_get(type->dtype)->bits % 8) { /* the bits after the last element are zero */
+    if (mil_dtype_get(type->dtype)->bits % 8) { /* clears the bits after the last element */
         int64_t used = mil_type_count(type) * mil_dtype_get(type->dtype)->bits;
         if (used % 8) p->elements[c->bytes - 1] &= (uint8_t)((1u << (used % 8)) - 1);
     }
@@ -160,7 +161,7 @@ static propane_status parse_take_elements(parser *p, const mil_type *type, mil_c
     return c->data ? PROPANE_OK : parse_no_memory(p);
 }
 
-/* A string or a number inside BLOBFILE or buildInfo: bare, or in its type's brackets. */
+/* Opens a string or number inside BLOBFILE or buildInfo, which may be bare or in the brackets of its type. */
 static propane_status parse_open_wrapped(parser *p, mil_dtype dtype, bool *wrapped) {
     *wrapped = p->lex.token.kind == LEX_NAME;
     if (!*wrapped) return PROPANE_OK;
@@ -205,7 +206,7 @@ static propane_status parse_blobfile(parser *p, const mil_type *type, mil_const 
     return PROPANE_OK;
 }
 
-/* A list's elements, one after the other. */
+/* Reads a list's elements, one after the other. */
 static propane_status parse_list(parser *p, const mil_type *type) {
     lex_token t = p->lex.token;
     PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));
@@ -227,7 +228,7 @@ propane_status parse_literal(parser *p, const mil_type *type, mil_const **out) {
     return parse_take_elements(p, type, out);
 }
 
-/* A literal without its type, where the parameter's class leaves no choice. */
+/* Reads a literal without its type, which the parameter's class must determine. */
 propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out) {
     static const struct {
         mil_class type_class;

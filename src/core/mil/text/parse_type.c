@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the words of the grammar: the description of a wrong token, the tokens that rules take one by one, and types. Refuses
- * dimensions outside 1 .. 2^40 and ranks above MIL_MAX_RANK where they stand.
+ * Owns the words of the grammar: the description of a wrong token, the tokens that rules consume one by one, and types.
+ * Refuses dimensions outside 1 .. 2^40 and ranks above MIL_MAX_RANK where they occur.
  */
 #include <stdio.h>
 
@@ -95,7 +95,7 @@ propane_status parse_dims(parser *p, mil_type *type) {
         lex_token t = p->lex.token;
         if (type->rank) PROPANE_TRY(parse_expect(p, ","));
         if (type->rank == MIL_MAX_RANK) return parse_fail_at(p, &t, "more than %d dimensions", MIL_MAX_RANK);
-        if (parse_accept(p, "?")) { /* [??]: as many as there are */
+        if (parse_accept(p, "?")) { /* [??] has any number of dimensions */
             const bool any = !type->rank && parse_accept(p, "?");
             type->dim[type->rank++] = any ? MIL_OPEN_RANK : MIL_OPEN;
             if (any) break;
@@ -135,7 +135,7 @@ static propane_status parse_length(parser *p, int64_t *out) {
     return PROPANE_OK;
 }
 
-/* The content of the brackets of a container. */
+/* Parses the content of a container's brackets. */
 static propane_status parse_container(parser *p, mil_container container, mil_type *out) {
     mil_type value;
     lex_token t;
@@ -154,7 +154,7 @@ static propane_status parse_container(parser *p, mil_container container, mil_ty
     return parse_expect(p, ">");
 }
 
-/* A type that may leave dimensions open. */
+/* Parses a type that may leave dimensions open. */
 propane_status parse_open_type(parser *p, mil_type *out) {
     lex_token t = p->lex.token;
     char why[200];

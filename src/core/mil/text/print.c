@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the printer. Floats are written as hex floats and NaNs by their bits, so that what is printed reads back to the
- * same program bit by bit; in the canonical dialect literals inside argument lists become const statements, which the
- * compilers that need that dialect want.
+ * Owns the printer. Floats are written as hex floats and NaNs by their bits, so the output reads back to the same
+ * program bit by bit. In the canonical dialect, literals in argument lists become const statements, which the compilers
+ * that need that dialect require.
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void print_float(text *out, const mil_const *c, int64_t index) {
         text_append(out, mil_number_print(buffer, value));
         return;
     }
-    unsigned char plain[8]; /* what "nan" reads as */
+    unsigned char plain[8]; /* the bits that "nan" reads back to */
     uint64_t bits = mil_element_bits(c->data, c->type.dtype, index);
     double nan;
     (void)mil_number_real("nan", 3, &nan);
@@ -79,7 +79,7 @@ static void print_element(text *out, const mil_const *c, int64_t index) {
     }
 }
 
-/* The list of dimension `level`, from element `first` on; returns the element after it. */
+/* Prints the list of dimension `level`, starting at element `first`; returns the element after it. */
 static int64_t print_list(text *out, const mil_const *c, int level, int64_t first) {
     if (level == c->type.rank) {
         print_element(out, c, first);
@@ -128,7 +128,7 @@ static void print_const(printer *p, const mil_const *c) {
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */
 
-/* The name of a literal that becomes a statement; ids are unique, so that no two are the same. */
+/* Names a literal that becomes a statement. Ids are unique, so no two names are the same. */
 static void print_literal_name(char out[200], const mil_op *op, int param, const mil_value *v) {
     const char *result = op->result_count ? op->results[0]->name : op->info->name;
     snprintf(out, 200, "%.100s_%s_%d", result, op->info->params[param].name, v->id);
@@ -148,13 +148,13 @@ static void print_const_statement(printer *p, const char *name, const mil_const 
     text_append(p->out, p->indent);
 }
 
-/* const and constexpr_...: Core ML wants their operands as literals in the square brackets. */
+/* True for const and constexpr_...: Core ML requires their operands as literals in the square brackets. */
 static bool print_has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
 const mil_value *mil_written(const mil_value *v) {
     while (v->outer) {
         const mil_value *outer = v->constant ? v->outer : mil_captured(v->home->owner, v->home, v->index);
-        if (v->constant && outer->def && !outer->def->function) return v; /* removed since: a literal */
+        if (v->constant && outer->def && !outer->def->function) return v; /* removed since, so print a literal */
         v = outer;
     }
     return v;
@@ -172,7 +172,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
         const mil_value *v = mil_written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
-        if (!v->constant || (!v->is_inline && !print_has_attributes(op))) { /* no constant: compressed itself */
+        if (!v->constant || (!v->is_inline && !print_has_attributes(op))) { /* no constant: itself compressed */
             text_append(p->out, v->name);
         } else if (print_becomes_statement(p, op, v)) {
             print_literal_name(name, op, param, v);
@@ -197,7 +197,7 @@ static void print_literal_statements(printer *p, const mil_op *op) {
 
 static void print_body(printer *p, const mil_function *f);
 
-/* [ "(" inputs ")" ] "{" statements "}" "->" "(" results ")"; one step deeper. */
+/* Prints [ "(" inputs ")" ] "{" statements "}" "->" "(" results ")", indented one step deeper. */
 static void print_block(printer *p, const mil_function *f) {
     const char *indent = p->indent;
     char deeper[160];
@@ -246,7 +246,7 @@ static void print_statement(printer *p, const mil_op *op) {
     text_append(p->out, ";");
 }
 
-/* Statements and results; the closing bracket is indented one step less. */
+/* Prints statements and results; the closing bracket is indented one step less. */
 static void print_body(printer *p, const mil_function *f) {
     for (const mil_op *op = f->first; op && !p->out->failed; op = op->next) {
         text_append(p->out, p->indent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing a program as a folder: DIR/model.mil and DIR/weights/weight.bin. Constants change (path, offset) only
- * once the weight file is safely there.
+ * Owns writing a program as a folder: DIR/model.mil and DIR/weights/weight.bin. Constants get their new path and offset
+ * only after the weight file has been written safely.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 enum { LITERAL_ELEMENTS = 16 }; /* longer constants go into the weight file */
 
-/* The constants of a weight file in the order of their first use, each once, though functions may share them. */
+/* The constants of a weight file in the order of their first use. Each occurs once, though functions may share it. */
 typedef struct weights {
     mil_const **list;
     uint64_t *offsets;
@@ -28,11 +28,11 @@ static bool write_folder_weights_add(weights *w, const mil_const *c) {
     if (!list) return false;
     w->list = list;
     if (*at < w->count) return true;
-    w->list[w->count++] = (mil_const *)(uintptr_t)c; /* it lives in the module's arena, which is ours to change */
+    w->list[w->count++] = (mil_const *)(uintptr_t)c; /* it is in the module's arena, which we may change */
     return true;
 }
 
-/* Literals hold every constant: those of const statements, too. */
+/* Collects the constants of literals, which include those of const statements. */
 static bool write_folder_collect_op(weights *w, const mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++) {
@@ -60,7 +60,7 @@ static bool write_folder_weights_collect(weights *w, const mil_module *m) {
     return true;
 }
 
-/* Of its length and of some of its bytes: enough to find those that may be equal. */
+/* Hashes the length and some of the bytes, enough to find constants that may be equal. */
 static uint64_t write_folder_look(const mil_const *c) {
     const uint8_t *data = c->data;
     const int64_t step = c->bytes / 256 + 1;
@@ -69,8 +69,8 @@ static uint64_t write_folder_look(const mil_const *c) {
     return hash;
 }
 
-/* The first constant of the same content, which may be itself: an embedding that is also the output head lies in the file
- * once. */
+/* Returns the first constant with the same content, possibly itself. An embedding that is also the output head is thus
+ * stored once. */
 static int write_folder_first_equal(const weights *w, const uint64_t *looks, int at) {
     const mil_const *c = w->list[at];
     for (int i = 0; i < at; i++)
