@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the elementwise rows with parameters and of the further trigonometric functions. At a kink:
- * clamped_relu, prelu and thresholded_relu take the branch of x < 0 (x < alpha), threshold passes at its bound.
+ * Owns the gradients of the elementwise rows with parameters and of the remaining trigonometric functions. At a kink,
+ * clamped_relu and prelu take the branch of x > 0, and thresholded_relu and threshold pass the adjoint. clamped_relu
+ * passes nothing once it reaches beta.
  */
 #include <math.h>
 #include <string.h>
@@ -14,14 +15,14 @@ static propane_status backward_activation_times(grad_context *g, const mil_op *o
     return PROPANE_OK;
 }
 
-/* 1 + y y */
+/* The slope is 1 + y y. */
 GRADIENT(tan) {
     return backward_activation_times(g, op, grad_shift(g, grad_unary(g, MIL_OP_square, grad_result(g, op)), 1));
 }
 GRADIENT(sinh) { return backward_activation_times(g, op, grad_unary(g, MIL_OP_cosh, grad_arg(g, op, "x"))); }
 GRADIENT(cosh) { return backward_activation_times(g, op, grad_unary(g, MIL_OP_sinh, grad_arg(g, op, "x"))); }
 
-/* k + sign x x */
+/* Computes 1 + sign x x. */
 static mil_value *backward_activation_quadratic(grad_context *g, const mil_op *op, double sign) {
     return grad_shift(g, grad_scale(g, grad_unary(g, MIL_OP_square, grad_arg(g, op, "x")), sign), 1);
 }
@@ -49,7 +50,7 @@ GRADIENT(linear_activation) {
     return PROPANE_OK;
 }
 
-/* alpha beta (1 - t t) with t = tanh(beta x) */
+/* The slope is alpha beta (1 - t t) with t = tanh(beta x). */
 GRADIENT(scaled_tanh) {
     double alpha, beta;
     PROPANE_TRY(mil_attr_float(op, "alpha", &alpha, err));
@@ -91,7 +92,7 @@ GRADIENT(threshold) {
 
 /* ---- one number per channel ------------------------------------------------------------------------------------------ */
 
-/* A vector of channels beside x: [1, C, 1, ...]. */
+/* Reshapes a vector of channels to [1, C, 1, ...], which broadcasts against x. */
 static mil_value *backward_activation_beside(grad_context *g, const mil_op *op, const char *param) {
     const mil_type *x = &mil_in(op, "x")->type;
     int64_t dim[MIL_MAX_RANK];
@@ -99,7 +100,7 @@ static mil_value *backward_activation_beside(grad_context *g, const mil_op *op, 
     return grad_reshape(g, grad_arg(g, op, param), x->rank, dim);
 }
 
-/* What is given to every element of x, summed for each channel. */
+/* Gives `param` the sum over each channel of `each`, which has x's shape. */
 static void backward_activation_give_channels(grad_context *g, const mil_op *op, const char *param, mil_value *each) {
     const mil_type *x = &mil_in(op, "x")->type;
     int64_t axes[MIL_MAX_RANK];
@@ -121,7 +122,7 @@ GRADIENT(prelu) {
     return PROPANE_OK;
 }
 
-/* y = alpha softplus(beta x) */
+/* Here y = alpha softplus(beta x). */
 GRADIENT(softplus_parametric) {
     mil_value *dz = grad_of(g, op, 0), *x = grad_arg(g, op, "x"), *alpha = backward_activation_beside(g, op, "alpha"),
               *beta = backward_activation_beside(g, op, "beta"), *inner = grad_mul(g, x, beta);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the elementwise rows. Written with the forward result where that saves work or digits (exp,
- * tanh, sigmoid, rsqrt, real_div), and so that fp16 stays finite wherever the true gradient is: products start with the
- * adjoint, which is small where a power is large, and no infinity meets a zero.
+ * Owns the gradients of the elementwise rows. They use the forward result if that saves work or digits (exp, tanh,
+ * sigmoid, rsqrt, real_div). In fp16 they stay finite wherever the true gradient is: products start with the adjoint,
+ * which is small where a power is large, and no infinity is multiplied by zero.
  *
- * At a kink: relu, leaky_relu, elu, relu6 give 0 at 0 from the right branch's edge, clip passes at its bounds, maximum
- * and minimum give all to x on a tie.
+ * At a kink, relu and relu6 give 0, leaky_relu and elu take the left branch, and clip passes the adjoint at its bounds.
+ * On a tie, maximum and minimum give all of it to x.
  */
 #include <math.h>
 #include <string.h>
@@ -44,7 +44,7 @@ GRADIENT(real_div) {
     return PROPANE_OK;
 }
 
-/* x - floor(x / y) * y */
+/* Here z = x - floor(x / y) * y. */
 GRADIENT(mod) {
     mil_value *dz = grad_thin(g, op);
     grad_give(g, op, "x", dz);
@@ -65,7 +65,7 @@ static bool backward_elementwise_uniform_constant(const mil_value *v, double *ou
     return count > 0;
 }
 
-/* d(x^p) for a constant p, as cheap as p allows. */
+/* Computes the gradient of x^p for a constant p, as cheaply as p allows. */
 static mil_value *backward_elementwise_power_gradient(grad_context *g, mil_value *dz, mil_value *x, mil_value *r,
                                                       double p) {
     if (p == 0) return NULL;
@@ -95,7 +95,7 @@ GRADIENT(pow) {
     return PROPANE_OK;
 }
 
-/* Each side gets dz where it was taken. */
+/* Gives dz to the side whose element was taken. */
 static void backward_elementwise_give_by_mask(grad_context *g, const mil_op *op, mil_value *mask, const char *yes,
                                               const char *no) {
     mil_value *dz = grad_thin(g, op), *zero = grad_zero(g, op->results[0]->type.dtype);
@@ -130,7 +130,7 @@ GRADIENT(identity) {
     return PROPANE_OK;
 }
 
-/* An integer x is wanted only where an op without a gradient made it, which is reported when the walk comes there. */
+/* An integer x is wanted only if an op without a gradient made it, which is reported when the walk reaches that op. */
 GRADIENT(cast) {
     const mil_value *x = mil_in(op, "x");
     mil_value *dz = grad_thin(g, op);
@@ -144,7 +144,7 @@ GRADIENT(abs) {
     return PROPANE_OK;
 }
 
-/* The scalar goes on the adjoint: that may be thin. */
+/* Scales the adjoint, not x, because it may be thin. */
 GRADIENT(square) {
     grad_give(g, op, "x", grad_mul(g, grad_scale(g, grad_thin(g, op), 2), grad_arg(g, op, "x")));
     return PROPANE_OK;
@@ -155,14 +155,14 @@ GRADIENT(sqrt) {
     return PROPANE_OK;
 }
 
-/* (x + eps)^-1/2: -1/2 r^3 */
+/* The slope of (x + eps)^-1/2 is -1/2 r^3. */
 GRADIENT(rsqrt) {
     mil_value *r = grad_result(g, op);
     grad_give(g, op, "x", backward_elementwise_power_gradient(g, grad_thin(g, op), grad_arg(g, op, "x"), r, -0.5));
     return PROPANE_OK;
 }
 
-/* 1 / (x + eps): -r^2 */
+/* The slope of 1 / (x + eps) is -r^2. */
 GRADIENT(inverse) {
     mil_value *r = grad_result(g, op);
     grad_give(g, op, "x", backward_elementwise_power_gradient(g, grad_thin(g, op), grad_arg(g, op, "x"), r, -1));
@@ -199,14 +199,14 @@ GRADIENT(cos) {
     return PROPANE_OK;
 }
 
-/* dz (1 - r^2) as dz - dz r r */
+/* Computes dz (1 - r^2) as dz - dz r r. */
 GRADIENT(tanh) {
     mil_value *dz = grad_thin(g, op), *r = grad_result(g, op);
     grad_give(g, op, "x", grad_minus(g, dz, grad_mul(g, grad_mul(g, dz, r), r)));
     return PROPANE_OK;
 }
 
-/* exp(-x^2 / k): an infinite square gives 0 */
+/* Computes exp(-x^2 / k); an infinite square becomes 0. */
 static mil_value *backward_elementwise_bell(grad_context *g, mil_value *x, double k) {
     return grad_unary(g, MIL_OP_exp, grad_scale(g, grad_mul(g, x, x), -1 / k));
 }
@@ -217,20 +217,20 @@ GRADIENT(erf) {
     return PROPANE_OK;
 }
 
-/* dz r (1 - r) */
+/* The gradient is dz r (1 - r). */
 GRADIENT(sigmoid) {
     mil_value *r = grad_result(g, op), *t = grad_mul(g, grad_thin(g, op), r);
     grad_give(g, op, "x", grad_minus(g, t, grad_mul(g, t, r)));
     return PROPANE_OK;
 }
 
-/* sign(r) is 1 where x > 0 and 0 elsewhere: no comparison needed. */
+/* sign(r) is 1 where x > 0 and 0 elsewhere, so no comparison is needed. */
 GRADIENT(relu) {
     grad_give(g, op, "x", grad_mul(g, grad_thin(g, op), grad_unary(g, MIL_OP_sign, grad_result(g, op))));
     return PROPANE_OK;
 }
 
-/* dz where x lies between; a bound that the type cannot reach is left out. */
+/* Returns dz where x is between the bounds, and 0 elsewhere. A bound that the type cannot reach is left out. */
 static mil_value *backward_elementwise_inside(grad_context *g, mil_value *dz, mil_value *x, mil_dtype dtype,
                                               mil_opcode above, double low, mil_opcode below, double high) {
     double reach = dtype == MIL_fp16 ? 65504 : 1e30;
@@ -260,7 +260,7 @@ GRADIENT(clip) {
     return PROPANE_OK;
 }
 
-/* clip(alpha x + beta, 0, 1) */
+/* Here z = clip(alpha x + beta, 0, 1). */
 GRADIENT(sigmoid_hard) {
     double alpha;
     PROPANE_TRY(mil_attr_float(op, "alpha", &alpha, err));
@@ -272,7 +272,7 @@ GRADIENT(sigmoid_hard) {
     return PROPANE_OK;
 }
 
-/* s + r (1 - s) with r = x s, as s + r - r s: finite for every finite x */
+/* Computes s + r (1 - s) with r = x s, as s + r - r s, which is finite for every finite x. */
 static mil_value *backward_elementwise_swish_slope(grad_context *g, mil_value *s, mil_value *r, double k) {
     mil_value *rest = grad_minus(g, r, grad_mul(g, r, s));
     return grad_plus(g, grad_scale(g, rest, k), s);
@@ -284,7 +284,7 @@ GRADIENT(silu) {
     return PROPANE_OK;
 }
 
-/* Phi(x) + x phi(x) */
+/* Computes Phi(x) + x phi(x). */
 static mil_value *backward_elementwise_gelu_exact(grad_context *g, mil_value *x) {
     mil_value *phi =
         grad_shift(g, grad_scale(g, grad_unary(g, MIL_OP_erf, grad_scale(g, x, 0.70710678118654752440)), 0.5), 0.5);
@@ -292,7 +292,8 @@ static mil_value *backward_elementwise_gelu_exact(grad_context *g, mil_value *x)
     return grad_plus(g, grad_mul(g, x, density), phi);
 }
 
-/* (1 + t)/2 + x/2 (1 - t^2) u'; beyond +-10 t is +-1 in every precision, and clipping keeps x^3 in fp16's range. */
+/* Computes (1 + t)/2 + x/2 (1 - t^2) u'. Beyond +-10, t is +-1 in every precision, and clipping keeps x^3 in fp16's
+ * range. */
 static mil_value *backward_elementwise_gelu_tanh(grad_context *g, mil_value *x) {
     const double c = 0.79788456080286535588, k = 0.044715;
     mil_value *low = grad_with_float(g, MIL_OP_maximum, x, "y", -10),
@@ -328,7 +329,11 @@ GRADIENT(softplus) {
     return PROPANE_OK;
 }
 
-/* x / (1 + |x|): 1 / (1 + |x|)^2, divided twice so that the square cannot overflow */
+/* The slope of x / (1 +
+ * x
+ * ) is 1 / (1 +
+ * x
+ * )^2; dz is divided twice so that the square cannot overflow. */
 GRADIENT(softsign) {
     mil_value *a = grad_shift(g, grad_unary(g, MIL_OP_abs, grad_arg(g, op, "x")), 1);
     grad_give(g, op, "x", grad_div(g, grad_div(g, grad_thin(g, op), a), a));
@@ -343,7 +348,7 @@ GRADIENT(leaky_relu) {
     return PROPANE_OK;
 }
 
-/* alpha (exp(x) - 1) on the left: r + alpha */
+/* On the left, alpha (exp(x) - 1) has the slope r + alpha. */
 GRADIENT(elu) {
     double alpha;
     PROPANE_TRY(mil_attr_float(op, "alpha", &alpha, err));

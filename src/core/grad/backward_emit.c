@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the short names that gradient rules emit MIL with. Tensors come first and scalars second in every binary op, and
- * every mask is a comparison and a select: what all chips take.
+ * Owns the short names with which gradient rules emit MIL. In every binary op tensors come first and scalars second,
+ * and every mask is a comparison and a select: all chips accept these forms.
  */
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
@@ -84,7 +84,7 @@ mil_value *grad_pad(grad_context *g, mil_value *x, int rank, const int64_t *befo
     }
     if (!any || !x) return x;
     mil_builder *b = grad_build(g);
-    int skip = 0; /* the list is for the last dimensions: leave out leading ones without padding */
+    int skip = 0; /* the list applies to the last dimensions, so leave out leading ones without padding */
     while (amount[2 * skip] == 0 && amount[2 * skip + 1] == 0) skip++;
     mil_value *pad = mil_build_ints(b, amount + 2 * skip, 2 * (rank - skip)), *mode = mil_build_text(b, "constant");
     mil_value *zero = grad_zero(g, x->type.dtype);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that move elements: each is the transposed move. What was cut off comes back as
- * padding, what was repeated is summed, what was picked by index is spread by a one-hot matrix.
+ * Owns the gradients of the rows that move elements. Each gradient is the transposed move: what was cut off is padded,
+ * what was repeated is summed, and what was picked by index is spread by a one-hot matrix.
  */
 #include <string.h>
 
@@ -37,8 +37,8 @@ GRADIENT(reverse) {
     return PROPANE_OK;
 }
 
-/* A slice with any step, seen from the lowest element: what runs backwards is turned round, steps become gaps of zeros,
- * and padding gives the place in x. */
+/* Handles a slice with any step, starting at its lowest element. A dimension that runs backwards is reversed, steps
+ * become gaps of zeros, and padding restores the position in x. */
 static propane_status backward_layout_sliced(grad_context *g, const mil_op *op, propane_error *err) {
     mil_slice s;
     PROPANE_TRY(mil_slice_read(op, &s, err));
@@ -63,7 +63,8 @@ static propane_status backward_layout_sliced(grad_context *g, const mil_op *op, 
 GRADIENT(slice_by_size) { return backward_layout_sliced(g, op, err); }
 GRADIENT(slice_by_index) { return backward_layout_sliced(g, op, err); }
 
-/* Neighbours that have an adjoint are joined and padded to x's size; parts without a reader are the padding. */
+/* Neighbours that have an adjoint are joined and padded to x's size; parts without a reader are covered by the
+ * padding. */
 GRADIENT(split) {
     mil_split *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
@@ -95,7 +96,7 @@ GRADIENT(concat) {
     if (interleave) stride[axis] = count;
     int64_t at = 0;
     for (int k = 0; k < count; k++) {
-        int64_t n = values[k]->type.rank ? values[k]->type.dim[axis] : 1; /* scalars join to a vector */
+        int64_t n = values[k]->type.rank ? values[k]->type.dim[axis] : 1; /* scalars are joined into a vector */
         begin[axis] = interleave ? k : at;
         end[axis] = interleave ? k + (n - 1) * count + 1 : at + n;
         at += n;
@@ -123,7 +124,7 @@ GRADIENT(stack) {
     return PROPANE_OK;
 }
 
-/* Axis by axis: [pre, reps, n, post] summed over the repetitions. */
+/* Goes axis by axis: [pre, reps, n, post] is summed over the repetitions. */
 GRADIENT(tile) {
     const mil_type from = mil_in(op, "x")->type, to = op->results[0]->type;
     int64_t dim[MIL_MAX_RANK];
@@ -141,7 +142,7 @@ GRADIENT(tile) {
     return PROPANE_OK;
 }
 
-/* Where element i of the padded axis comes from. */
+/* Returns the source index of element i of the padded axis. */
 static int64_t backward_layout_pad_source(mil_pad_mode mode, int64_t i, int64_t before, int64_t n) {
     int64_t at = i - before;
     if (mode == MIL_PAD_REPLICATE) return at < 0 ? 0 : at >= n ? n - 1 : at;
@@ -149,7 +150,7 @@ static int64_t backward_layout_pad_source(mil_pad_mode mode, int64_t i, int64_t 
     return at >= n ? 2 * (n - 1) - at : at;
 }
 
-/* Reflected or replicated along one axis: the transposed 0/1 matrix of the padding times dz. */
+/* Undoes reflection or replication along one axis: multiplies the transposed 0/1 matrix of the padding by dz. */
 static mil_value *backward_layout_unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, int rank, int64_t *dim,
                                              int axis, int64_t n, mil_dtype dtype) {
     int64_t padded = dim[axis], pre = grad_product(dim, 0, axis), post = grad_product(dim, axis + 1, rank);
@@ -187,7 +188,7 @@ GRADIENT(pad) {
 
 /* ---- gather ------------------------------------------------------------------------------------------------------ */
 
-/* Indices as [batch, picks] int32, negative ones counted from the end. */
+/* Returns the indices as [batch, picks] int32, with negative ones counted from the end. */
 static mil_value *backward_layout_positive_indices(grad_context *g, const mil_op *op, const mil_gather *d) {
     mil_builder *b = grad_build(g);
     const mil_value *v = mil_in(op, "indices");
@@ -199,7 +200,8 @@ static mil_value *backward_layout_positive_indices(grad_context *g, const mil_op
     return negative ? mil_build_binary_scalar(b, MIL_OP_mod, indices, (double)d->size) : indices;
 }
 
-/* dx [B, outer, n, inner] = onehot' [B, 1, n, picks] dz [B, outer, picks, inner]: equal indices add up. */
+/* dx [B, outer, n, inner] = onehot' [B, 1, n, picks] dz [B, outer, picks, inner], so the adjoints of equal indices add
+ * up. */
 GRADIENT(gather) {
     mil_gather d;
     PROPANE_TRY(mil_gather_read(op, &d, err));

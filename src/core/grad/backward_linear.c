@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of the rows that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient is
  * one matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient
- * is a convolution with the flipped and transposed weight; its weight gradient is one matmul for each place in the
- * kernel.
+ * is a convolution with the flipped and transposed weight. Its weight gradient is one matmul with the columns of x, or
+ * one per place in the kernel if the columns would be too large.
  *
- * Refuses weight gradients of convolutions with more than 256 places in the kernel, and einsums of more than 8 values.
+ * Refuses weight gradients of convolutions with more than 256 places in the kernel unless the windows tile x, and
+ * einsums of more than 8 values.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 
 /* ---- matmul ------------------------------------------------------------------------------------------------------ */
 
-/* A vector as a matrix: [K] as [1,K] for x, as [K,1] for y. */
+/* Reshapes a vector to a matrix: [K] to [1,K] for x, to [K,1] for y. */
 static mil_value *backward_linear_as_matrix(grad_context *g, const mil_op *op, const char *param, bool column) {
     const mil_type *type = &mil_in(op, param)->type;
     mil_value *v = grad_arg(g, op, param);
@@ -28,7 +29,7 @@ static mil_value *backward_linear_product(grad_context *g, mil_value *x, mil_val
     return mil_build_matmul(grad_build(g), x, y, tx, ty);
 }
 
-/* C = A B with A = x or x', B = y or y': dA = dC B', dB = A' dC, transposed as x and y are. */
+/* For C = A B with A = x or x' and B = y or y', dA = dC B' and dB = A' dC, transposed as x and y are. */
 GRADIENT(matmul) {
     mil_matmul m;
     bool tx, ty;
@@ -56,7 +57,7 @@ GRADIENT(matmul) {
     return PROPANE_OK;
 }
 
-/* x [.., I], weight [O,I], bias [O] */
+/* The shapes are x [.., I], weight [O,I], bias [O]. */
 GRADIENT(linear) {
     const mil_type *x = &mil_in(op, "x")->type, *w = &mil_in(op, "weight")->type;
     mil_value *dz = grad_of(g, op, 0);
@@ -97,7 +98,7 @@ static mil_value *backward_linear_build_conv(grad_context *g, mil_value *x, mil_
     return op ? op->results[0] : NULL;
 }
 
-/* [O, I/g, k..] to [I, O/g, k..], with the kernel turned round. */
+/* Reorders [O, I/g, k..] to [I, O/g, k..], with the kernel reversed. */
 static mil_value *backward_linear_turned_weight(grad_context *g, const mil_conv *c, mil_value *weight) {
     int64_t dim[MIL_MAX_RANK], perm[MIL_MAX_RANK], axes[3];
     int64_t out = c->c_out / c->groups, in = c->c_in / c->groups;
@@ -121,7 +122,7 @@ static mil_value *backward_linear_turned_weight(grad_context *g, const mil_conv 
     return grad_reverse(g, weight, axes, count);
 }
 
-/* The full correlation of dz, spread by the strides, with the turned weight, cut to where x is. */
+/* Computes the full correlation of dz, spread by the strides, with the reversed weight, cut to the extent of x. */
 static mil_value *backward_linear_conv_dx(grad_context *g, const mil_conv *c, mil_value *dz, mil_value *weight) {
     int rank = 2 + c->spatial;
     int64_t dim[MIL_MAX_RANK] = {c->n, c->c_out}, before[MIL_MAX_RANK] = {0}, after[MIL_MAX_RANK] = {0};
@@ -137,7 +138,7 @@ static mil_value *backward_linear_conv_dx(grad_context *g, const mil_conv *c, mi
         cut |= pad[2 * i] < 0 || pad[2 * i + 1] < 0;
     }
     if (!cut) return backward_linear_build_conv(g, dz, backward_linear_turned_weight(g, c, weight), c, pad);
-    for (int i = 0; i < c->spatial; i++) { /* negative padding: rows that saw padding only */
+    for (int i = 0; i < c->spatial; i++) { /* negative padding: rows that saw only padding */
         int64_t low = pad[2 * i], high = pad[2 * i + 1];
         before[2 + i] = low > 0 ? low : 0;
         after[2 + i] = high > 0 ? high : 0;
@@ -148,7 +149,7 @@ static mil_value *backward_linear_conv_dx(grad_context *g, const mil_conv *c, mi
     return backward_linear_build_conv(g, dz, backward_linear_turned_weight(g, c, weight), c, (int64_t[6]){0});
 }
 
-/* A product for a kernel of one place: dz [N,g,O/g,P] by what of x lies under it [N,g,I/g,P]. */
+/* Handles a kernel of one place: multiplies dz [N,g,O/g,P] by the elements of x under it, [N,g,I/g,P]. */
 static void backward_linear_point_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *x,
                                      mil_value *dz) {
     const int rank = 2 + c->spatial;
@@ -163,7 +164,7 @@ static void backward_linear_point_dw(grad_context *g, const mil_op *op, const mi
     grad_give(g, op, "weight", grad_reshape_as(g, all, &mil_in(op, "weight")->type));
 }
 
-/* [N,C,..] to [C,N,..] */
+/* Reorders [N,C,..] to [C,N,..]. */
 static mil_value *backward_linear_channels_first(grad_context *g, mil_value *v, int64_t n, int64_t channels,
                                                  int spatial, const int64_t *space) {
     int64_t perm[MIL_MAX_RANK] = {1, 0}, dim[MIL_MAX_RANK] = {channels, n};
@@ -179,7 +180,7 @@ static bool backward_linear_in_patches(const mil_conv *c) {
     return yes;
 }
 
-/* Windows that do not overlap: the columns are x itself in another order, [I,k..,N,out..]. */
+/* For windows that do not overlap, the columns are x itself in another order, [I,k..,N,out..]. */
 static mil_value *backward_linear_patch_columns(grad_context *g, const mil_conv *c, mil_value *x) {
     int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_in}, dim[MIL_MAX_RANK] = {c->n, c->c_in};
     int64_t perm[MIL_MAX_RANK] = {1};
@@ -194,7 +195,7 @@ static mil_value *backward_linear_patch_columns(grad_context *g, const mil_conv 
     return mil_build_transpose(grad_build(g), x, perm, 2 + 2 * n);
 }
 
-/* What of x [I,N,..] lies under place p of the kernel, [g,I/g,N*P]. */
+/* Returns the elements of x [I,N,..] under place p of the kernel, [g,I/g,N*P]. */
 static mil_value *backward_linear_place_rows(grad_context *g, const mil_conv *c, mil_value *x, int64_t p) {
     int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->c_in, c->n}, stride[MIL_MAX_RANK] = {1, 1};
     for (int i = c->spatial - 1; i >= 0; i--) {
@@ -208,8 +209,8 @@ static mil_value *backward_linear_place_rows(grad_context *g, const mil_conv *c,
     return grad_reshape(g, x, 3, (int64_t[]){c->groups, c->c_in / c->groups, c->n * points});
 }
 
-/* dz [g,O/g,N*P] by the columns [g,I/g*places,N*P]: one product whose sums run over samples and points. Where the columns
- * would be too large they are multiplied place by place. */
+/* Multiplies dz [g,O/g,N*P] by the columns [g,I/g*places,N*P]: one matrix product whose sums run over samples and
+ * points. If the columns would be too large, multiplies place by place. */
 static propane_status backward_linear_conv_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz,
                                               propane_error *err) {
     const int64_t places = grad_product(c->kernel, 0, c->spatial), points = grad_product(c->out, 0, c->spatial);
@@ -253,8 +254,8 @@ static propane_status backward_linear_conv_dw(grad_context *g, const mil_op *op,
     return PROPANE_OK;
 }
 
-/* x [N,I,..], weight [O,I/g,k..]. A 1x1 kernel is a matmul; with a constant weight it stays a conv, which can be baked.
- */
+/* The shapes are x [N,I,..], weight [O,I/g,k..]. A 1x1 kernel becomes a matmul. With a constant weight it remains a
+ * conv, which can be baked. */
 GRADIENT(conv) {
     mil_conv c;
     PROPANE_TRY(mil_conv_read(op, &c, err));
@@ -305,7 +306,7 @@ static void backward_linear_equation_read(const mil_op *op, const char *text, eq
     mil_in_list(op, "values", &out->values);
 }
 
-/* How many elements `letter` has among the result and all operands but `without`; 0: it is not there. */
+/* Returns the size of `letter` in the result and all operands except `without`, or 0 if it does not occur. */
 static int64_t backward_linear_letter_size(const mil_op *op, const equation *e, char letter, int without) {
     int64_t size = 0;
     const char *found = strchr(e->result, letter);
@@ -332,7 +333,7 @@ static void backward_linear_sum_term(adjoint_sum *s, mil_value *v, const char *l
     s->used += (size_t)n;
 }
 
-/* A letter that is nowhere yet. */
+/* Returns a letter that is not yet used. */
 static char backward_linear_fresh_letter(const equation *e, const adjoint_sum *s) {
     for (char c = 'a'; c <= 'z'; c++) {
         bool used = strchr(e->result, c) || strchr(s->text, c);
@@ -354,8 +355,8 @@ static mil_value *backward_linear_unit_matrix(grad_context *g, mil_dtype dtype, 
     return v;
 }
 
-/* A letter that only k has gives a thin adjoint, one that k repeats along a dimension is summed, and the second place
- * of a diagonal gets a letter of its own and the unit matrix. */
+/* A letter that occurs only in k makes the adjoint thin, and one that k broadcasts along a dimension is summed. The
+ * second occurrence in a diagonal gets a fresh letter and a unit matrix. */
 static propane_status backward_linear_einsum_operand(grad_context *g, const mil_op *op, const equation *e, int k,
                                                      propane_error *err) {
     const mil_value *v = e->values[k];
@@ -397,7 +398,7 @@ GRADIENT(einsum) {
     const char *text;
     mil_einsum checked;
     equation e;
-    PROPANE_TRY(mil_einsum_read(op, &checked, err)); /* lengths are within bounds */
+    PROPANE_TRY(mil_einsum_read(op, &checked, err)); /* checks that lengths are within bounds */
     PROPANE_TRY(mil_attr_text(op, "equation", &text, err));
     backward_linear_equation_read(op, text, &e);
     for (int k = 0; k < e.count; k++)
@@ -407,7 +408,7 @@ GRADIENT(einsum) {
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* P = softmax(Q K' / sqrt(E) + mask), O = P V. P is computed again: the op does not show it. */
+/* P = softmax(Q K' / sqrt(E) + mask), O = P V. P is recomputed, because it is not a result of the op. */
 GRADIENT(sdpa) {
     mil_sdpa a;
     PROPANE_TRY(mil_sdpa_read(op, &a, err));

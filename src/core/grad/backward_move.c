@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that move elements between channels, batch and space, of reversed sequences, and of what
- * is picked or overwritten by index. A permutation's gradient is the opposite permutation; scatter and gather are each
- * other's gradients where each place is added to. A scatter of another mode has itself for data's gradient, or shares.
+ * Owns the gradients of the rows that move elements between channels, batch and space, of reversed sequences, and of
+ * elements picked or overwritten by index. A permutation's gradient is the inverse permutation. Gather and a scatter
+ * that adds are each other's gradients. A scatter of another mode uses the same scatter for data's gradient, or divides
+ * the adjoint into shares.
  */
 #include "core/base/memory.h"
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
-/* An op whose first argument is `x` and whose others are operands of `op`, under other names; NULL ends the pairs. */
+/* Builds an op whose first argument is `x` and whose other arguments are operands of `op` under other names; NULL ends
+ * the pairs. */
 static mil_value *backward_move_with_operands(grad_context *g, const mil_op *op, mil_opcode code, const char *first,
                                               mil_value *x, const char *const *names) {
     mil_value *values[8];
@@ -67,7 +69,7 @@ GRADIENT(crop) {
     return PROPANE_OK;
 }
 
-/* Place k of every window, spread by the stride and put where it was; the sum over the places. */
+/* Takes place k of every window, spreads it by the stride and puts it back in position; then sums over the places. */
 GRADIENT(sliding_windows) {
     const mil_type x = mil_in(op, "x")->type;
     mil_windows w;
@@ -98,7 +100,8 @@ static mil_value *backward_move_zeros(grad_context *g, const mil_type *type) {
     return op ? op->results[0] : NULL;
 }
 
-/* Coordinates [.., batch + k] of x's elements, out of indices [.., k] below `batch` dimensions. */
+/* Makes coordinates [.., batch + k] of x's elements from indices [.., k] that are relative to `batch` leading
+ * dimensions. */
 static mil_value *backward_move_coordinates(grad_context *g, const mil_op *op, int batch) {
     const mil_type *type = &mil_in(op, "indices")->type;
     mil_value *indices = grad_arg(g, op, "indices");
@@ -137,7 +140,7 @@ GRADIENT(gather_nd) {
     return PROPANE_OK;
 }
 
-/* A scatter at the places of `op`, of its kind and of `mode`. */
+/* Scatters at the places of `op`, with the same kind of op and with `mode`. */
 static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_value *data, mil_value *updates,
                                         const char *mode) {
     mil_value *how = mil_build_text(grad_build(g), mode), *indices = grad_arg(g, op, "indices"), *axis = NULL;
@@ -149,15 +152,16 @@ static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_v
     return made ? made->results[0] : NULL;
 }
 
-/* What `op` scatters to is picked by the row `gather` at the same places. */
+/* Picks, with the row `gather`, the places to which `op` scatters. */
 static mil_value *backward_move_pick(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *x) {
     static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
     const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
     return backward_move_with_operands(g, op, gather, "x", x, used);
 }
 
-/* data times (or by) all updates of a place: dz goes to data as it came. An update's share is that of the whole product,
- * divided by it; one that is 0 has the share of an update that is alone at its place. */
+/* Here data is multiplied (or divided) by all updates of a place. data gets dz scaled in the same way. An update's
+ * share is that of the whole product, divided by the update. An update of 0 gets the share of the only update of its
+ * place. */
 static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz, bool divides) {
     mil_value *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
     if (grad_wants(g, op, "data"))
@@ -172,7 +176,7 @@ static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode g
     grad_give(g, op, "updates", share);
 }
 
-/* The largest (or smallest) of a place gets dz; those that are equal share it. */
+/* The largest (or smallest) value of a place gets dz; equal ones share it. */
 static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz) {
     mil_builder *b = grad_build(g);
     mil_value *z = grad_result(g, op), *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
@@ -186,8 +190,8 @@ static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode g
         grad_give(g, op, "updates", grad_mul(g, backward_move_pick(g, op, gather, share), from_updates));
 }
 
-/* `gather` is the row that picks what `op` scatters. An overwritten place passes nothing to data; of several updates of one
- * place each gets the whole adjoint, though only the last one counts. */
+/* `gather` is the row that picks what `op` scatters. An overwritten place passes nothing to data. Of several updates of
+ * one place, each gets the whole adjoint, though only the last one counts. */
 static propane_status backward_move_scattered(grad_context *g, const mil_op *op, mil_opcode gather,
                                               propane_error *err) {
     mil_value *dz = grad_of(g, op, 0);
@@ -215,7 +219,7 @@ GRADIENT(scatter) { return backward_move_scattered(g, op, MIL_OP_gather, err); }
 GRADIENT(scatter_along_axis) { return backward_move_scattered(g, op, MIL_OP_gather_along_axis, err); }
 GRADIENT(scatter_nd) { return backward_move_scattered(g, op, MIL_OP_gather_nd, err); }
 
-/* The update gets the slice of dz, x the rest. */
+/* The update gets its slice of dz, and x the rest. */
 GRADIENT(slice_update) {
     static const char *const names[] = {"begin",        "begin",        "end",        "end",      "stride",
                                         "stride",       "begin_mask",   "begin_mask", "end_mask", "end_mask",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of pooling and of transposed convolution. Sums over windows go back by a transposed convolution with
- * ones; a maximum gives its adjoint to the first place of the window that holds it.
+ * Owns the gradients of pooling and of transposed convolution. Sums over windows are reversed by a transposed
+ * convolution with ones. A maximum passes its adjoint to the first place of the window that holds it.
  *
- * Refuses windows of more than 256 places where each place is an operation of its own.
+ * Refuses windows of more than 256 places if each place needs a separate operation.
  */
 #include <float.h>
 
@@ -24,7 +24,7 @@ static propane_status backward_pool_check_places(const mil_op *op, const mil_con
                        (long long)backward_pool_places(c), MAX_PLACES);
 }
 
-/* Coordinates of place t in the window. */
+/* Sets the coordinates of place t in the window. */
 static void backward_pool_place(const mil_conv *c, int64_t t, int64_t at[3]) {
     for (int d = c->spatial - 1; d >= 0; d--) {
         at[d] = t % c->kernel[d];
@@ -32,7 +32,7 @@ static void backward_pool_place(const mil_conv *c, int64_t t, int64_t at[3]) {
     }
 }
 
-/* dz spread to x's shape: every element of x gets the sum of the windows that hold it. */
+/* Spreads dz to x's shape: every element of x gets the sum over the windows that contain it. */
 static mil_value *backward_pool_spread_windows(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz) {
     mil_builder *b = grad_build(g);
     const mil_type x = mil_in(op, "x")->type;
@@ -65,7 +65,7 @@ static mil_value *backward_pool_spread_windows(grad_context *g, const mil_op *op
     return back ? back->results[0] : NULL;
 }
 
-/* 1 / how many elements of a window count, for each result. */
+/* Returns, for each result, 1 / the number of elements that count in its window. */
 static mil_value *backward_pool_shares(grad_context *g, const mil_op *op, const mil_conv *c, bool exclude) {
     const mil_type *y = &op->results[0]->type;
     mil_type type = *y;
@@ -102,7 +102,7 @@ GRADIENT(avg_pool) {
     return PROPANE_OK;
 }
 
-/* y = sqrt(sum of squares): x times the sum of dz / y */
+/* For y = sqrt(sum of squares), the gradient is x times the sum of dz / y. */
 GRADIENT(l2_pool) {
     mil_conv c;
     PROPANE_TRY(mil_pool_read(op, &c, err));
@@ -111,7 +111,7 @@ GRADIENT(l2_pool) {
     return PROPANE_OK;
 }
 
-/* What place t of every window sees of `x`, which is padded: a strided slice of the result's shape. */
+/* Returns what place t of every window reads from `x`, which is padded: a strided slice of the result's shape. */
 static mil_value *backward_pool_seen(grad_context *g, const mil_conv *c, mil_value *x, int64_t n, int64_t channels,
                                      int64_t t) {
     int64_t begin[5] = {0}, end[5] = {n, channels}, stride[5] = {1, 1}, at[3];
@@ -124,7 +124,7 @@ static mil_value *backward_pool_seen(grad_context *g, const mil_conv *c, mil_val
     return grad_slice_step(g, x, c->spatial + 2, begin, end, stride);
 }
 
-/* The other way round: `part` where place t of every window is, zeros elsewhere in `padded` dimensions. */
+/* Does the opposite: puts `part` at place t of every window, with zeros elsewhere in `padded` dimensions. */
 static mil_value *backward_pool_put_back(grad_context *g, const mil_conv *c, mil_value *part, int64_t n,
                                          int64_t channels, int64_t t, const int64_t *padded) {
     const int rank = c->spatial + 2;
@@ -139,7 +139,7 @@ static mil_value *backward_pool_put_back(grad_context *g, const mil_conv *c, mil
     return grad_pad(g, part, rank, before, after);
 }
 
-/* Padded so far that every window is whole. */
+/* Computes the padding that makes every window complete. */
 static void backward_pool_whole(const mil_conv *c, const mil_type *x, int64_t padded[5], int64_t before[5],
                                 int64_t after[5]) {
     for (int d = 0; d < c->spatial + 2; d++) padded[d] = x->dim[d], before[d] = after[d] = 0;
@@ -177,7 +177,7 @@ GRADIENT(max_pool) {
     mil_value *x = backward_pool_padded_low(g, grad_arg(g, op, "x"), c.spatial, before, after,
                                             dtype == MIL_fp16 ? -65504 : -FLT_MAX);
     mil_value *y = grad_result(g, op), *left = grad_of(g, op, 0), *sum = NULL;
-    for (int64_t t = 0; t < backward_pool_places(&c); t++) { /* `left`: what no place before has taken */
+    for (int64_t t = 0; t < backward_pool_places(&c); t++) { /* `left` is what no earlier place has taken */
         mil_value *here =
             mil_build_binary(grad_build(g), MIL_OP_equal, backward_pool_seen(g, &c, x, n, channels, t), y);
         mil_value *part = grad_select(g, here, left, grad_zero(g, dtype));
@@ -191,7 +191,7 @@ GRADIENT(max_pool) {
 
 /* ---- transposed convolution -------------------------------------------------------------------------------------------- */
 
-/* dz with its cut-off edges as zeros again: what the whole transposed product would have been. */
+/* Returns dz with its cropped edges restored as zeros, which has the shape of the whole transposed convolution. */
 static mil_value *backward_pool_uncut(grad_context *g, const mil_op *op, const mil_conv *c) {
     const int rank = c->spatial + 2;
     int64_t before[5] = {0}, after[5] = {0}, begin[5] = {0}, end[5];
@@ -201,7 +201,7 @@ static mil_value *backward_pool_uncut(grad_context *g, const mil_op *op, const m
     for (int d = 0; d < c->spatial; d++) {
         before[d + 2] = c->before[d];
         after[d + 2] = c->after[d] > 0 ? c->after[d] : 0;
-        if (c->after[d] < 0) end[d + 2] += c->after[d]; /* rows that nothing reaches */
+        if (c->after[d] < 0) end[d + 2] += c->after[d]; /* rows that no element reaches */
     }
     return grad_pad(g, grad_slice_step(g, dz, rank, begin, end, NULL), rank, before, after);
 }
@@ -220,7 +220,7 @@ static void backward_pool_give_input(grad_context *g, const mil_op *op, const mi
     grad_give(g, op, "x", back ? back->results[0] : NULL);
 }
 
-/* One product of x and a slice of dz for each place of the kernel. */
+/* Builds one matrix product of x and a slice of dz per place of the kernel. */
 static propane_status backward_pool_give_weight(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz,
                                                 propane_error *err) {
     PROPANE_TRY(backward_pool_check_places(op, c, err));
@@ -255,7 +255,7 @@ GRADIENT(conv_transpose) {
 
 /* ---- local response normalization ------------------------------------------------------------------------------------------- */
 
-/* Sums of `before` neighbours below, itself and `after` above along the channels. */
+/* Sums each element with `before` neighbours below and `after` above it along the channels. */
 static mil_value *backward_pool_neighbours(grad_context *g, mil_value *x, const mil_type *type, int64_t before,
                                            int64_t after) {
     const int64_t pre = type->dim[0], n = type->dim[1], post = grad_product(type->dim, 2, type->rank);
@@ -271,8 +271,8 @@ static mil_value *backward_pool_neighbours(grad_context *g, mil_value *x, const 
     return grad_reshape_as(g, sum, type);
 }
 
-/* z = x s^-beta, s = k + alpha/size * the squares of the window: the result's part that s gives goes back through the mirrored
- * window. */
+/* For z = x s^-beta and s = k + alpha/size * the sum of squares in the window, the part that s contributes goes back
+ * through the mirrored window. */
 GRADIENT(local_response_norm) {
     const mil_type type = mil_in(op, "x")->type;
     mil_builder *b = grad_build(g);

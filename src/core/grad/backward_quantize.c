@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of quantize and dequantize. Rounding has the gradient zero nearly everywhere, with which nothing would be
- * trained; so it is taken for the identity (the straight-through estimator), and what saturates gives nothing, as in PyTorch's
- * fake_quantize. Between the two, adjoints are floats although the values are bytes.
+ * Owns the gradients of quantize and dequantize. Rounding has a gradient of zero nearly everywhere, so nothing could be
+ * trained. It is therefore treated as the identity (the straight-through estimator), and saturated elements pass
+ * nothing, as in PyTorch's fake_quantize. Between the two ops, adjoints are floats although the values are bytes.
  *
  * Scale and zero point are constants and get no gradient.
  */
@@ -11,7 +11,7 @@
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
-/* scale or zero_point as floats that broadcast against the input; zero_point may be left out: zeros. */
+/* Returns scale or zero_point as floats that broadcast against the input. A zero_point that was left out is zero. */
 static mil_value *backward_quantize_factor(grad_context *g, const mil_op *op, const char *param, mil_dtype dtype) {
     const mil_value *v = mil_in(op, param);
     const mil_type *x = &mil_in(op, "input")->type;
@@ -19,7 +19,7 @@ static mil_value *backward_quantize_factor(grad_context *g, const mil_op *op, co
     int axis = 0;
     if (!v) return grad_zero(g, dtype);
     if (v->type.rank == 0) return mil_build_scalar(grad_build(g), dtype, mil_const_f64(v->constant, 0));
-    if (mil_attr_axis(op, "axis", x->rank, &axis, &ignored)) axis = 0; /* the verifier has read it before */
+    if (mil_attr_axis(op, "axis", x->rank, &axis, &ignored)) axis = 0; /* the verifier has read it already */
     mil_type type = {.dtype = dtype, .rank = x->rank};
     for (int d = 0; d < x->rank; d++) type.dim[d] = d == axis ? x->dim[d] : 1;
     double *data = mem_array((size_t)x->dim[axis], sizeof *data);
@@ -30,7 +30,7 @@ static mil_value *backward_quantize_factor(grad_context *g, const mil_op *op, co
     return out;
 }
 
-/* Where the integer type holds what the quotient is rounded to. */
+/* Returns where the integer type can hold the rounded quotient. */
 static mil_value *backward_quantize_inside(grad_context *g, const mil_op *op, mil_value *scale) {
     const mil_type *x = &mil_in(op, "input")->type;
     const bool is_signed = op->results[0]->type.dtype == MIL_int8;

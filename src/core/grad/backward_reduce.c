@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of reductions, softmax and normalisations. The gradient of a reduction is a thin adjoint: it is
- * broadcast by the op that uses it. Sums of squares are scaled before they are squared, as in the forward functions,
- * and means are sums of scaled elements: both keep fp16 in range.
+ * Owns the gradients of reductions, softmax and normalisations. The gradient of a reduction is a thin adjoint, which
+ * the op that uses it broadcasts. Elements are scaled before their squares are summed, as in the forward functions, and
+ * means are sums of scaled elements. Both keep fp16 in range.
  *
  * Equal largest elements share their gradient evenly.
  */
@@ -9,7 +9,7 @@
 
 #include "core/grad/rules.h"
 
-/* What every reduction begins with. */
+/* What every reduction rule starts from. */
 typedef struct reduction {
     grad_axes axes;
     mil_type type;     /* of x */
@@ -35,7 +35,7 @@ static mil_value *backward_reduce_sum_again(grad_context *g, const reduction *d,
     return grad_sum(g, x, d->axes.list, d->axes.count);
 }
 
-/* Smaller than any useful divisor, and normal in the type. */
+/* Returns a number smaller than any useful divisor, but normal in the type. */
 static double backward_reduce_tiny(mil_dtype dtype) { return dtype == MIL_fp16 ? 0x1p-14 : 0x1p-100; }
 
 GRADIENT(reduce_sum) {
@@ -64,8 +64,8 @@ static propane_status backward_reduce_extreme(grad_context *g, const mil_op *op,
 GRADIENT(reduce_max) { return backward_reduce_extreme(g, op, err); }
 GRADIENT(reduce_min) { return backward_reduce_extreme(g, op, err); }
 
-/* The product of the others: with P the product of the elements that are not 0, P/x where none is 0; P at the 0 where
- * one is; 0 otherwise. */
+/* Computes the product of the other elements. Let P be the product of the elements that are not 0. The result is P/x if
+ * none is 0, and P at the 0 if one is; otherwise it is 0. */
 GRADIENT(reduce_prod) {
     reduction d;
     PROPANE_TRY(backward_reduce_reduction_get(g, op, &d, err));
@@ -73,7 +73,7 @@ GRADIENT(reduce_prod) {
     mil_value *is_zero = grad_compare(g, MIL_OP_equal, d.x, 0), *one = mil_build_scalar(b, d.type.dtype, 1);
     mil_value *zeros = backward_reduce_sum_again(g, &d, mil_build_cast(b, is_zero, d.type.dtype));
     mil_value *safe = grad_select(g, is_zero, one, d.x);
-    mil_value *product = safe; /* of a scalar */
+    mil_value *product = safe; /* for a scalar */
     if (d.axes.count) product = mil_build_reduce(b, MIL_OP_reduce_prod, safe, d.axes.list, d.axes.count, true);
     mil_value *none = mil_build_cast(b, grad_compare(g, MIL_OP_equal, zeros, 0), d.type.dtype);
     mil_value *single = mil_build_cast(b, grad_compare(g, MIL_OP_equal, zeros, 1), d.type.dtype);
@@ -89,7 +89,7 @@ GRADIENT(reduce_l1_norm) {
     return PROPANE_OK;
 }
 
-/* x / r; a zero vector gets 0 */
+/* The slope is x / r; a zero vector gets 0. */
 GRADIENT(reduce_l2_norm) {
     reduction d;
     PROPANE_TRY(backward_reduce_reduction_get(g, op, &d, err));
@@ -121,7 +121,7 @@ GRADIENT(reduce_log_sum_exp) {
     return PROPANE_OK;
 }
 
-/* The same sum, run the other way. */
+/* The gradient is the same sum, run in the opposite direction. */
 GRADIENT(cumsum) {
     int axis;
     bool exclusive, reverse;
@@ -138,7 +138,7 @@ GRADIENT(cumsum) {
     return PROPANE_OK;
 }
 
-/* P (dP - sum(P dP)) */
+/* Computes P (dP - sum(P dP)). */
 GRADIENT(softmax) {
     int axis;
     PROPANE_TRY(grad_axis_get(op, &mil_in(op, "x")->type, &axis, err));
@@ -154,7 +154,7 @@ static mil_value *backward_reduce_mean_of(grad_context *g, const grad_axes *axes
     return grad_sum(g, grad_scale(g, x, 1.0 / (double)axes->elements), axes->list, axes->count);
 }
 
-/* gamma [some of x's dimensions] as [1, .., C, .., 1] */
+/* Reshapes gamma [some of x's dimensions] to [1, .., C, .., 1]. */
 static mil_value *backward_reduce_spread_affine(grad_context *g, const mil_op *op, const char *param, const mil_type *x,
                                                 const bool on[MIL_MAX_RANK]) {
     int64_t dim[MIL_MAX_RANK];
@@ -163,7 +163,7 @@ static mil_value *backward_reduce_spread_affine(grad_context *g, const mil_op *o
     return v ? grad_reshape(g, v, x->rank, dim) : NULL;
 }
 
-/* The adjoint of gamma or beta: summed over the dimensions that it does not have. */
+/* Gives the adjoint of gamma or beta: sums over the dimensions that it does not have. */
 static void backward_reduce_give_affine(grad_context *g, const mil_op *op, const char *param, const mil_type *x,
                                         const bool on[MIL_MAX_RANK], mil_value *adjoint) {
     int64_t axes[MIL_MAX_RANK];
@@ -173,7 +173,7 @@ static void backward_reduce_give_affine(grad_context *g, const mil_op *op, const
     grad_give(g, op, param, grad_reshape_as(g, grad_sum(g, adjoint, axes, count), &mil_in(op, param)->type));
 }
 
-/* (x - mean) / sqrt(variance + eps) over `axes`, times gamma plus beta along `affine`. */
+/* Handles (x - mean) / sqrt(variance + eps) over `axes`, times gamma plus beta along `affine`. */
 static propane_status backward_reduce_normalised(grad_context *g, const mil_op *op, const grad_axes *axes,
                                                  const bool affine[MIL_MAX_RANK], propane_error *err) {
     double epsilon;
@@ -213,7 +213,7 @@ GRADIENT(instance_norm) {
     return backward_reduce_normalised(g, op, &axes, channel, err);
 }
 
-/* The statistics are operands: each has a gradient of its own. */
+/* The statistics are operands, so each has its gradient. */
 GRADIENT(batch_norm) {
     double epsilon;
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
@@ -241,7 +241,7 @@ GRADIENT(batch_norm) {
     return PROPANE_OK;
 }
 
-/* x / sqrt(sum of squares over the last three dimensions + eps): r (dz - y sum(y dz)) */
+/* For x / sqrt(sum of squares over the last three dimensions + eps), the gradient is r (dz - y sum(y dz)). */
 GRADIENT(l2_norm) {
     double epsilon;
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of reading at places between elements: resample, affine, crop_resize. One idea: where the places are
- * constants, each element of the result is a sum of at most four elements of x with constant weights, so x's gradient adds
- * rows of the adjoint, weighted, into the rows that they were read from.
+ * Owns the gradients of reading at positions between elements: resample, affine, crop_resize. One idea: if the
+ * positions are constants, each element of the result is a sum of at most four elements of x with constant weights. The
+ * gradient of x adds weighted rows of the adjoint to the rows from which they were read.
  *
- * Refuses places that are computed.
+ * Refuses computed positions.
  */
 #include <math.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Element `to` of x's planes gets `weight` times element `from` of the result's. */
+/* Term i: element to[i] of x's planes gets weight[i] times element from[i] of the result's. */
 typedef struct sample_terms {
     int64_t count;
     int64_t *to, *from;
@@ -26,7 +26,7 @@ static void backward_sample_free(sample_terms *t) {
 }
 
 static propane_status backward_sample_room(sample_terms *t, int64_t points, propane_error *err) {
-    const size_t room = points < INT32_MAX / 4 ? 4 * (size_t)points + 1 : SIZE_MAX; /* which no memory is for */
+    const size_t room = points < INT32_MAX / 4 ? 4 * (size_t)points + 1 : SIZE_MAX; /* more than any memory holds */
     *t = (sample_terms){.to = mem_array(room, sizeof *t->to),
                         .from = mem_array(room, sizeof *t->from),
                         .weight = mem_array(room, sizeof *t->weight)};
@@ -45,7 +45,7 @@ static propane_status backward_sample_refuse(const mil_op *op, const char *param
                        param);
 }
 
-/* What lies outside is padding, which x does not reach. */
+/* Adds a term. Positions outside are padding, to which x does not contribute. */
 static void backward_sample_put(sample_terms *t, int64_t plane, int64_t h, int64_t w, double y, double x, int64_t from,
                                 double weight) {
     if (!(y >= 0 && y < (double)h && x >= 0 && x < (double)w) || weight == 0.0) return;
@@ -73,20 +73,20 @@ static void backward_sample_at(sample_terms *t, const mil_sampling *s, int64_t p
         backward_sample_point(t, plane, dim, y, x, from);
 }
 
-/* [rows, C, points] <-> [rows * points, C] */
+/* Reorders [rows, C, points] to [rows * points, C], or back. */
 static mil_value *backward_sample_swap(grad_context *g, mil_value *v, const int64_t *dim) {
     static const int64_t perm[] = {0, 2, 1};
     return mil_build_transpose(grad_build(g), grad_reshape(g, v, 3, dim), perm, 3);
 }
 
-/* rows: planes of the result, each of `points` elements for every channel. */
+/* `rows` is the number of planes of the result, each with `points` elements per channel. */
 static void backward_sample_give(grad_context *g, const mil_op *op, const sample_terms *t, int64_t rows,
                                  int64_t points) {
     mil_builder *b = grad_build(g);
     const mil_type x = mil_in(op, "x")->type;
     const int64_t c = x.dim[1], elements = x.dim[2] * x.dim[3];
     const mil_type weights = mil_type_tensor(x.dtype, 2, (int64_t[]){t->count, 1});
-    if (!t->count) return; /* nothing of x is read */
+    if (!t->count) return; /* no element of x is read */
     mil_value *dz = backward_sample_swap(g, grad_of(g, op, 0), (int64_t[]){rows, c, points});
     dz = grad_reshape(g, dz, 2, (int64_t[]){rows * points, c});
     mil_value *axis = mil_build_int(b, 0), *from = mil_build_ints(b, t->from, (int)t->count),
@@ -142,7 +142,7 @@ GRADIENT(affine) {
     return status;
 }
 
-/* One box on one image, whose result is plane `row`. */
+/* Adds the terms of one box on one image, whose result is plane `row`. */
 static void backward_sample_box(sample_terms *t, const mil_crop_resize *c, const double box[4], int64_t image,
                                 const int64_t *dim, int64_t row) {
     double start[2], end[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of resizing and of picks along an axis. Resizing is linear and works on one dimension after the other:
- * its gradient is the transposed matrix of each dimension. What was picked along an axis is added back where it came from.
+ * Owns the gradients of resizing and of picks along an axis. Resizing is linear and works on one dimension after the
+ * other, so its gradient is the transposed matrix of each dimension. The adjoints of elements picked along an axis are
+ * added back to their places.
  */
 #include "core/base/memory.h"
 #include "core/grad/rules.h"
@@ -8,7 +9,7 @@
 
 /* ---- resizing ------------------------------------------------------------------------------------------------------ */
 
-/* [out, in]: how much each element counts for each result. */
+/* Fills [out, in]: the weight of each element in each result. */
 static void backward_window_fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *matrix) {
     for (int64_t i = 0; i < out; i++) {
         const double at =
@@ -55,7 +56,7 @@ GRADIENT(resize) {
 
 /* ---- picks ---------------------------------------------------------------------------------------------------------- */
 
-/* Adds dz into zeros of x's shape at `indices` along `axis`. */
+/* Adds dz to zeros of x's shape, at `indices` along `axis`. */
 static void backward_window_scatter_back(grad_context *g, const mil_op *op, mil_value *indices, int axis) {
     mil_builder *b = grad_build(g);
     const mil_type type = mil_in(op, "x")->type;
@@ -80,7 +81,7 @@ GRADIENT(gather_along_axis) {
     return PROPANE_OK;
 }
 
-/* The indices are the op's second result; where it does not give them it is asked again. */
+/* The indices are the op's second result; if it has none, topk is run again. */
 GRADIENT(topk) {
     mil_builder *b = grad_build(g);
     int axis = 0;

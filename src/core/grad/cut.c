@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cut of one function into kernels. One idea: demand. Kernels are visited from the last to the first, and
- * inside a kernel the ops from the last to the first; an op is in the kernel only if something there asks for it, so
- * nothing dead is made. What is asked for but made elsewhere crosses: it becomes a result of its home and a parameter
- * here, unless the plan allows to compute it again, and then its operands are asked for in turn. The work is one walk
- * over the ops per kernel.
+ * Owns the cut of one function into kernels. One idea: demand. Kernels are visited from the last to the first, and so
+ * are the ops inside a kernel. An op is in the kernel only if something there needs it, so nothing dead is made. A
+ * value that is needed here but made elsewhere crosses: it becomes a result of its home and a parameter here. If the
+ * plan allows it to be recomputed, its operands are needed instead. The work is one walk over the ops per kernel.
  *
- * Constants, and ops of constants alone, belong to every kernel that uses them. A result of the function that is a
- * parameter or a constant is made by no kernel, and so is in none of them.
+ * Constants, and ops with only constant operands, belong to every kernel that uses them. A result of the function that
+ * is a parameter or a constant is made by no kernel, and is a result of none.
  */
 #include <assert.h>
 #include <string.h>
@@ -19,11 +18,11 @@ typedef struct cut {
     const grad_cut_plan *plan;
     mil_module *into;
     mil_op **ops;    /* in order */
-    int *home;       /* by op; ANYWHERE: constants */
-    int *maker;      /* by value: index of the op that makes it, -1: a parameter or an inline literal */
+    int *home;       /* by op; ANYWHERE for constants */
+    int *maker;      /* by value: index of the op that makes it, or -1 for a parameter or an inline literal */
     bool *is_result; /* by value: of the function */
     bool *crosses;   /* by value: another kernel receives it */
-    /* of the kernel being cut */
+    /* of the current kernel */
     bool *asked;     /* by value */
     bool *received;  /* by value */
     bool *inside;    /* by op: computed here */
@@ -69,7 +68,7 @@ static void cut_index_ops(cut *c) {
     }
 }
 
-/* Homes, for ops that a result depends on. */
+/* Assigns homes to the ops on which a result depends. */
 static propane_status cut_find_homes(cut *c, propane_error *err) {
     memset(c->asked, 0, (size_t)c->f->value_count * sizeof *c->asked);
     for (int i = 0; i < c->f->result_count; i++) c->asked[c->f->results[i]->id] = true;
@@ -89,7 +88,7 @@ static propane_status cut_find_homes(cut *c, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Decides on op n, whose results are asked for in kernel k: made here, or received. */
+/* Decides whether op n, whose results are needed in kernel k, is computed there or received. */
 static propane_status cut_settle(cut *c, int n, int k, propane_error *err) {
     const mil_op *op = c->ops[n];
     const grad_cut_plan *plan = c->plan;
@@ -114,7 +113,7 @@ static propane_status cut_settle(cut *c, int n, int k, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Which ops kernel k computes and what it receives; true in *any if it computes something. */
+/* Finds the ops that kernel k computes and the values that it receives. Sets *any if it computes something. */
 static propane_status cut_ask(cut *c, int k, bool *any, propane_error *err) {
     const mil_function *f = c->f;
     memset(c->asked, 0, (size_t)f->value_count * sizeof *c->asked);
@@ -169,10 +168,10 @@ static propane_status cut_emit(cut *c, int k, mil_function **out, propane_error 
     return mil_build_end(&b, err);
 }
 
-/* Kernels are decided from the last to the first, and written in order, so that the module lists them as they run. */
+/* Decides kernels from the last to the first, but writes them in order, so that the module lists them as they run. */
 static propane_status cut_kernels(cut *c, arena *a, mil_function **out, propane_error *err) {
     int kernels = c->plan->kernel_count;
-    cut *kept = ARENA_ARRAY(a, kernels, cut); /* each with its own tables of what it computes */
+    cut *kept = ARENA_ARRAY(a, kernels, cut); /* one per kernel, with tables of what it computes */
     if (!kept) return propane_fail_memory(err, (size_t)kernels * sizeof *kept);
     size_t values = (size_t)c->f->value_count + 1, ops = (size_t)c->f->op_count + 1;
     bool any;
@@ -193,7 +192,7 @@ static propane_status cut_kernels(cut *c, arena *a, mil_function **out, propane_
     return PROPANE_OK;
 }
 
-/* A failure leaves the module as it was: functions behind `last` go. */
+/* Restores the module after a failure: removes the functions after `last`. */
 static void cut_drop_behind(mil_module *m, mil_function *last, int count) {
     if (last)
         last->next = NULL;
@@ -243,7 +242,8 @@ static propane_status cut_mark_served(const mil_function *f, const char *const *
 
 propane_status grad_only_for(const mil_function *joint, const char *const *results, int result_count, bool *by_op_index,
                              propane_error *err) {
-    unsigned char *serves = mem_alloc((size_t)joint->value_count + 1); /* by value: 1 the named results, 2 others */
+    /* By value: 1 for the named results, 2 for others. */
+    unsigned char *serves = mem_alloc((size_t)joint->value_count + 1);
     if (!serves) return propane_fail_memory(err, (size_t)joint->value_count);
     propane_status status = cut_mark_served(joint, results, result_count, serves, err);
     int n = joint->op_count - 1;

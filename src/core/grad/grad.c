@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns reverse mode. One idea: the joint function is a copy of the forward one, followed by what the GRAD column's
- * rules emit while the forward ops are walked from last to first; a value's adjoint is complete when its definition is
- * reached.
+ * Owns reverse mode. One idea: the joint function is a copy of the forward function, followed by the ops that the rules
+ * of the GRAD column emit. The forward ops are walked from last to first, so a value's adjoint is complete when its
+ * definition is reached.
  *
- * An adjoint may be thin: dimension 1 where the forward value has more, when it is the same all along it (the gradient
- * of a sum). It is tiled only when a rule needs it in full.
+ * An adjoint may be thin: a dimension along which it is constant (the gradient of a sum) has size 1, although the
+ * forward value has more. It is tiled only when a rule needs it in full.
  *
  * Refuses ops without a rule on a path from a wanted parameter to a result, by name and line.
  */
@@ -31,7 +31,7 @@ propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *
         "this operation has no gradient; take it off the way from the trained parameters to the results");
 }
 
-/* Never reached: values behind such an op do not vary. */
+/* Never called: the results of such an op do not vary. */
 propane_status grad_rule_zero(grad_context *g, const mil_op *op, propane_error *err) {
     (void)g, (void)op, (void)err;
     return PROPANE_OK;
@@ -55,8 +55,8 @@ static const mil_value *grad_find_param(const mil_function *f, const char *name)
     return NULL;
 }
 
-/* Which results vary: floats, and what is not differentiable, so that the walk reports it. Bytes that quantize made vary, too,
- * until they are floats again; other integers do not. */
+/* Returns whether a result varies. Floats do, and so do results of ops that are not differentiable, so that the walk
+ * reports them. Bytes that quantize made vary until they are floats again; other integers do not. */
 static bool grad_result_varies(const grad_context *g, const mil_op *op, const mil_value *result) {
     const mil_dtype dtype = result->type.dtype;
     bool of_bytes = rules[op->info->code] == grad_rule_quantize;
@@ -65,7 +65,7 @@ static bool grad_result_varies(const grad_context *g, const mil_op *op, const mi
     return of_bytes && (dtype == MIL_int8 || dtype == MIL_uint8);
 }
 
-/* Which values depend on the wanted parameters: the others never get an adjoint. */
+/* Finds the values that depend on the wanted parameters. The others never get an adjoint. */
 static propane_status grad_find_varied(grad_context *g, const char *const *wrt, int wrt_count, propane_error *err) {
     const mil_function *f = g->forward;
     for (int i = 0; !wrt && i < f->param_count; i++)
@@ -125,7 +125,8 @@ static propane_status grad_copy_forward(grad_context *g, arena *a, propane_error
     return PROPANE_OK;
 }
 
-/* Readers of a plan see "d_q", not "matmul_17": the adjoint of a value is called after it where the name is free. */
+/* Names the adjoint of a value after it if the name is free, so that readers of a plan see "d_q" instead of
+ * "matmul_17". */
 static void grad_name_adjoint(grad_context *g, arena *a, const mil_value *forward) {
     mil_value *v = g->adjoint[forward->id];
     if (!v || !v->def || !v->def->backward || strncmp(v->name, "d_", 2) == 0) return;
@@ -151,7 +152,7 @@ static propane_status grad_walk_back(grad_context *g, arena *a, propane_error *e
     return PROPANE_OK;
 }
 
-/* d_PARAM: a value of its own under that name. */
+/* Adds the result d_PARAM, as a separate value with that name. */
 static void grad_build_gradient_result(grad_context *g, arena *a, const mil_value *param) {
     mil_builder *b = &g->build;
     const char *name = arena_printf(a, "d_%s", param->name);
@@ -167,7 +168,8 @@ static void grad_build_gradient_result(grad_context *g, arena *a, const mil_valu
             b->err.status = propane_fail_memory(&b->err, (size_t)mil_type_count(&param->type) * sizeof(double));
             return;
         }
-        v = mil_build_const_f64(b, "zero", &param->type, zeros); /* another parameter's may be the same constant */
+        /* The zeros of another parameter may be the same constant. */
+        v = mil_build_const_f64(b, "zero", &param->type, zeros);
     }
     v = grad_fill_out(g, &param->type, v);
     bool shared = v && (!v->def || v->constant || !v->def->backward);

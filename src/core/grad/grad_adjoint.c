@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns adjoints: how what rules give is summed down to a value's shape, added up, and handed out, thin or in full; and the
- * joint function's values for forward ones.
+ * Owns adjoints. The contributions of rules are summed down to a value's shape, added up, and returned thin or in full.
+ * Also owns the lookup of forward values in the joint function.
  */
 #include <assert.h>
 
@@ -25,7 +25,7 @@ mil_value *grad_reshape(grad_context *g, mil_value *x, int rank, const int64_t *
     if (!x) return NULL;
     mil_type to = mil_type_tensor(x->type.dtype, rank, dim);
     int64_t all[MIL_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    if (rank == 0 && x->type.rank > 0) /* no list of no dimensions: a sum of the single element */
+    if (rank == 0 && x->type.rank > 0) /* a reduction needs axes, so sum the single element over all of them */
         return mil_build_reduce(grad_build(g), MIL_OP_reduce_sum, x, all, x->type.rank, false);
     return mil_shape_equal(&x->type, &to) ? x : mil_build_reshape(grad_build(g), x, dim, rank);
 }
@@ -48,7 +48,6 @@ mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint) {
     return grad_reshape(g, adjoint, type->rank, dim);
 }
 
-/* Tiles a thin adjoint to the forward value's shape. */
 mil_value *grad_fill_out(grad_context *g, const mil_type *type, mil_value *adjoint) {
     if (!adjoint || mil_shape_equal(&adjoint->type, type)) return adjoint;
     assert(adjoint->type.rank == type->rank);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * What gradient rules are written with: the operands of the op under its row's names, thin adjoints, and short names
- * for the MIL that rules emit. Everything returns NULL once the builder holds an error, and takes NULL then, so that a
- * rule is straight code; shapes are therefore always read from forward values, never from emitted ones.
+ * The tools for writing gradient rules: the op's operands by the names in its row, thin adjoints, and short names for
+ * emitting MIL. Every function accepts NULL, and returns NULL once the builder holds an error, so that a rule is
+ * straight-line code. Shapes must therefore be read from forward values, never from emitted ones.
  */
 #ifndef CORE_GRAD_RULES_H
 #define CORE_GRAD_RULES_H
 
 #include "core/grad/grad.h"
 
-/* One rule per name in the GRAD column; `none` and `zero` have one too, so that the table has no holes. */
+/* One rule per name in the GRAD column. `none` and `zero` have one too, so that the table is complete. */
 #define GRAD(rule)                                             propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err);
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad
 #include "core/mil/ops.def"
@@ -16,16 +16,16 @@
 /* Opens the definition of a rule: the gradient of the rows whose GRAD column is `rule`. */
 #define GRADIENT(rule) propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err)
 
-/* The operand in the joint function; NULL where it was left out. */
+/* Returns the operand in the joint function, or NULL if it was left out. */
 mil_value *grad_arg(grad_context *g, const mil_op *op, const char *param);
-bool grad_wants(const grad_context *g, const mil_op *op, const char *param); /* given, and wanted */
+bool grad_wants(const grad_context *g, const mil_op *op, const char *param); /* present, and its gradient is needed */
 void grad_give(grad_context *g, const mil_op *op, const char *param, mil_value *adjoint);
 mil_value *grad_result(grad_context *g, const mil_op *op); /* results[0] in the joint function */
 
-/* The adjoint of results[0], with dimension 1 where it is the same all along that dimension. Only for rules that use it
- * elementwise with operands of the result's own shape: a sum over a thin dimension would count it once. */
+/* Returns the adjoint of results[0], with size 1 in dimensions along which it is constant. Only for rules that use it
+ * elementwise with operands of the result's shape: a sum over a thin dimension would count it once. */
 mil_value *grad_thin(grad_context *g, const mil_op *op);
-/* `adjoint` summed down to what broadcasts against `type`, of type's rank; grad_add does this by itself. */
+/* Sums `adjoint` down to a shape of type's rank that broadcasts against `type`. grad_add does this itself. */
 mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint);
 
 /* Elementwise. */
@@ -33,17 +33,19 @@ mil_value *grad_mul(grad_context *g, mil_value *x, mil_value *y);
 mil_value *grad_div(grad_context *g, mil_value *x, mil_value *y);
 mil_value *grad_plus(grad_context *g, mil_value *x, mil_value *y);
 mil_value *grad_minus(grad_context *g, mil_value *x, mil_value *y);
-mil_value *grad_scale(grad_context *g, mil_value *x, double k); /* k = 1: x itself */
-mil_value *grad_shift(grad_context *g, mil_value *x, double k); /* k = 0: x itself */
+mil_value *grad_scale(grad_context *g, mil_value *x, double k); /* returns x itself if k is 1 */
+mil_value *grad_shift(grad_context *g, mil_value *x, double k); /* returns x itself if k is 0 */
 mil_value *grad_unary(grad_context *g, mil_opcode code, mil_value *x);
 mil_value *grad_compare(grad_context *g, mil_opcode code, mil_value *x, double y);
 mil_value *grad_zero(grad_context *g, mil_dtype dtype);
 mil_value *grad_select(grad_context *g, mil_value *condition, mil_value *a, mil_value *b);
-/* An op with x and one scalar attribute, or none (param NULL). */
+/* An op with x and one scalar attribute, or none if param is NULL. */
 mil_value *grad_with_float(grad_context *g, mil_opcode code, mil_value *x, const char *param, double value);
 
-/* Layout. Types are those of forward values; `adjoint` has the result's shape. */
-mil_value *grad_sum(grad_context *g, mil_value *x, const int64_t *axes, int count); /* keeps dimensions */
+/* Layout. Types are those of forward values, and `adjoint` has the result's shape. */
+
+/* Sums over `axes`, which are kept with size 1. */
+mil_value *grad_sum(grad_context *g, mil_value *x, const int64_t *axes, int count);
 mil_value *grad_reshape(grad_context *g, mil_value *x, int rank, const int64_t *dim);
 mil_value *grad_reshape_as(grad_context *g, mil_value *x, const mil_type *type);
 mil_value *grad_pad(grad_context *g, mil_value *x, int rank, const int64_t *before, const int64_t *after);
@@ -51,24 +53,25 @@ mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_
                            const int64_t *stride);
 mil_value *grad_reverse(grad_context *g, mil_value *x, const int64_t *axes, int count);
 mil_value *grad_join(grad_context *g, mil_opcode code, mil_value *const *values, int count,
-                     int axis); /* concat, stack */
-/* [.., n, ..] of `dim` to [.., (n-1)*step+1, ..]: step-1 zeros between neighbours along `axis`; updates dim. */
+                     int axis); /* for concat and stack */
+/* Spreads [.., n, ..] of `dim` to [.., (n-1)*step+1, ..], with step-1 zeros between neighbours along `axis`; updates
+ * dim. */
 mil_value *grad_spread(grad_context *g, mil_value *x, int rank, int64_t *dim, int axis, int64_t step);
 
-/* An axis or axes attribute as flags and as a list in ascending order, negative ones counted from the end; left out:
- * all axes. */
+/* An axis or axes attribute as flags and as a list in ascending order. Negative ones count from the end; if it is left
+ * out, all axes are meant. */
 typedef struct grad_axes {
     bool on[MIL_MAX_RANK];
     int64_t list[MIL_MAX_RANK];
     int count;
-    int64_t elements;           /* how many fall together */
-    int64_t kept[MIL_MAX_RANK]; /* x's dimensions with 1 on the axes */
+    int64_t elements;           /* how many elements are combined */
+    int64_t kept[MIL_MAX_RANK]; /* x's dimensions, with 1 on the axes */
 } grad_axes;
 propane_status grad_axes_get(const mil_op *op, const char *param, const mil_type *x, grad_axes *out,
                              propane_error *err);
 propane_status grad_axis_get(const mil_op *op, const mil_type *x, int *out, propane_error *err);
-void grad_axes_set(grad_axes *out, const mil_type *x); /* from out->on */
-/* Product of dim[from .. to-1]. */
+void grad_axes_set(grad_axes *out, const mil_type *x); /* computes the rest from out->on */
+/* Returns the product of dim[from .. to-1]. */
 int64_t grad_product(const int64_t *dim, int from, int to);
 
 #endif

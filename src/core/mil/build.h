@@ -14,7 +14,7 @@ typedef struct mil_builder {
     mil_function *function;
     const char *stage; /* copied to every op that is added */
     bool backward;     /* likewise */
-    /* ops may wait for values of a run; such an op has open dimensions and makes its function late */
+    /* Ops may wait for values of a run. Such an op has open dimensions and makes its function late. */
     bool waits;
     mil_op *before;    /* insert before this op; NULL means at the end */
     propane_error err; /* the first error */

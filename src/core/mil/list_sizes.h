@@ -10,7 +10,7 @@
 
 /* State of one function while it is read; starts as zeros. */
 typedef struct mil_list_sizes {
-    /* one for each list with names, in the order of the file; last belongs to this reading */
+    /* One per list with names, in the order of the file; `last` is the latest one of this reading. */
     struct list_size *first, *last;
     const mil_op *unknown; /* a list whose sizes this reading does not know, or NULL */
     bool learnt;           /* this reading has found the sizes of a list */

@@ -72,10 +72,10 @@ mil_type mil_type_tensor(mil_dtype dtype, int rank, const int64_t *dim);
 mil_type mil_type_bare(const mil_type *type); /* the tensor inside a state or list */
 bool mil_type_equal(const mil_type *a, const mil_type *b);
 bool mil_shape_equal(const mil_type *a, const mil_type *b);
-/* elements, for a list those of all its tensors; the verifier guarantees that the number fits */
+/* Returns the number of elements, for a list that of all its tensors. The verifier guarantees that it fits. */
 int64_t mil_type_count(const mil_type *type);
 int64_t mil_type_bytes(const mil_type *type); /* sub-byte types are packed, rounded up to whole bytes */
-/* "tensor<fp16, [1, 64, 1, 32]>" or "fp16"; returns `out`. */
+/* Prints a type, as in "tensor<fp16, [1, 64, 1, 32]>" or "fp16", and returns `out`. */
 const char *mil_type_print(char out[160], const mil_type *type);
 
 /* Elements as in a blob file: little endian, sub-byte types packed from the low bits up. Strings are stored as const

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The null driver: takes every verified program, computes nothing, fills the outputs with zeros. It is the template for a
- * new driver (README.md beside it) and what the queue is measured with. Refuses only what every driver has to.
+ * The null driver: accepts every verified program, computes nothing, and fills the outputs with zeros. It is the
+ * template for a new driver (see its README.md) and the device with which the queue is measured. Refuses only what
+ * every driver must.
  */
 #include <string.h>
 
@@ -11,13 +12,13 @@ static propane_status null_open(const char *rest, void **impl, propane_error *er
     if (*rest)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "device null: it takes nothing behind its name, but '%.40s' is there", rest);
-    *impl = NULL; /* a real driver keeps its handles behind this */
+    *impl = NULL; /* a real driver stores its handles here */
     return PROPANE_OK;
 }
 
 static void null_close(void *impl) { (void)impl; }
 
-/* uri, summary and the queue depth are the standard ones. */
+/* uri, summary and the queue depth are the defaults. */
 static void null_describe(const void *impl, propane_device_info *out) { out->compile_limit = 0; }
 
 static propane_status null_supports(void *impl, const mil_function *f, const propane_compile_options *options,

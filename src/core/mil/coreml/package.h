@@ -42,7 +42,7 @@ typedef struct mil_feature {
     mil_shape_range *ranges;
     bool has_standard; /* an optional input has a value for when it is not given */
     double standard;
-    /* the output that counts the valid rows of this one (the others are zeros), or NULL if all are valid */
+    /* The output that counts the valid rows of this one (the others are zeros), or NULL if all are valid. */
     const char *rows;
 } mil_feature;
 
@@ -55,7 +55,7 @@ typedef struct mil_interface {
 
 struct mil_package {
     int spec_version;
-    /* what the model was in its file if not a program, such as "a linear regressor of version 1", otherwise NULL */
+    /* The kind of model in the file, such as "a linear regressor of version 1", or NULL for a program. */
     const char *older;
     int interface_count;
     mil_interface *interfaces;

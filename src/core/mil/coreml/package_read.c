@@ -285,7 +285,7 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     m->package = ARENA_NEW(m->arena, struct mil_package);
     if (!m->package) return propane_fail_memory(err, 0);
     m->package->spec_version = model->specification_version;
-    /* its version may be older than those of its programs */
+    /* A pipeline's version may be older than those of its programs. */
     const bool pipeline = package_wire_pipeline(model) != NULL;
     if ((model->specification_version < LEAST_VERSION && model->program) || model->specification_version > LAST_VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

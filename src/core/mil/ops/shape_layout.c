@@ -33,7 +33,7 @@ propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));
     mil_shape_print(to, &result);
     for (int d = 0; d < result.rank; d++) {
-        /* 0 means as in x; since ios17 counted from the last dimension, and 1 where x has none */
+        /* 0 means as in x. Since ios17 x's dimensions are counted from the last one, and missing ones are 1. */
         if (result.dim[d] == 0) {
             const int at = d - (result.rank - x->rank);
             if (result.rank != x->rank && op->function->opset < MIL_IOS17)

@@ -103,8 +103,8 @@ propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *er
             if (c->before[d] < 0 || c->after[d] < 0)
                 return BAD("pad[%d] is %lld; it must not be negative", c->before[d] < 0 ? 2 * d : 2 * d + 1,
                            (long long)(c->before[d] < 0 ? c->before[d] : c->after[d]));
-            /* the result has ceil(in / stride) rows; an odd row of padding goes after x, or before it (lower) */
         } else if (same || lower) {
+            /* The result has ceil(in / stride) rows; an odd row of padding goes after x, or before it (lower). */
             int64_t rows = (c->in[d] + c->stride[d] - 1) / c->stride[d];
             int64_t total = (rows - 1) * c->stride[d] + reach - c->in[d];
             if (total < 0) total = 0;

@@ -215,7 +215,7 @@ static propane_status parse_define_results(parser *p, mil_op *op, const declared
         op->result_count = i + 1;
     }
     if (!count) return PROPANE_OK;
-    /* a label equal to the name is implied */
+    /* A label equal to the name is implied. */
     if (op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL;
     if (op->info->code != MIL_OP_const || !op->operands[0].count) return PROPANE_OK;
     if (!op->operands[0].values[0]->is_inline)
