@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Cutting: kernels run one after the other, bound by name, give the joint function's results to the last bit; what is
- * received, recomputed and left out is exactly what the plan says.
+ * Cutting. Kernels that run one after the other, bound by name, produce the joint function's results to the last bit.
+ * What is received, recomputed and left out is exactly what the plan says.
  */
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ static int home_six(void *ctx, const mil_op *op) {
     return 5;
 }
 
-/* Cheap forward ops again in every backward kernel: normalisation and activation. */
+/* Recomputes cheap forward ops in every backward kernel: normalisation and activation. */
 static bool again(void *ctx, const mil_op *op, int kernel) {
     (void)ctx;
     return kernel >= 2 && !op->backward && (is_stage(op, "norm") || is_stage(op, "norm2") || is_stage(op, "act"));
@@ -142,7 +142,7 @@ TEST(six_kernels_give_the_same_bits) {
         EXPECT_TEXT(kernels[1]->results[0]->name, "y");
         EXPECT(!has_param(kernels[0], "d_y") && has_param(kernels[2], "d_y"));
         same_results(joint, kernels, 6);
-        mil_module_free(m); /* the kernels stand alone */
+        mil_module_free(m); /* the kernels are independent of it */
         EXPECT_OK(mil_verify(into, &err));
         mil_module_free(into);
     }
@@ -225,7 +225,7 @@ TEST(crossing_values) {
     mil_module_free(into);
 }
 
-/* a again in the last kernel: x is received instead of a; a is then no tap of the first kernel. */
+/* Recomputes a in the last kernel: it receives x instead of a, and a is then no tap of the first kernel. */
 TEST(recomputed_values) {
     propane_error err = {0};
     mil_module *m = mil_module_create("m"), *into = mil_module_create("into");
@@ -236,7 +236,7 @@ TEST(recomputed_values) {
     same_results(m->functions, k, 3);
     mil_module_free(m);
     mil_module_free(into);
-    /* and everything again: the first kernels have nothing left to do */
+    /* everything is recomputed, so the first kernels have nothing left to do */
     m = mil_module_create("m"), into = mil_module_create("into");
     EXPECT_OK(cut_chain(m, &(homes){.names = {"y"}, .kernels = {1}, .again = "a b c sin"}, k, into, &err));
     EXPECT(!k[0] && k[1] && !k[2]);
@@ -261,7 +261,7 @@ TEST(wrong_plans) {
     mil_module_free(m);
     m = mil_module_create("m");
     mil_module_free(into);
-    into = mil_module_create("into"); /* a name that is taken */
+    into = mil_module_create("into"); /* a name already in use */
     mil_builder b;
     mil_build_begin(&b, into, "k2", MIL_IOS18);
     EXPECT_FAIL(cut_chain(m, &(homes){.names = {"y"}, .kernels = {2}}, k, into, &err), PROPANE_ERR_INVALID, "'k2'");
@@ -270,7 +270,7 @@ TEST(wrong_plans) {
     mil_module_free(into);
 }
 
-/* Weight gradients alone: their ops are the host products. */
+/* Weight gradients only: their ops are the matrix products for the host. */
 TEST(only_for_weights) {
     propane_error err = {0};
     mil_module *m = mil_module_create("m");
@@ -292,7 +292,7 @@ TEST(only_for_weights) {
     mil_module_free(m);
 }
 
-/* Any assignment of the backward ops to kernels that keeps the order works: random cuts, random recomputation. */
+/* Any assignment of the backward ops to kernels that preserves the order works: random cuts, random recomputation. */
 typedef struct random_cut {
     const mil_function *f;
     int kernels, serial;

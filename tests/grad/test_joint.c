@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The joint function as a whole: a transformer layer with grouped queries against finite differences, values used
- * twice, parameters that nothing uses, thin adjoints, names, stages, and what is refused.
+ * twice, unused parameters, thin adjoints, names, stages, and refusals.
  */
 #include <math.h>
 
@@ -65,7 +65,7 @@ TEST(names_order_and_stages) {
     for (const mil_op *op = joint->first; op; op = op->next) {
         if (op->info->code == MIL_OP_const) continue;
         *(op->backward ? &backward : &forward) += 1;
-        /* the two residual sums have the stages around them; everything has one */
+        /* the two residual sums have the stages around them; every other op has one */
         EXPECT_MSG(op->stage || op->info->code == MIL_OP_add, "%s has no stage", op->results[0]->name);
     }
     printf("grad/joint: %d forward and %d backward ops\n", forward, backward);
@@ -90,7 +90,7 @@ TEST(values_used_twice_and_two_results) {
     mil_module_free(m);
 }
 
-/* A result that is a parameter, two parameters with one adjoint, and one that nothing uses. */
+/* A result that is a parameter, two parameters with one adjoint, and an unused parameter. */
 TEST(identities_and_unused_parameters) {
     propane_error err = {0};
     mil_module *m = mil_module_create("plain");
@@ -118,7 +118,7 @@ TEST(identities_and_unused_parameters) {
     mil_module_free(m);
 }
 
-/* Only what is asked for is computed: by x alone, no weight gradient is made. */
+/* Computes only what is requested: with x only, no weight gradient is made. */
 TEST(only_what_is_wanted) {
     mil_module *m = mil_module_create("wanted");
     mil_builder b;
@@ -132,7 +132,7 @@ TEST(only_what_is_wanted) {
     mil_module_free(m);
 }
 
-/* The gradient of a sum is broadcast by the multiplication that uses it: nothing is tiled. */
+/* The gradient of a sum is broadcast by the multiplication that uses it, so nothing is tiled. */
 TEST(sums_stay_thin) {
     mil_module *m = mil_module_create("thin");
     mil_builder b;
@@ -149,7 +149,7 @@ TEST(sums_stay_thin) {
     mil_module_free(m);
 }
 
-/* A thin adjoint meets an operand that was broadcast: the sum over the repetitions counts each of them. */
+/* If a thin adjoint meets a broadcast operand, the sum over the repetitions counts each of them. */
 TEST(thin_adjoints_are_filled_for_broadcasts) {
     static const mil_opcode codes[] = {MIL_OP_add, MIL_OP_sub, MIL_OP_mul, MIL_OP_real_div, MIL_OP_maximum};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
@@ -166,7 +166,7 @@ TEST(thin_adjoints_are_filled_for_broadcasts) {
         }
 }
 
-/* The gradient of the gradient: the joint function is a function like any other. */
+/* The gradient of the gradient: the joint function is an ordinary function. */
 TEST(second_derivatives) {
     propane_error err = {0};
     mil_module *m = mil_module_create("second");
@@ -188,9 +188,9 @@ TEST(second_derivatives) {
     mil_module_free(m);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------------------------- */
+/* ---- refusals --------------------------------------------------------------------------------------------------- */
 
-/* Lists have gradients only where pass_unroll has written them out. */
+/* Lists have gradients only after pass_unroll has written them out. */
 static mil_function *listed(mil_module *m) {
     mil_builder b;
     mil_build_begin(&b, m, "f", MIL_IOS18);
@@ -214,7 +214,7 @@ TEST(operations_without_a_gradient) {
     EXPECT_FAIL(grad_function(f, "joint", NULL, 0, &joint, &err), PROPANE_ERR_UNSUPPORTED, "list_read 'd'");
     EXPECT(joint == NULL && m->function_count == 1 && m->functions->next == NULL);
     EXPECT(strstr(err.text, "no gradient") != NULL && strstr(err.text, "listed.mil") != NULL);
-    /* not on the way to w */
+    /* not on the path to w */
     EXPECT_OK(grad_function(f, "joint", (const char *const[]){"w"}, 1, &joint, &err));
     EXPECT(joint->result_count == 2);
     mil_module_free(m);
@@ -239,7 +239,7 @@ TEST(wrong_requests) {
     mil_module_free(m);
 }
 
-/* Every allocation that can fail does, once: a status, and nothing left behind in the module. */
+/* Every allocation that can fail fails once: the result is a status, and nothing is left behind in the module. */
 TEST(no_memory) {
     propane_error err = {0};
     for (uint64_t n = 1; n < 200; n++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The straight-through estimator: the gradient through quantize and dequantize is that of the program with a clip in their
- * place, which is checked against finite differences. Inputs lie on the grid, where both programs compute the same values, and
- * beyond both ends of it.
+ * The straight-through estimator. The gradient through quantize and dequantize equals that of the program with a clip
+ * in their place, which is checked against finite differences. Inputs are on the grid, where both programs compute the
+ * same values, and beyond both of its ends.
  */
 #include <math.h>
 #include <string.h>
@@ -27,14 +27,14 @@ static const pair pairs[] = {
      "string(\"int8\"));\n        " F32 " d = dequantize(input = q, zero_point = int8(-3), scale = fp32(0.25));\n" TAIL,
      /* 0.25 * (-128 + 3) to 0.25 * (127 + 3) */
      HEAD "        " F32 " d = clip(x = x, alpha = fp32(-31.25), beta = fp32(32.5));\n" TAIL},
-    /* A scale for each column, unsigned, without a zero point */
+    /* one scale per column, unsigned, without a zero point */
     {HEAD "        tensor<uint8, [2, 3]> q = quantize(input = x, scale = tensor<fp32, [3]>([0.5, 0.25, 0.125]), axis = "
           "int32(-1), "
           "output_dtype = string(\"uint8\"));\n        " F32
           " d = dequantize(input = q, scale = tensor<fp32, [3]>([0.5, 0.25, 0.125]), axis = int32(1));\n" TAIL,
      HEAD "        " F32 " low = maximum(x = x, y = fp32(0));\n        " F32
           " d = minimum(x = low, y = tensor<fp32, [3]>([127.5, 63.75, 31.875]));\n" TAIL},
-    /* Bytes that are moved before they are floats again */
+    /* bytes that are moved before they become floats again */
     {HEAD "        tensor<int8, [2, 3]> q = quantize(input = x, scale = fp32(0.25), output_dtype = string(\"int8\"));\n"
           "        tensor<int8, [3, 2]> t = transpose(x = q, perm = tensor<int32, [2]>([1, 0]));\n"
           "        tensor<int8, [2, 3]> r = reshape(x = t, shape = tensor<int32, [2]>([2, 3]));\n"
@@ -57,7 +57,7 @@ static mil_module *parse(const char *program) {
     return m;
 }
 
-/* z, d_x, d_w for the adjoint `seed`. */
+/* Computes z, d_x and d_w for the adjoint `seed`. */
 static mil_tensor *gradients(const char *program, const mil_tensor *in, arena *a) {
     propane_error err = {0};
     mil_module *m = parse(program);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Random programs: gradients against finite differences, and gradients of passed programs against those of programs as
- * they were. TEST_RUNS raises the number of programs.
+ * Random programs: gradients against finite differences, and gradients of programs after the passes against those of
+ * the original programs. TEST_RUNS raises the number of programs.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Every gradient rule against central finite differences in double, over its attributes and its ways of broadcasting.
- * Rows without a gradient are printed by name; a row with a rule and without a case fails.
+ * Every gradient rule against central finite differences in double, over its attributes and its forms of broadcasting.
+ * Rows without a gradient are printed by name. A row with a rule but without a case fails.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 #include "support/op_cases.h"
 #include "support/test.h"
 
-/* Largest seen: 2.2e-7, where an emitted constant is rounded to fp32 (1/n of layer_norm); most cases: below 1e-10. */
+/* Largest seen: 2.2e-7, where an emitted constant is rounded to fp32 (1/n of layer_norm); most cases are below
+ * 1e-10. */
 static const double tolerance = 1e-6;
 
 /* Constants that rules emit are rounded to the program's type. */
@@ -276,7 +277,8 @@ typedef struct tally {
     bool seen[MIL_OP_COUNT];
 } tally;
 
-/* Of sampling at places that are computed: refused, saying which operand. True: it is one. */
+/* Checks that sampling at computed positions is refused with the name of the operand. Returns whether the case is one
+ * of these. */
 static bool sampling_is_refused(const op_case *c) {
     static const struct {
         mil_opcode code;
@@ -316,7 +318,7 @@ static void check_case(const op_case *c, void *context) {
     t->checked++;
 }
 
-/* The cases that every other reader of ops.def is tested with. */
+/* The cases with which every other reader of ops.def is tested. */
 TEST(every_shared_case_equals_finite_differences) {
     static tally t;
     op_cases_each(OP_CASES_ALL, 1, check_case, &t);
@@ -326,7 +328,7 @@ TEST(every_shared_case_equals_finite_differences) {
     for (int code = 0; code < MIL_OP_COUNT; code++) {
         const char *rule = op_grad_name((mil_opcode)code);
         bool needed = strcmp(rule, "none") != 0 && strcmp(rule, "zero") != 0 &&
-                      strcmp(rule, "dequantize") != 0; /* its input is of integers: test_quantize.c */
+                      strcmp(rule, "dequantize") != 0; /* its input is of integers: see test_quantize.c */
         EXPECT_MSG(t.seen[code] || !needed, "no shared case checks the gradient of %s",
                    mil_op_get((mil_opcode)code)->name);
     }
@@ -342,7 +344,7 @@ static void expect_zeros(const op_case *c, const mil_function *joint) {
             in[i] = c->inputs[i];
             continue;
         }
-        const int64_t count = mil_type_count(&in[i].type); /* the loss's derivative by a result */
+        const int64_t count = mil_type_count(&in[i].type); /* the loss's derivative with respect to a result */
         in[i].data = ARENA_ARRAY(a, count + 1, double);
         for (int64_t k = 0; k < count; k++) in[i].data[k] = 1 + (double)k;
     }
@@ -375,7 +377,8 @@ static void expect_refusal_or_zero(const op_case *c, void *context) {
     if (!status) expect_zeros(c, joint);
 }
 
-/* An operation whose row has no gradient is refused by its name; where the row says zero, and where no result varies, it is. */
+/* An operation whose row has no gradient is refused by name. It is accepted if the row says zero or no result
+ * varies. */
 TEST(rows_without_a_gradient_are_named) {
     static bool seen[MIL_OP_COUNT];
     op_cases_each(OP_CASES_ALL, 1, expect_refusal_or_zero, seen);
@@ -383,7 +386,8 @@ TEST(rows_without_a_gradient_are_named) {
     EXPECT(seen[MIL_OP_floor] && seen[MIL_OP_less] && seen[MIL_OP_reduce_argmax]);
 }
 
-/* reduce_prod with no, one and two zeros in a row: products of the others, which finite differences see as well. */
+/* reduce_prod with zero, one and two zeros in a row: the gradients are products of the others, as finite differences
+ * show too. */
 TEST(product_with_zeros) {
     int below;
     mil_module *m = mil_module_create("rules");
@@ -404,13 +408,13 @@ static void gradient_at(mil_opcode code, const char *spec, const double *x, doub
     double ones[64];
     for (int i = 0; i < 64; i++) ones[i] = 1;
     mil_tensor in[] = {{f->params[0]->type, (double *)(uintptr_t)x}, {f->results[0]->type, ones}}, *out;
-    EXPECT_OK(mil_eval_function(joint, in, true, a, &out, &err)); /* rounded as stored */
+    EXPECT_OK(mil_eval_function(joint, in, true, a, &out, &err)); /* rounded as if stored */
     memcpy(dx, out[1].data, (size_t)count * sizeof *dx);
     arena_free(a);
     mil_module_free(m);
 }
 
-/* Equal largest elements share; a zero vector's norm has no direction; clip passes at its bounds. */
+/* Equal largest elements share the gradient, a zero vector's norm has no direction, and clip passes at its bounds. */
 TEST(kinks) {
     double dx[6];
     gradient_at(MIL_OP_reduce_max, "x[6] axes={0}", (double[]){1, 5, 2, 5, 5, 0}, dx, 6);
@@ -423,7 +427,7 @@ TEST(kinks) {
     EXPECT(dx[0] == 0 && dx[1] == 0 && dx[2] == 1);
 }
 
-/* fp16 programs stay finite at the ends of the range wherever the gradient is. */
+/* fp16 programs stay finite at the ends of the range wherever the gradient does. */
 TEST(half_precision_stays_finite) {
     static const struct {
         mil_opcode code;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What is written out before it is differentiated: recurrent layers, counted loops and branches. The written-out function computes what
- * the operation means, its results keep their names, and its gradients equal finite differences.
+ * Operations that are written out before they are differentiated: recurrent layers, counted loops and branches. The
+ * written-out function computes what the operation does, its results keep their names, and its gradients equal finite
+ * differences.
  */
 #include <math.h>
 #include <string.h>
@@ -58,15 +59,16 @@ TEST(recurrent_layers) {
     EXPECT_MSG(count >= 10, "%d cases", count);
 }
 
-/* ---- computed places ---------------------------------------------------------------------------------------------------------- */
+/* ---- computed positions
+ * ------------------------------------------------------------------------------------------------------- */
 
 typedef struct places {
     int count[3]; /* resample, affine, crop_resize */
     double worst;
 } places;
 
-/* What is read, and where from, at places that a run decides. The written-out function computes in fp32 what a program in half
- * precision rounds, so only fp32 programs are compared. */
+/* Reads at positions that are known only at run time. The written-out function computes in fp32 what a half-precision
+ * program rounds, so only fp32 programs are compared. */
 static void check_places(const op_case *c, void *context) {
     static const mil_opcode codes[] = {MIL_OP_resample, MIL_OP_affine, MIL_OP_crop_resize};
     places *seen = context;
@@ -75,7 +77,7 @@ static void check_places(const op_case *c, void *context) {
         const mil_function *f = written_out(c->function);
         bool gone = true;
         for (const mil_op *op = f->first; op; op = op->next) gone &= op->info->code != codes[i];
-        if (!gone) continue; /* the places are known: test_rules.c */
+        if (!gone) continue; /* the positions are known: see test_rules.c */
         compute_alike(c->function, f, c->inputs, c->label);
         seen->worst = fmax(seen->worst, grad_check_some(f, c->inputs, c->smooth, 7, tolerance, c->label));
         seen->count[i]++;
@@ -90,7 +92,7 @@ TEST(computed_places_of_the_shared_cases) {
     for (int i = 0; i < 3; i++) EXPECT_MSG(seen.count[i] >= 1, "kind %d: %d cases", i, seen.count[i]);
 }
 
-/* x, and the places drawn between low and high. */
+/* Draws x, and positions between low and high. */
 static double check_mode(mil_opcode code, const char *spec, double low, double high, uint64_t seed) {
     int below;
     double data[2][200], worst;
@@ -113,7 +115,7 @@ static double check_mode(mil_opcode code, const char *spec, double low, double h
     return worst;
 }
 
-/* Places inside the image and beyond its edges. The seeds keep them away from the jumps of nearest. */
+/* Positions inside the image and beyond its edges. The seeds keep them away from the discontinuities of nearest. */
 TEST(computed_places_in_every_mode) {
     static const char *const samplings[] = {"bilinear", "nearest"},
                              *const pads[] = {"constant", "border", "reflection", "symmetric"},
@@ -167,7 +169,7 @@ TEST(computed_boxes_in_every_mode) {
     "));\n        } -> (more), (int32 j, tensor<fp32, [2, 3]> t) {\n            int32 k = add(x = j, y = int32(1));\n"
 
 static const char *const loops[] = {
-    /* a value from outside, in each of four rounds */
+    /* a value from outside, in each of four iterations */
     HEAD "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "4") "            tensor<fp32, [2, 3]> u = mul(x = t, y = w);\n"
@@ -185,7 +187,7 @@ static const char *const loops[] = {
              "                int32 e = add(x = c, y = int32(1));\n"
              "                tensor<fp32, [2, 3]> r = tanh(x = d);\n            } -> (e, r);\n        } -> (k, q);\n"
              "        tensor<fp32, [2, 3]> z = mul(x = y, y = x);\n    } -> (z, y);\n}\n",
-    /* each round reads a row of its own */
+    /* each iteration reads another row */
     HEAD
     "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
     "        tensor<int32, [1]> none = const()[val = tensor<int32, [1]>([0])];\n"
@@ -199,7 +201,7 @@ static const char *const loops[] = {
              "            tensor<fp32, [3]> row = slice_by_index(x = x, begin = b, end = e, end_mask = tensor<bool, "
              "[2]>([false, true]), squeeze_mask = tensor<bool, [2]>([true, false]));\n"
              "            tensor<fp32, [2, 3]> u = mul(x = t, y = row);\n        } -> (k, u);\n    } -> (y);\n}\n",
-    /* no round at all: the result is an input */
+    /* no iteration at all: the result is an input */
     HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "0") "            tensor<fp32, [2, 3]> u = sin(x = t);\n        } -> (k, u);\n"
@@ -245,7 +247,7 @@ static const char *const branches[] = {
     "        bool p = greater(x = mean, y = fp32(0.1));\n" BRANCHES("p"),
     HEAD
     "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        bool p = const()[val = bool(false)];\n" BRANCHES("p"),
-    /* a loop whose rounds branch by the counter */
+    /* a loop whose iterations branch on the counter */
     HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "3") "            bool odd = equal(x = j, y = int32(1));\n"
@@ -270,7 +272,8 @@ static void check_branches(const char *program, double from) {
     mil_module_free(m);
 }
 
-/* From -0.55 the second branch is taken, and the last x of the first, a logarithm without epsilon, is exactly zero there. */
+/* From -0.55 on, the second branch is taken, and the last x of the first, a logarithm without epsilon, is exactly zero
+ * there. */
 TEST(conditions) {
     for (size_t i = 0; i < sizeof branches / sizeof branches[0]; i++) {
         check_branches(branches[i], -0.55);
@@ -292,7 +295,7 @@ TEST(branches_with_states_are_refused) {
     mil_module_free(m);
 }
 
-/* How many rounds there are, up to a limit, follows from the values that come in. */
+/* The number of iterations, up to a limit, follows from the inputs. */
 #define LIMITED(condition, body)                                                                                       \
     HEAD "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w, int32 n) {\n        int32 zero = const()[val = int32(0)];\n" \
          "        int32 m, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) (int32 i, tensor<fp32, [2, 3]> " \
@@ -302,13 +305,13 @@ TEST(branches_with_states_are_refused) {
          "        tensor<fp32, [2, 3]> z = mul(x = y, y = rounds);\n    } -> (z);\n}\n"
 
 static const char *const limited[] = {
-    /* an iteration that ends when it is good enough, or after 6 rounds */
+    /* an iteration that ends when it is good enough, or after 6 steps */
     LIMITED(
         "            fp32 size = reduce_sum(x = s, keep_dims = false);\n"
         "            bool small = less(x = size, y = fp32(20));\n            bool few = less(x = i, y = int32(6));\n"
         "            bool more = logical_and(x = small, y = few);\n",
         "            tensor<fp32, [2, 3]> u = exp(x = w);\n            tensor<fp32, [2, 3]> v = mul(x = t, y = u);\n"),
-    /* an input says how often, up to 5; in the rounds after it the body would be no number, as 3 - t is negative */
+    /* an input sets the count, up to 5; in later iterations the body would be NaN, since 3 - t is negative */
     LIMITED("            int32 end = minimum(x = n, y = int32(5));\n            bool more = greater(x = end, y = i);\n",
             "            tensor<fp32, [2, 3]> u = sub(x = fp32(3), y = t);\n            tensor<fp32, [2, 3]> l = "
             "sqrt(x = u);\n"
@@ -363,7 +366,7 @@ TEST(what_a_run_decides_is_refused) {
 
 #define LIST "list<tensor<fp32, [3]>, 2>"
 static const char *const lists[] = {
-    /* written, read, packed and spread by number; an element that nobody wrote is zero */
+    /* written, read, packed and scattered by number; an element that was never written is zero */
     HEAD
     "tensor<fp32, [2, 3]> x, tensor<fp32, [3]> w) {\n"
     "        list<tensor<fp32, [3]>, 4> l0 = make_list(init_length = int32(4), dynamic_length = bool(false), "
@@ -377,7 +380,7 @@ static const char *const lists[] = {
     "        tensor<fp32, [4, 3]> c = list_gather(ls = l2, indices = tensor<int32, [4]>([1, 2, 0, 2]));\n"
     "        tensor<fp32, [4, 3]> d = sin(x = c);\n        tensor<fp32, [4, 3]> e = mul(x = d, y = f);\n"
     "        tensor<fp32, [3]> g = list_read(ls = l1, index = int32(2));\n    } -> (e, g);\n}\n",
-    /* a loop that fills a list which grows, of scalars; its length is asked for in the loop */
+    /* a loop that fills a growing list of scalars and reads its length */
     HEAD
     "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
     "        list<fp32, 1> l0 = make_list(init_length = int32(1), dynamic_length = bool(true), elem_shape = "
@@ -431,7 +434,7 @@ TEST(lists_that_a_run_decides_are_refused) {
                         " l1 = list_write(ls = l0, index = at, value = x);\n"
                         "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(0));\n    } -> (a);\n}\n",
                    "index of a list is computed in a run");
-    /* what was written at a place that a run decides does not depend on x, but what is read with it does */
+    /* what was written at a computed place does not depend on x, but what is read from there does */
     expect_refused(HEAD "tensor<fp32, [3]> x, tensor<fp32, [3]> c, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = c);\n        " LIST
                         " l2 = list_write(ls = l1, index = int32(1), value = x);\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weight files: byte for byte what Core ML's writer makes, every malformed record refused by its offset.
+ * Weight files: they equal the output of Core ML's writer byte for byte, and every malformed record is refused by its
+ * offset.
  */
 #include "core/mil/coreml/blob.h"
 #include "core/mil/text/mil_text.h"
@@ -22,7 +23,7 @@ static void put(uint8_t *p, int bytes, uint64_t value) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* Four fp16 and five uint4, as the format says, by hand. */
+/* Writes four fp16 and five uint4 by hand, following the format. */
 static void by_hand(uint8_t file[FILE_BYTES]) {
     static const uint8_t numbers[8] = {0x00, 0x3c, 0x00, 0x40, 0x00, 0xc2, 0x00, 0x38};
     memset(file, 0, FILE_BYTES);
@@ -91,7 +92,8 @@ TEST(reads_and_walks) {
     mil_blob_close(NULL);
 }
 
-/* coremltools before 8.0 leaves the bytes from 24 on as its memory was; unused bits mean something below 8 bits alone. */
+/* coremltools before 8.0 leaves the bytes from 24 on uninitialised; unused bits matter only for elements below 8
+ * bits. */
 TEST(bytes_without_a_meaning_may_hold_anything) {
     propane_error err = {0};
     uint8_t file[FILE_BYTES];
@@ -112,7 +114,7 @@ TEST(bytes_without_a_meaning_may_hold_anything) {
     mil_blob_close(f);
 }
 
-/* Some writers put the next record right behind the data: here at 136, and its data at 200. */
+/* Some writers put the next record directly after the data: here at 136, with its data at 200. */
 TEST(records_need_no_alignment) {
     propane_error err = {0};
     uint8_t file[FILE_BYTES], packed[203] = {0};
@@ -132,7 +134,7 @@ TEST(records_need_no_alignment) {
     mil_blob_close(f);
     char program[500], *dir = mem_copy_string(path);
     *strrchr(dir, '/') = 0;
-    put(packed + 136 + 4, 4, 1); /* fp16, so that its address matters */
+    put(packed + 136 + 4, 4, 1); /* fp16, so that its alignment matters */
     put(packed + 136 + 8, 8, 2);
     put(packed + 136 + 16, 8, 201);
     put(packed + 136 + 24, 8, 0);
@@ -150,7 +152,7 @@ TEST(records_need_no_alignment) {
     mem_free(dir);
 }
 
-/* One change to the good file, and what is said of the record at `offset`. */
+/* Makes one change to the good file and checks the message about the record at `offset`. */
 static void refused(int at, int bytes, uint64_t value, uint64_t offset, const char *part) {
     propane_error err = {0};
     uint8_t file[FILE_BYTES];
@@ -183,7 +185,7 @@ TEST(malformed_records_are_refused) {
     refused(0, 4, 2, 65, "this is not a record");
     refused(0, 4, 2, 256, "the file has only 259 bytes");
     refused(0, 4, 2, UINT64_MAX - 63, "the file has only 259 bytes");
-    /* The writers that set one byte in place of size and offset: 0x08 at byte 10 reads as 512 * 512 * 2 bytes. */
+    /* Some writers set one byte in place of size and offset: 0x08 at byte 10 reads as 512 * 512 * 2 bytes. */
     propane_error err = {0};
     uint8_t file[FILE_BYTES];
     by_hand(file);
@@ -193,7 +195,7 @@ TEST(malformed_records_are_refused) {
     mil_blob_file *f;
     mil_blob blob;
     EXPECT_OK(mil_blob_open(path, &f, &err));
-    EXPECT_OK(mil_blob_get(f, 64, &blob, &err)); /* up to the next record */
+    EXPECT_OK(mil_blob_get(f, 64, &blob, &err)); /* extends to the next record */
     EXPECT(blob.bytes == 64 && memcmp(blob.data, file + 128, 64) == 0);
     mil_blob_close(f);
     write_file(file, 128);
@@ -224,7 +226,7 @@ TEST(wrong_files_are_refused) {
     not_a_file(file, sizeof file, "version 1; only version 2 is known (1 is the older Espresso format)");
 }
 
-/* Many small records, one after the other, as a walk finds them. */
+/* A walk visits many small records in order. */
 TEST(a_thousand_records) {
     propane_error err = {0};
     mil_blob_writer *w;
@@ -246,7 +248,7 @@ TEST(a_thousand_records) {
     EXPECT(count == 1000 && mil_blob_count(f) == 1000);
     mil_blob_close(f);
     EXPECT_OK(mil_blob_writer_open(path, &w, &err));
-    mil_blob_writer_abort(w); /* the old file stays */
+    mil_blob_writer_abort(w); /* the old file remains */
     EXPECT_OK(mil_blob_open(path, &f, &err));
     EXPECT(mil_blob_count(f) == 1000);
     mil_blob_close(f);

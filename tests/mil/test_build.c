@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The builder: straight code gives a verified function, the first error stays, constants are shared, edits keep order.
+ * The builder: straight-line code makes a verified function, the first error is kept, constants are shared, and edits
+ * preserve order.
  */
 #include "core/base/memory.h"
 #include "core/mil/build.h"
@@ -10,7 +11,7 @@ static mil_type shape(mil_dtype dtype, int64_t a, int64_t b, int64_t c, int64_t 
     return mil_type_tensor(dtype, 4, (int64_t[]){a, b, c, d});
 }
 
-/* Attention on [1,8,1,16], two heads of four: most of the short calls once. */
+/* Builds attention on [1,8,1,16] with two heads of four, using most of the short calls once. */
 static mil_function *attention(mil_builder *b, mil_module *m, const char *name) {
     mil_build_begin(b, m, name, MIL_IOS18);
     b->stage = "attn.qkv";
@@ -107,7 +108,7 @@ TEST(the_first_error_stays) {
     mil_build_begin(&b, m, "f", MIL_IOS18);
     mil_value *x = mil_build_param(&b, "x", shape(MIL_fp16, 1, 2, 1, 2));
     mil_value *y = mil_build_param(&b, "y", shape(MIL_fp16, 1, 3, 1, 2));
-    mil_value *sum = mil_build_binary(&b, MIL_OP_add, x, y); /* wrong */
+    mil_value *sum = mil_build_binary(&b, MIL_OP_add, x, y); /* shapes that do not broadcast */
     EXPECT(sum == NULL);
     EXPECT(mil_build_softmax(&b, sum, 9) == NULL);
     EXPECT(mil_build_int(&b, 1) == NULL && mil_build_const(&b, "c", &x->type, NULL) == NULL);
@@ -116,7 +117,7 @@ TEST(the_first_error_stays) {
     mil_build_begin(&b, m, "f", MIL_IOS18);
     EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "there is a function 'f' already");
     mil_build_begin(&b, m, "g", MIL_IOS18);
-    mil_build_result(&b, mil_build_unary(&b, MIL_OP_relu, x)); /* of another function: a parameter of f */
+    mil_build_result(&b, mil_build_unary(&b, MIL_OP_relu, x)); /* of another function: it is a parameter of f */
     EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "belongs to another function");
     mil_module_free(m);
 }
@@ -164,18 +165,19 @@ TEST(insertion_and_edits) {
     mil_build_resume(&b, b.function);
     b.before = t->def;
     mil_value *h = mil_build_binary_scalar(&b, MIL_OP_mul, r, 0.5);
-    b.before = b.function->first; /* the constant at the head: goes after it */
+    b.before = b.function->first; /* the constant at the head, so the op goes after it */
     mil_value *early = mil_build_binary_scalar(&b, MIL_OP_mul, x, 0.25);
     EXPECT(early && early->def->next == r->def && h->def->next == t->def);
     mil_replace_uses(b.function, r, h);
-    EXPECT(mil_in(t->def, "x") == h && mil_in(h->def, "x") == h); /* also its own operand: the caller's to know */
+    /* h is now its own operand, which the caller must correct. */
+    EXPECT(mil_in(t->def, "x") == h && mil_in(h->def, "x") == h);
     h->def->operands[0].values[0] = early;
     EXPECT_OK(mil_verify(m, &err));
     mil_op_remove(r->def);
     EXPECT_OK(mil_verify(m, &err));
     EXPECT(count_ops(b.function, MIL_OP_relu) == 0);
     b.before = NULL;
-    EXPECT_TEXT(mil_build_unary(&b, MIL_OP_relu, t)->name, "relu"); /* free again */
+    EXPECT_TEXT(mil_build_unary(&b, MIL_OP_relu, t)->name, "relu"); /* the name is free again */
     EXPECT_OK(mil_rename(b.function, t, "out", &err));
     EXPECT_OK(mil_rename(b.function, t, "out", &err));
     EXPECT_FAIL(mil_rename(b.function, t, "x", &err), PROPANE_ERR_INVALID, "that name is taken");
@@ -184,7 +186,7 @@ TEST(insertion_and_edits) {
     mil_value *half = mil_in(h->def, "y");
     mil_replace_uses(b.function, half, mil_in(early->def, "y"));
     mil_op_remove(half->def);
-    mil_value *again = mil_build_scalar(&b, MIL_fp16, 0.5); /* not the one that is gone */
+    mil_value *again = mil_build_scalar(&b, MIL_fp16, 0.5); /* not the constant that was removed */
     EXPECT(again && again != half);
     EXPECT_OK(mil_verify(m, &err));
     mil_module_free(m);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Blocks, states, lists, and shapes as values: they parse, print what reads back the same, verify, copy, and mean what
- * they say. What a block takes from around it is captured; what is wrong is refused with its place.
+ * Blocks, states, lists, and shapes as values: they parse, print text that reads back the same, verify, copy, and
+ * compute what they should. Values that a block uses from around it are captured. Errors are refused with their
+ * position.
  */
 #include "core/base/memory.h"
 #include "core/mil/build.h"
@@ -18,7 +19,7 @@ static mil_module *parse(const char *program) {
     return m;
 }
 
-/* Printed, read and printed again: the same text in both dialects. */
+/* Prints, reads and prints again: both texts must be equal, in both dialects. */
 static void round_trip(const mil_module *m) {
     propane_error err = {0};
     for (int dialect = MIL_SHORT; dialect <= MIL_CANONICAL; dialect++) {
@@ -35,7 +36,8 @@ static void round_trip(const mil_module *m) {
     }
 }
 
-/* Runs the first function on vectors that are given one after the other; results likewise, states after them. */
+/* Runs the first function on concatenated input vectors; the results are concatenated likewise, with the states after
+ * them. */
 static void run(const mil_function *f, const double *given, double *out) {
     propane_error err = {0};
     arena *a = arena_create();
@@ -57,7 +59,7 @@ static void run(const mil_function *f, const double *given, double *out) {
     arena_free(a);
 }
 
-/* A copy in another module, as the cpu driver makes it. */
+/* Copies into another module, as the cpu driver does. */
 static mil_module *copy(const mil_function *f) {
     propane_error err = {0};
     mil_module *m = mil_module_create("copy");
@@ -73,7 +75,7 @@ static mil_module *copy(const mil_function *f) {
     return m;
 }
 
-/* Everything that must hold of a program: text, copy and passes keep what it computes. */
+/* Checks everything that must hold for a program: text, copies and passes preserve what it computes. */
 static void holds(const char *program, const double *given, const double *want, int count) {
     propane_error err = {0};
     mil_module *m = parse(program), *same = copy(m->functions);
@@ -117,7 +119,7 @@ TEST(cond_takes_one_block) {
     mil_module_free(m);
 }
 
-/* Powers of two up to a limit from outside, with a sum; a loop in a loop. */
+/* Powers of two up to an outside limit, with a sum; a loop inside a loop. */
 static const char loop_program[] =
     HEAD "    func main<ios15>(int32 limit, fp32 step) {\n"
          "        int32 i = const()[val = int32(1)];\n"
@@ -143,7 +145,8 @@ TEST(loops_run_until_they_end) {
     holds(loop_program, (double[]){1, 0.5}, (double[]){2, 0}, 2);
 }
 
-/* What converters write of x[i], x[:, i, 0] and a window that begins at i: sizes are known although the counter is not. */
+/* What converters write for x[i], x[:, i, 0] and a window that begins at i: the sizes are known although the counter is
+ * not. */
 static const char slices_program[] = HEAD
     "    func main<ios15>(tensor<fp32, [3, 4]> x, tensor<fp32, [2, 3, 2]> z) {\n"
     "        int32 i = const()[val = int32(0)];\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Walks tests/mil/cases: each file is a program and, behind a line "// >>> output", "// >>> output canonical" or
- * "// >>> error", what must be printed for it. What is printed must read back and print the same, in both dialects.
- * PROPANE_BLESS=1 writes what was found into the files, to be reviewed as a difference.
+ * Walks tests/mil/cases. Each file is a program followed by a line "// >>> output", "// >>> output canonical" or "//
+ * >>> error" and the text that must be printed for it. Printed programs must read back and print the same, in both
+ * dialects. PROPANE_BLESS=1 writes the actual text into the files, to be reviewed as a diff.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 static const char folder[] = "tests/mil/cases";
 
-/* Prints in `dialect`, reads that, prints again: both must be equal. */
+/* Prints in `dialect`, reads the text and prints again: both must be equal. */
 static void check_round_trip(const mil_module *m, const char *name, mil_dialect dialect) {
     propane_error err = {0};
     mil_print_options options = {dialect, false};
@@ -30,7 +30,7 @@ static void check_round_trip(const mil_module *m, const char *name, mil_dialect 
     text_deinit(&second);
 }
 
-/* What a case gives: its printed form, or its message. */
+/* Computes the result of a case: its printed form, or its message. */
 static void run_case(const char *name, const char *program, size_t length, const char *wanted, text *out) {
     propane_error err = {0};
     mil_module *m = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lists whose elements have sizes by name, in a package as converters write them; what text has is in tests/cli/cases/foreign.t.
+ * Lists whose elements have named sizes, in a package as converters write them. The cases in text are in
+ * tests/cli/cases/foreign.t.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static void open_dimension(Coreml__Dimension *d) {
     d->unknown = any;
 }
 
-/* The first size is what the constant "size" names, in the operand and in all types. */
+/* Replaces the first size by the name in the constant "size", in the operand and in all types. */
 static void name_the_size(Coreml__Block *block) {
     for (size_t i = 0; i < block->n_operations; i++) {
         Coreml__Operation *op = block->operations[i];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Models of Core ML's older kinds: what tools/older_models.py made with coremltools gives what PyTorch and NumPy gave there,
- * read, and written as an ML Program and read again. Files that are broken are refused.
+ * Models of Core ML's older kinds. Models that tools/older_models.py made with coremltools must compute what PyTorch
+ * and NumPy computed there, both when read directly and when written as an ML Program and read again. Broken files are
+ * refused.
  */
 #include <dirent.h>
 #include <math.h>
@@ -16,9 +17,9 @@
 #define FOLDER "tests/mil/older"
 enum { SAMPLES = 16, MOST = 64 };
 
-/* fp32 against PyTorch's; the largest difference seen is 3e-7 of the largest element. */
+/* fp32 against PyTorch; the largest difference seen is 3e-7 of the largest element. */
 static const double tolerance = 2e-6;
-/* As a session reads: shapes may follow from values. */
+/* Reads as a session does: shapes may follow from values. */
 static const mil_read_options late = {.late = true};
 static char *names[MOST];
 static int name_count;
@@ -36,7 +37,7 @@ static void unlist(void) {
     while (name_count) mem_free(names[--name_count]);
 }
 
-/* Element i is ((37 i + 11) mod 64 - 32) / 16. */
+/* Sets element i to ((37 i + 11) mod 64 - 32) / 16. */
 static void give_values(propane_session *s) {
     propane_error err = {0};
     for (int i = 0; i < propane_session_input_count(s); i++) {
@@ -57,7 +58,7 @@ static const propane_io *output_named(const propane_session *s, const char *name
     return NULL;
 }
 
-/* "count sum element element ..." */
+/* The format of `want` is "count sum element element ...". */
 static void expect_numbers(propane_session *s, const char *file, const char *name, const char *want) {
     propane_error err = {0};
     char *at;
@@ -147,7 +148,7 @@ static void becomes_a_program(const char *path, const char *file) {
     mem_free(dir);
 }
 
-/* One byte of each stretch of 7 is another one. */
+/* Changes one byte in each stretch of 7. */
 static void may_be_broken(const char *path, const char *file) {
     propane_error err = {0};
     char *model = NULL;
@@ -173,7 +174,7 @@ static void may_be_broken(const char *path, const char *file) {
     mem_free(model);
 }
 
-/* A missing value goes where each node of a tree says. */
+/* A missing value goes to the side that each node of a tree specifies. */
 TEST(trees_take_missing_values) {
     propane_error err = {0};
     mil_module *m = NULL;

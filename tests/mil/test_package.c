@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Core ML packages: what is written is read back as the same program, and files that are broken in any of many ways are
- * refused with a sentence that names the file.
+ * Core ML packages: what is written reads back as the same program. Files broken in any of many ways are refused with a
+ * message that names the file.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "core/mil/text/mil_text.h"
 #include "support/test.h"
 
-/* Constants of every kind, long ones for the weight file, blocks, a state, several results. */
+/* Constants of every kind, long ones for the weight file, blocks, a state, and several results. */
 static const char program[] =
     "program(1.3)\n[buildInfo = dict<string, string>({{\"a\", \"b\"}})]\n{\n"
     "    func main<ios18>(tensor<fp16, [2, 3]> x, int32 n, state<tensor<fp16, [2, 3]>> s) {\n"
@@ -93,7 +93,8 @@ TEST(what_is_written_is_read) {
 
 /* ---- results that are a parameter, or another result ------------------------------------------------------------------- */
 
-/* The first two places of a result's name are what an app sees and what the block gives; the operation comes after. */
+/* The first two occurrences of a result's name are in the interface and in the block's outputs; the operation comes
+ * after them. */
 static void read_changed(const char *from, const char *to, mil_module **m) {
     static const char two[] = "program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> aaaa) {\n"
                               "        tensor<fp16, [2]> bbbb = relu(x = aaaa);\n"
@@ -154,7 +155,7 @@ static void put(const char *name, const void *data, size_t n) {
     EXPECT_OK(file_write(at(name), data, n, &err));
 }
 
-/* The model file with one change, beside the package's weights. */
+/* Checks the model file with one change, next to the package's weights. */
 static void refuse_model(const uint8_t *data, size_t n, const char *what) {
     put("m.mlpackage/Data/com.apple.CoreML/changed.mlmodel", data, n);
     expect_refused(at("m.mlpackage/Data/com.apple.CoreML/changed.mlmodel"), what);
@@ -167,7 +168,7 @@ static const uint8_t *find(const uint8_t *data, size_t n, const char *part) {
     return NULL;
 }
 
-/* Every place where `from` stands becomes `to`, of the same length. */
+/* Replaces every occurrence of `from` by `to`, which has the same length. */
 static void refuse_renamed(const uint8_t *data, size_t n, const char *from, const char *to) {
     uint8_t *copy = mem_alloc(n);
     memcpy(copy, data, n);
@@ -230,7 +231,7 @@ TEST(sixty_broken_packages_are_refused) {
         if (i == 12) length = 7;
         refuse_model(others[i], length, "a file of a few bytes");
     }
-    uint8_t *deep = mem_alloc(30000); /* the program inside itself, ten thousand times */
+    uint8_t *deep = mem_alloc(30000); /* the program nested inside itself ten thousand times */
     for (int i = 0; i < 10000; i++) memcpy(deep + 3 * i, "\x1a\xff\x7f", 3);
     put("deep.mlmodel", deep, 30000);
     uint8_t head[] = {0x08, 9, 0xb2, 0x1f, 0xb0, 0xea, 0x01};
@@ -260,7 +261,7 @@ TEST(sixty_broken_packages_are_refused) {
         "{\"fileFormatVersion\": \"1.0.0\", \"rootModelIdentifier\": \"A\", \"itemInfoEntries\": {\"A\": {\"path\": "
         "\"none.mlmodel\"}}}");
     put("m.mlpackage/Manifest.json", manifest, k);
-    for (int i = 0; i < 4; i++) { /* weights: cut, of another version, a record that is none, of another type */
+    for (int i = 0; i < 4; i++) { /* weights: truncated, of another version, an invalid record, another element type */
         static const size_t places[] = {0, 4, 64, 68};
         memcpy(head, weights + places[i], 4);
         weights[places[i]] ^= 3;
@@ -281,7 +282,7 @@ TEST(sixty_broken_packages_are_refused) {
     mem_free(manifest);
 }
 
-/* Any byte of a model file may be anything: it is read or refused, and nothing else happens. */
+/* Any byte of a model file may have any value: the file is read or refused, without other effects. */
 TEST(any_byte_may_be_anything) {
     propane_error err = {0};
     char *model = NULL;

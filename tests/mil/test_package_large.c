@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A package with five gigabytes of weights, behind offsets of more than 32 bits: reading it takes next to no memory, and a program
- * that uses the last of them runs. The weight file has holes, so it takes no room on the disk.
+ * A package with five gigabytes of weights, at offsets of more than 32 bits. Reading it needs almost no memory, and a
+ * program that uses the last weights runs. The weight file is sparse, so it takes no room on the disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,8 @@ static bool write_at(int fd, uint64_t at, const void *data, size_t bytes) {
     return pwrite(fd, data, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-/* Zeros everywhere, but for the records and the last weight's first two elements, 1 and 2. False: the system would not. */
+/* Writes zeros everywhere except for the records and the last weight's first two elements, 1 and 2. Returns false if
+ * the system refuses. */
 static bool write_weights(const char *path) {
     const uint32_t header[] = {WEIGHTS, 2};
     const uint16_t numbers[] = {0x3c00, 0x4000};
@@ -39,12 +40,13 @@ static bool write_weights(const char *path) {
         ok = write_at(fd, record_at(i), record, sizeof record);
     }
     ok = ok && write_at(fd, record_at(WEIGHTS - 1) + 64, numbers, sizeof numbers);
-    ok = ok && fstat(fd, &st) == 0 && st.st_blocks < (100 << 20) / 512; /* no holes here: too much to write */
+    /* If the file is not sparse here, it is too large to write. */
+    ok = ok && fstat(fd, &st) == 0 && st.st_blocks < (100 << 20) / 512;
     close(fd);
     return ok;
 }
 
-/* "all" adds up all weights, "last" takes the last one. */
+/* "all" sums all weights, and "last" uses the last one. */
 static void print_program(text *out) {
     text_append(out, "program(1.3)\n{\n");
     for (int f = 0; f < 2; f++) {
@@ -62,7 +64,7 @@ static void print_program(text *out) {
     text_append(out, "}\n");
 }
 
-/* The folder of a package; NULL: the file system has no holes. */
+/* Returns the folder of a package, or NULL if the file system has no sparse files. */
 static char *make_package(void) {
     static const char manifest[] =
         "{\"fileFormatVersion\": \"1.0.0\", \"rootModelIdentifier\": \"a\", \"itemInfoEntries\": {\"a\": {\"path\": "

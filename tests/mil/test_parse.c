@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The parser beyond the golden cases: what it keeps in memory, bounds, speed, memory that runs out.
+ * The parser beyond the golden cases: the in-memory form, bounds, speed, and running out of memory.
  */
 #include <stdlib.h>
 
@@ -92,7 +92,7 @@ TEST(public_calls) {
                 "without a folder");
 }
 
-/* Every prefix of a program is refused with a place, and none of them reads behind its end. */
+/* Every prefix of a program is refused with a position, and none reads past its end. */
 TEST(every_prefix_is_refused) {
     propane_error err = {0};
     char *data;
@@ -101,7 +101,7 @@ TEST(every_prefix_is_refused) {
     length = (size_t)(strstr(data, "// >>>") - data);
     while (length && data[length - 1] == '\n') length--;
     for (size_t n = 0; n < length; n++) {
-        char *part = malloc(n + 1); /* its own block, so that the sanitizer sees a step too far */
+        char *part = malloc(n + 1); /* a separate allocation, so that the sanitizer sees a read past its end */
         memcpy(part, data, n);
         mil_module *m = NULL;
         propane_status status = mil_parse(part, n, "p", "tests/mil/cases", &m, &err);
@@ -122,7 +122,7 @@ static void long_program(text *out, int ops) {
     text_printf(out, "    } -> (v%d);\n}\n", ops);
 }
 
-/* How long it takes is bench_check's business. */
+/* The time that it takes is measured by bench_check. */
 TEST(five_thousand_operations) {
     propane_error err = {0};
     text program = {0};
@@ -152,7 +152,7 @@ TEST(large_literals_are_linear) {
     text_deinit(&program);
 }
 
-/* A type that promises much with a literal that holds little takes no memory for the promise. */
+/* A literal with few elements allocates no memory for a type that promises many. */
 TEST(a_promise_takes_no_memory) {
     propane_error err = {0};
     mil_module *m;

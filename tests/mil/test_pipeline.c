@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Pipelines of Core ML models: one program that gives what the models give one after the other. The files are made here, as
- * messages, of programs that are packed first.
+ * Pipelines of Core ML models: the joined program computes the same as the models in sequence. The files are made here
+ * as messages, from programs that are packed first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { BOXES = 6, CLASSES = 2 };
 
-/* Both parts call their values alike, and one like an output of the pipeline. */
+/* Both parts use the same names for their values, and one of them is the name of an output of the pipeline. */
 static const char detector[] = "program(1.3)\n{\n"
                                "    func main<%s>(tensor<fp32, [6, 4]> at, tensor<fp32, [6, 2]> how) {\n"
                                "        tensor<fp32, [6, 4]> confidence = add(x = at, y = fp32(0));\n"
@@ -31,7 +31,8 @@ static const char squares[] = "program(1.3)\n{\n"
                               "        tensor<fp16, [3]> t = mul(x = y, y = y);\n"
                               "        tensor<fp16, [3]> z = sub(x = t, y = fp16(1));\n    } -> (z);\n}\n";
 
-/* Centre and size; the second box overlaps the first by 0.6, the fourth the third by 0.8, of another class. */
+/* Boxes by centre and size. The second overlaps the first by 0.6; the fourth overlaps the third by 0.8 but has another
+ * class. */
 static const float boxes[BOXES * 4] = {10, 10, 8, 8, 12, 10, 8, 8, 40, 40, 9, 9,
                                        41, 40, 9, 9, 70, 70, 5, 5, 90, 90, 4, 4};
 static const float scores[BOXES * CLASSES] = {.9f, .1f, .8f, .1f, .7f, .2f, .1f, .6f, .3f, .2f, .05f, .01f};
@@ -44,7 +45,7 @@ static const char *at(const char *name) {
     return path;
 }
 
-/* Messages hold words that they do not change. */
+/* Messages hold strings that they do not change. */
 static char *word(const char *s) { return (char *)(uintptr_t)s; }
 
 static Coreml__Model *packed(const char *source, const char *opset) {
@@ -68,7 +69,7 @@ static void feature(Coreml__Feature *f, const char *name) {
     f->name = word(name);
 }
 
-/* A pipeline of `parts` with these inputs and outputs, as the file p.mlmodel. */
+/* Writes a pipeline of `parts` with these inputs and outputs as the file p.mlmodel. */
 static void write_pipeline(Coreml__Model **parts, size_t part_count, const char *const *inputs, size_t input_count,
                            const char *const *outputs, size_t output_count) {
     Coreml__Model model = COREML__MODEL__INIT;
@@ -127,7 +128,7 @@ static propane_session *opened(void) {
     return s;
 }
 
-/* Which of the boxes come out, in their order: "0 2". */
+/* Checks which boxes come out, in order, as in "0 2". */
 static void expect_boxes(propane_session *s, const char *rows_name, const char *wanted) {
     propane_error err = {0};
     float confidence[BOXES * CLASSES], coordinates[BOXES * 4];
@@ -183,7 +184,7 @@ TEST(thresholds_are_inputs_with_a_standard) {
     write_detector("ios15", true, 0, true);
     propane_session *s = opened();
     give_boxes(s);
-    expect_boxes(s, "part2_rows", "0 2 3 4"); /* what the model says */
+    expect_boxes(s, "part2_rows", "0 2 3 4"); /* the model's thresholds */
     give(s, "iou", &all, 1);
     expect_boxes(s, "part2_rows", "0 1 2 3 4");
     give(s, "least", &none, 1);
@@ -217,13 +218,13 @@ TEST(features_tell_of_standards_and_rows) {
     }
     EXPECT_OK(propane_module_feature(m, NULL, PROPANE_OUTPUT, 0, &f, &err));
     EXPECT_TEXT(f.rows, "part2_rows");
-    EXPECT_OK(propane_estimate_module(m, NULL, &e, &err)); /* with the standards */
+    EXPECT_OK(propane_estimate_module(m, NULL, &e, &err)); /* with the default values */
     propane_estimate_free(e);
     propane_module_free(m);
     mem_free(dir);
 }
 
-/* An output that is described with so many rows has them always. */
+/* An output described with a fixed number of rows always has that number. */
 TEST(fixed_rows_need_no_count) {
     propane_error err = {0};
     float confidence[3 * CLASSES];
@@ -239,7 +240,7 @@ TEST(fixed_rows_need_no_count) {
     mem_free(dir);
 }
 
-/* The second part takes in fp16 what the first gives in fp32. */
+/* The second part accepts in fp16 what the first produces in fp32. */
 TEST(programs_behind_one_another) {
     static const char *const inputs[] = {"x"}, *const outputs[] = {"z", "y"};
     const float x[3] = {1, -2, 0.25f};

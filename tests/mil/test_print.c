@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The printer beyond the golden cases: every bit pattern of fp16 survives, numbers are read as strtod reads them, and a
- * folder that was written gives the program that was written.
+ * written folder reads back as the same program.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "core/mil/text/number.h"
 #include "support/test.h"
 
-/* A function that returns one constant; the module is the caller's. */
+/* Makes a function that returns one constant; the caller owns the module. */
 static mil_module *constant_program(const mil_type *type, const void *data) {
     propane_error err = {0};
     mil_module *m = mil_module_create("c");
@@ -69,7 +69,7 @@ TEST(random_bits_read_back) {
     mem_free(bits);
 }
 
-/* The same as strtod: all shapes of spelling, and random values in both notations. */
+/* Compares with strtod: all forms of spelling, and random values in both notations. */
 TEST(numbers_are_read_as_strtod_reads_them) {
     static const char *const spellings[] = {"0",
                                             "-0",
@@ -157,7 +157,7 @@ TEST(a_written_folder_reads_back) {
         again->build_info_count = m->build_info_count;
         print_inline(again, &after);
         EXPECT_TEXT(after.data, before.data);
-        /* Over itself, while its constants lie in the file that is written. */
+        /* Overwrites it while its constants are in the file that is being written. */
         EXPECT_OK(mil_write_dir(again, dir, (mil_dialect)dialect, &err));
         text_clear(&after);
         print_inline(again, &after);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The verifier on modules that text cannot give: they are built right and then broken.
+ * The verifier on modules that text cannot express: they are built correctly and then broken.
  */
 #include "core/mil/build.h"
 #include "core/mil/text/mil_text.h"
@@ -18,7 +18,7 @@ static mil_module *sample(void) {
     return m;
 }
 
-/* softmax is the last op, relu the one before it. */
+/* softmax is the last op, and relu the one before it. */
 #define BROKEN(change, part)                                                                                           \
     do {                                                                                                               \
         propane_error err = {0};                                                                                       \
@@ -64,7 +64,7 @@ TEST(functions) {
     BROKEN(m->functions = NULL, "s: the program has no functions");
 }
 
-/* 2^40 elements are the last that are possible: 2^20 x 2^20. */
+/* The limit is 2^40 elements: 2^20 x 2^20. */
 TEST(the_largest_type) {
     propane_error err = {0};
     mil_module *m = mil_module_create("s");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Every row of the table "Numbers at the edges" in docs/coreml-differences.md is a case: by the slow meaning, and on the cpu driver
- * with each instruction set. Zeros have the sign that is written there.
+ * Every row of the table "Numbers at the edges" in docs/coreml-differences.md is a case, for the reference evaluation
+ * and for the cpu driver with each instruction set. Zeros must have the sign written there.
  */
 #include <float.h>
 #include <math.h>
@@ -19,12 +19,12 @@ enum { MOST = 32 };
 typedef struct edge_row {
     op_case *c;
     const char *label;
-    const char *refused; /* NULL: values */
+    const char *refused; /* NULL if there are values */
     double want[MOST];
     int count;
 } edge_row;
 
-/* The next `text` of a row; ends it in 0. */
+/* Returns the next `text` of a row and terminates it. */
 static char *next_cell(char **at) {
     char *begin = strchr(*at, '`'), *end = begin ? strchr(begin + 1, '`') : NULL;
     if (!end) return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The slow meanings against values worked out by hand, and against closed forms written differently. That they agree with
- * other frameworks is shown by test_reference.
+ * The reference evaluation against values worked out by hand, and against closed forms written differently.
+ * test_reference shows that it agrees with other frameworks.
  */
 #include <float.h>
 #include <math.h>
@@ -21,7 +21,7 @@ typedef struct known {
     mil_opcode code;
     mil_dtype dtype;
     const char *line;
-    double want[16]; /* the results one after the other */
+    double want[16]; /* the concatenated results */
 } known;
 
 static const known by_hand[] = {
@@ -148,13 +148,14 @@ TEST(values_worked_out_by_hand) {
 /* ---- nearest neighbours ---------------------------------------------------------------------------------------------- */
 
 typedef struct nearest_row {
-    const char *modes; /* after each other */
+    const char *modes; /* separated by spaces */
     int in, out;
-    const char *want; /* a digit for each result: which of x's elements it is */
+    const char *want; /* one digit per result: the index of the element of x */
 } nearest_row;
 
-/* 2 -> 3 is coremltools' own (iOS14 and iOS17, test_image_resizing.py), DEFAULT's others are those of TensorFlow's half-pixel
- * grid, which its frontend asks for by DEFAULT; the rest from the grid points that the operation's text gives. */
+/* 2 -> 3 is from coremltools (iOS14 and iOS17, test_image_resizing.py). The other DEFAULT rows follow TensorFlow's
+ * half-pixel grid, for which its frontend requests DEFAULT. The rest follow from the grid points in the operation's
+ * description. */
 static const nearest_row nearest_rows[] = {
     {"DEFAULT STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS UNALIGN_CORNERS", 2, 3, "011"},
     {"DEFAULT UNALIGN_CORNERS STRICT_ALIGN_CORNERS ALIGN_CORNERS", 4, 8, "00112233"},
@@ -167,7 +168,7 @@ static const nearest_row nearest_rows[] = {
     {"STRICT_ALIGN_CORNERS", 6, 1, "0"},
     {"DEFAULT STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS UNALIGN_CORNERS", 1, 5, "00000"},
     {"DEFAULT STRICT_ALIGN_CORNERS ALIGN_CORNERS OFFSET_CORNERS UNALIGN_CORNERS", 5, 5, "01234"},
-    {"DEFAULT UNALIGN_CORNERS", 3, 7, "0011122"}, /* 3.5 * 3 / 7 is 1.5, and 2.5 * 3 / 7 just above 1 */
+    {"DEFAULT UNALIGN_CORNERS", 3, 7, "0011122"}, /* 3.5 * 3 / 7 is 1.5, and 2.5 * 3 / 7 is just above 1 */
     {"DEFAULT UNALIGN_CORNERS", 2, 7, "0001111"}, /* 3.5 * 2 / 7 is 1 */
 };
 
@@ -201,7 +202,8 @@ TEST(nearest_neighbours_by_mode) {
                  counts, r->out);
         expect_nearest(MIL_OP_resize_nearest_neighbor, line, r->want);
     }
-    /* Of upsample_nearest_neighbor an element begins where its share begins; 49 * (2 / 98) is below 1 in floating point. */
+    /* In upsample_nearest_neighbor an element begins where its share begins; 49 * (2 / 98) is below 1 in floating
+     * point. */
     expect_nearest(MIL_OP_upsample_nearest_neighbor, "x=[1,1,2]~=0,1 scale_factor_width=fp32(1.5)", "001");
     char many[99];
     for (int i = 0; i < 98; i++) many[i] = i < 49 ? '0' : '1';
@@ -219,7 +221,7 @@ typedef struct law {
 } law;
 
 static double law_gelu(double x) { return x * 0.5 * erfc(-x * M_SQRT1_2); }
-static double law_gelu_tanh(double x) { /* x sigma(2 u) */
+static double law_gelu_tanh(double x) { /* computes x sigma(2 u) */
     const double u = 0.7978845608028654 * (x + 0.044715 * pow(x, 3));
     return x / (1 + exp(-2 * u));
 }
@@ -234,7 +236,7 @@ static double law_tanh(double x) { return 1 - 2 / (exp(2 * x) + 1); }
 static double law_elu(double x) { return x > 0 ? x : (double)0.7f * (exp(x) - 1); }
 static double law_sin(double x) { return cos(x - M_PI_2); }
 static double law_cos(double x) { return 1 - 2 * pow(sin(x / 2), 2); }
-static double law_erf(double x) { /* its power series */
+static double law_erf(double x) { /* sums the power series */
     double term = x, sum = x;
     for (int n = 1; n < 80; n++) {
         term *= -x * x / n;
@@ -278,7 +280,7 @@ TEST(functions_follow_their_laws) {
     }
 }
 
-/* Not a number goes through, as in numpy. */
+/* NaN propagates, as in numpy. */
 TEST(nan_is_not_swallowed) {
     static const mil_opcode codes[] = {MIL_OP_relu,    MIL_OP_relu6,        MIL_OP_maximum,
                                        MIL_OP_minimum, MIL_OP_reduce_max,   MIL_OP_reduce_min,
@@ -346,7 +348,7 @@ TEST(functions_run_op_by_op_and_round_if_asked) {
 TEST(rounding_to_element_types) {
     EXPECT(mil_round(MIL_fp16, 2049) == 2048 && mil_round(MIL_fp16, 2051) == 2052); /* ties to even */
     EXPECT(mil_round(MIL_fp16, 65519.9) == 65504 && isinf(mil_round(MIL_fp16, 65520)));
-    EXPECT(mil_round(MIL_fp16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10); /* once, not by way of fp32 */
+    EXPECT(mil_round(MIL_fp16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10); /* rounded once, not through fp32 */
     EXPECT(mil_round(MIL_fp32, 0.1) == (double)0.1f);
     EXPECT(mil_round(MIL_int32, -2.9) == -2 && mil_round(MIL_int32, 3e9) == INT32_MAX &&
            mil_round(MIL_int32, -3e9) == INT32_MIN);
@@ -356,7 +358,7 @@ TEST(rounding_to_element_types) {
     EXPECT(mil_round(MIL_int32, NAN) == 0 && isnan(mil_round(MIL_fp16, NAN)));
 }
 
-/* Every numeric element type, every kind of value that it can hold. */
+/* Every numeric element type, with every kind of value that it can hold. */
 TEST(packing_keeps_every_value) {
     rng r;
     rng_init(&r, 7);
@@ -373,7 +375,7 @@ TEST(packing_keeps_every_value) {
         mil_unpack_f64(back, (mil_dtype)dtype, bytes, 101);
         for (int k = 0; k < 101; k++)
             EXPECT_MSG(values[k] == back[k], "%s: %g became %g", info->name, values[k], back[k]);
-        /* and constants are read the same way by the language */
+        /* the language reads constants in the same way */
         const mil_const constant = {.type = type, .data = bytes, .bytes = mil_type_bytes(&type)};
         for (int k = 0; k < 101; k++)
             EXPECT_MSG(mil_const_f64(&constant, k) == values[k], "%s: element %d of the constant is %g, not %g",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The slow meanings against what PyTorch, numpy and Python itself computed: the independent proof that the truth of all other
- * tests is true. Every row has at least MINIMUM combinations of arguments there, or its reason below.
+ * The reference evaluation against results of PyTorch, numpy and Python, which independently confirms the reference for
+ * all other tests. Every row has at least MINIMUM combinations of arguments there, or a reason below.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ typedef struct tally {
     double worst;
 } tally;
 
-/* Whether each bin holds as many as it should: within five standard deviations. */
+/* Checks that each bin has the expected count, within five standard deviations. */
 static void compare_distribution(const reference_case *c, const mil_tensor *have) {
     const mil_tensor *edges = &c->want[0], *p = &c->want[1];
     const int64_t bins = p->type.dim[1], rows = p->type.dim[0], count = mil_type_count(&have->type) / rows;
@@ -42,7 +42,7 @@ static void compare_distribution(const reference_case *c, const mil_tensor *have
         }
 }
 
-/* Worst seen: 4.8e-15 (sums in another order); the bound is 20 times that. */
+/* Largest seen: 4.8e-15 (sums in another order); the bound is 20 times that. */
 static void compare_values(const reference_case *c, const mil_tensor *have, const mil_tensor *want, tally *t) {
     char a[160], b[160];
     mil_type bare = mil_type_bare(&have->type);
@@ -69,7 +69,8 @@ static void check(const reference_case *c, void *context) {
         EXPECT(c->want_count == 2);
         compare_distribution(c, &out[0]);
         EXPECT_OK(
-            mil_eval_function(c->function, c->inputs, false, a, &again, &err)); /* the same seed, the same numbers */
+            /* The same seed produces the same numbers. */
+            mil_eval_function(c->function, c->inputs, false, a, &again, &err));
         EXPECT(!memcmp(out[0].data, again[0].data, (size_t)mil_type_count(&out[0].type) * sizeof(double)));
     } else {
         EXPECT_MSG(results == c->want_count, "%s: %d results, not %d", c->label, results, c->want_count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Every row of ops.def: it has a rule, a meaning and cases; every case verifies, evaluates to numbers of the right type,
- * and has a cost. Rows that lack an evaluation or a gradient are printed by name, so that gaps stay in sight.
+ * Every row of ops.def has a rule, an evaluation and cases. Every case verifies, evaluates to numbers of the right
+ * type, and has a cost. Rows without an evaluation or a gradient are printed by name, so that gaps stay visible.
  */
 #include <math.h>
 
@@ -11,7 +11,8 @@
 
 static void count_case(const op_case *c, void *context) { ((int *)context)[c->code]++; }
 
-/* Rows that a program of one operation cannot show: tests/mil/test_control.c has them; classify is in test_rules.c. */
+/* Rows that a program of one operation cannot exercise. tests/mil/test_control.c covers them; classify is in
+ * test_rules.c. */
 static bool needs_more_than_one_op(const mil_op_info *info) {
     bool more = mil_op_blocks(info) > 0 || info->code == MIL_OP_make_list || info->code == MIL_OP_classify;
     for (int p = 0; p < info->param_count; p++)
@@ -66,7 +67,7 @@ static void evaluate(const op_case *c, void *context) {
     if (mil_eval_function(c->function, c->inputs, false, a, &exact, &err) ||
         mil_eval_function(c->function, c->inputs, true, a, &rounded, &err))
         ck_abort_msg("%s: %s", c->label, err.text);
-    const bool ends = strstr(c->label, "~divisor"); /* by zero and by infinity, too */
+    const bool ends = strstr(c->label, "~divisor"); /* includes division by zero and by infinity */
     for (int k = 0; k < c->function->result_count; k++) {
         const mil_type *type = &c->function->results[k]->type;
         EXPECT_MSG(mil_type_equal(&exact[k].type, type), "%s: result %d has the wrong type", c->label, k);
@@ -88,7 +89,7 @@ TEST(every_case_evaluates) {
     op_cases_each(OP_CASES_ALL, 2, evaluate, NULL);
 }
 
-/* Print, parse, print: the same text, and the parsed program computes the same bits. */
+/* Prints, parses and prints: both texts are equal, and the parsed program computes the same bits. */
 static void round_trip(const op_case *c, void *context) {
     const mil_print_options options = {*(const mil_dialect *)context, true};
     propane_error err = {0};

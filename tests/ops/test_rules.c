@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Type and shape rules: what results look like, and what is refused with which words. Lines are in the language of
+ * Type and shape rules: the types of results, and what is refused with which message. Lines are in the language of
  * tests/support/op_cases.c.
  */
 #include "core/mil/build.h"
@@ -225,7 +225,7 @@ TEST(wrong_shapes_are_refused_with_a_reason) {
     }
 }
 
-/* Its second result is a dictionary, so it is shown in text. */
+/* Its second result is a dictionary, so it is printed as text. */
 TEST(classify_gives_a_label_and_a_dictionary) {
     static const char *const endings[] = {"[\"cat\", \"dog\"]", "[\"cat\", \"dog\", \"fox\"]"};
     for (int k = 0; k < 2; k++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Each pass by itself: what it takes away, what it must leave, and that results keep their names and every bit.
+ * Each pass separately: what it removes, what it must leave, and that results keep their names and every bit.
  */
 #include "core/base/memory.h"
 #include "core/pass/pass.h"
@@ -26,7 +26,7 @@ static int ops_of(const mil_function *f, mil_opcode code) {
     return count;
 }
 
-/* A function of x [2,3,4] whose body one of the makers below writes; `want` ops (constants apart) must be left. */
+/* A function of x [2,3,4] whose body one of the makers below writes; `want` ops must remain, not counting constants. */
 typedef mil_value *(*body)(mil_builder *b, mil_value *x);
 
 static void check(body make, const pass_options *options, int want, const char *what) {
@@ -74,7 +74,7 @@ BODY(plus_zero) { return mil_build_binary_scalar(b, MIL_OP_sub, mil_build_binary
 BODY(over_one) { return mil_build_binary_scalar(b, MIL_OP_pow, mil_build_binary_scalar(b, MIL_OP_real_div, x, 1), 1); }
 BODY(times_two) { return mil_build_binary_scalar(b, MIL_OP_mul, x, 2); }
 BODY(zero_minus) { return mil_build_binary(b, MIL_OP_sub, mil_build_scalar(b, MIL_fp32, 0), x); }
-BODY(broadcasting_one) { /* x*ones that makes x larger must stay */
+BODY(broadcasting_one) { /* x*ones that enlarges x must stay */
     double ones[4] = {1, 1, 1, 1};
     mil_type type = f32(3, DIM(1, 1, 4));
     mil_value *small = mil_build_reduce(b, MIL_OP_reduce_sum, x, DIM(2), 1, true);
@@ -92,7 +92,7 @@ BODY(expanded_and_squeezed) {
 }
 BODY(casts_cancel) {
     mil_value *half = mil_build_cast(b, x, MIL_fp16), *wide = mil_build_cast(b, half, MIL_fp32);
-    return mil_build_cast(b, mil_build_cast(b, wide, MIL_fp16), MIL_fp32); /* fp32 > 16 > 32 > 16 > 32: two are left */
+    return mil_build_cast(b, mil_build_cast(b, wide, MIL_fp16), MIL_fp32); /* fp32 > 16 > 32 > 16 > 32: two remain */
 }
 BODY(cast_to_itself) { return mil_build_cast(b, x, MIL_fp32); }
 BODY(narrowing_stays) { return mil_build_cast(b, mil_build_cast(b, x, MIL_fp16), MIL_fp32); }
@@ -161,11 +161,11 @@ TEST(fold) {
     check(constants, &fold_only, 1, "constants");
     check(infinite, &fold_only, 1, "infinite");
     check(large, &fold_only, 3, "large");
-    /* attributes that need a constant take a folded one */
+    /* attributes that need a constant accept a folded one */
     check(constants, &pass_all, 1, "constants, all passes");
 }
 
-/* int8 weights are small on purpose */
+/* int8 weights are small on purpose. */
 TEST(compressed_weights_stay) {
     propane_error err = {0};
     mil_module *m = mil_module_create("pass");
@@ -201,7 +201,7 @@ BODY(equal_expressions) {
     }
     return mil_build_binary(b, MIL_OP_sub, sum[0], sum[1]);
 }
-BODY(other_attribute) { /* softmax over another axis is another op */
+BODY(other_attribute) { /* softmax over another axis is a different op */
     return mil_build_binary(b, MIL_OP_sub, mil_build_softmax(b, x, 1), mil_build_softmax(b, x, 2));
 }
 BODY(other_order) { /* x - y is not y - x */
@@ -232,7 +232,7 @@ TEST(share_and_drop) {
     check(unused, &simplify_only, 4, "unused, not asked for");
 }
 
-/* Equal ops that are both results stay; an identity that is a result stays; parameters stay. */
+/* Equal ops that are both results, an identity that is a result, and parameters all stay. */
 TEST(results_and_parameters_stay) {
     propane_error err = {0};
     mil_module *m = mil_module_create("pass");
@@ -305,7 +305,7 @@ TEST(more_than_a_thousand_names) {
     mil_module_free(m);
 }
 
-/* Each allocation fails once: a status, and still a legal function. */
+/* Each allocation fails once: the result is a status, and the function is still legal. */
 TEST(no_memory) {
     propane_error err = {0};
     for (uint64_t n = 1; n < 2000; n++) {

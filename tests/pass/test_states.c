@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * States as inputs and outputs, and fp16 programs in fp32: what they compute is what the slow truth of the program with
- * states, or without rounding, computes.
+ * States as inputs and outputs, and fp16 programs in fp32. They compute the same as the reference evaluation of the
+ * program with states, or without rounding.
  */
 #include "core/mil/ops.h"
 #include "core/mil/text/mil_text.h"
@@ -14,7 +14,7 @@ static mil_module *parse(const char *program) {
     return m;
 }
 
-/* Reads before and after writes, a state that is only read, a result that was a read, a value written twice. */
+/* Reads before and after writes, a state that is only read, a result that is a read, and a value written twice. */
 static const char program[] =
     "program(1.3)\n{\n    func main<ios18>(fp16 x, state<fp16> a, state<fp16> b, state<fp16> c) {\n"
     "        fp16 a0 = read_state(input = a);\n        fp16 a1 = add(x = a0, y = x);\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Recurrent layers written out: the same numbers as the row's meaning, and gradients that finite differences confirm.
+ * Recurrent layers written out: the same numbers as the evaluation of the row, and gradients that finite differences
+ * confirm.
  */
 #include <math.h>
 
@@ -32,7 +33,8 @@ static const recurrent_case layers[] = {
 };
 enum { CASES = sizeof layers / sizeof layers[0] };
 
-/* 2e-8 was seen: the constants of scaled_tanh and sigmoid_hard are rounded to fp32; without them 1e-16. */
+/* The largest difference seen is 2e-8, because the constants of scaled_tanh and sigmoid_hard are rounded to fp32;
+ * without them it is 1e-16. */
 static void compare(const mil_function *before, const mil_function *after, int n) {
     propane_error err = {0};
     arena *a = arena_create();
@@ -79,12 +81,12 @@ TEST(steps_written_out_give_the_same_numbers) {
 TEST(their_gradients_are_those_of_finite_differences) {
     for (int n = 0; n < CASES; n++) {
         mil_module *m = mil_module_create("unroll");
-        grad_check_drawn(unrolled(m, n, "f"), MIL_DRAW_any, 0, 7, 1e-5, layers[n].spec); /* 1e-8 was seen */
+        grad_check_drawn(unrolled(m, n, "f"), MIL_DRAW_any, 0, 7, 1e-5, layers[n].spec); /* largest seen: 1e-8 */
         mil_module_free(m);
     }
 }
 
-/* What no parameter reaches stays one operation. */
+/* A layer that no parameter reaches remains one operation. */
 TEST(frozen_layers_stay) {
     propane_error err = {0};
     int below = 0;

@@ -146,7 +146,7 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
 
 propane_status mil_open_check(const mil_module *m, const mil_read_options *options, propane_error *err) {
     for (int k = 0; options && k < options->shape_count; k++) {
-        /* Choices from arrays and pictures are reported when they are applied. */
+        /* Choices from arrays and images are reported when they are applied. */
         bool found = options->shapes[k].of_array || options->shapes[k].of_picture;
         char quoted[80], list[400] = "";
         size_t used = 0;
