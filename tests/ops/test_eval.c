@@ -262,7 +262,7 @@ static const law laws[] = {
     {MIL_OP_cos, "x=[200]", law_cos},
 };
 
-/* Worst seen: 4e-15, from the power series of erf. */
+/* Largest seen: 4e-15, from the power series of erf. */
 TEST(functions_follow_their_laws) {
     for (size_t k = 0; k < sizeof laws / sizeof laws[0]; k++) {
         propane_error err = {0};

@@ -41,7 +41,7 @@ GRADIENT(acos) {
 GRADIENT(atan) { return backward_activation_over(g, op, backward_activation_quadratic(g, op, 1), 1); }
 GRADIENT(atanh) { return backward_activation_over(g, op, backward_activation_quadratic(g, op, -1), 1); }
 
-/* ---- one number for all ------------------------------------------------------------------------------------------- */
+/* ---- one number for all elements --------------------------------------------------------------------------------- */
 
 GRADIENT(linear_activation) {
     double alpha;

@@ -154,7 +154,7 @@ static int64_t backward_layout_pad_source(mil_pad_mode mode, int64_t i, int64_t 
 static mil_value *backward_layout_unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, int rank, int64_t *dim,
                                              int axis, int64_t n, mil_dtype dtype) {
     int64_t padded = dim[axis], pre = grad_product(dim, 0, axis), post = grad_product(dim, axis + 1, rank);
-    double *matrix = mem_array((size_t)(padded * n), sizeof *matrix); /* [padded, n] */
+    double *matrix = mem_array((size_t)(padded * n), sizeof *matrix); /* shape [padded, n] */
     mil_builder *b = grad_build(g);
     if (!matrix) {
         if (!b->err.status) propane_fail_memory(&b->err, (size_t)(padded * n) * sizeof *matrix);

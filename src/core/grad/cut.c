@@ -20,13 +20,13 @@ typedef struct cut {
     mil_op **ops;    /* in order */
     int *home;       /* by op; ANYWHERE for constants */
     int *maker;      /* by value: index of the op that makes it, or -1 for a parameter or an inline literal */
-    bool *is_result; /* by value: of the function */
-    bool *crosses;   /* by value: another kernel receives it */
+    bool *is_result; /* by value: is a result of the function */
+    bool *crosses;   /* by value: is received by another kernel */
     /* of the current kernel */
-    bool *asked;     /* by value */
-    bool *received;  /* by value */
-    bool *inside;    /* by op: computed here */
-    mil_value **map; /* by value: in the kernel's function */
+    bool *asked;     /* by value: needed there */
+    bool *received;  /* by value: received from another kernel */
+    bool *inside;    /* by op: computed there */
+    mil_value **map; /* by value: its counterpart in the kernel's function */
 } cut;
 
 enum { ANYWHERE = -1 };
@@ -224,7 +224,7 @@ propane_status grad_cut(const mil_function *f, const grad_cut_plan *plan, mil_mo
     return status;
 }
 
-/* ---- what an op serves ------------------------------------------------------------------------------------------- */
+/* ---- purposes of an op ------------------------------------------------------------------------------------------- */
 
 static propane_status cut_mark_served(const mil_function *f, const char *const *results, int count,
                                       unsigned char *serves, propane_error *err) {

@@ -14,7 +14,7 @@ struct grad_context {
     mil_value **map;     /* forward value id -> value in the joint function */
     mil_value **adjoint; /* forward value id -> adjoint, possibly thin */
     const char **stage;  /* forward value id -> stage of the op that last contributed to its adjoint */
-    bool *varied;        /* forward value id -> depends on a wanted parameter, and is a float or a quantized one */
+    bool *varied;        /* forward value id -> whether it depends on a wanted parameter and is a float or quantized */
 };
 
 /* Returns `adjoint`, tiled to `type`'s dimensions if it is thin. */

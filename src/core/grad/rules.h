@@ -13,7 +13,7 @@
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad
 #include "core/mil/ops.def"
 
-/* Opens the definition of a rule: the gradient of the rows whose GRAD column is `rule`. */
+/* Begins the definition of a rule: the gradient of the rows whose GRAD column is `rule`. */
 #define GRADIENT(rule) propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err)
 
 /* Returns the operand in the joint function, or NULL if it was left out. */
@@ -28,7 +28,7 @@ mil_value *grad_thin(grad_context *g, const mil_op *op);
 /* Sums `adjoint` down to a shape of type's rank that broadcasts against `type`. grad_add does this itself. */
 mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint);
 
-/* Elementwise. */
+/* Elementwise ops. */
 mil_value *grad_mul(grad_context *g, mil_value *x, mil_value *y);
 mil_value *grad_div(grad_context *g, mil_value *x, mil_value *y);
 mil_value *grad_plus(grad_context *g, mil_value *x, mil_value *y);

@@ -29,7 +29,7 @@ void mil_build_result(mil_builder *b, mil_value *v);
 /* Verifies the function and returns the first error. */
 PROPANE_CHECK propane_status mil_build_end(mil_builder *b, propane_error *err);
 
-/* One argument of an op. */
+/* One argument of an op: the values of one parameter. */
 typedef struct mil_argument {
     const char *param;
     int count;
@@ -74,7 +74,7 @@ mil_value *mil_build_slice(mil_builder *b, mil_value *x, const int64_t *begin, c
 mil_value *mil_build_concat(mil_builder *b, mil_value *const *values, int count, int axis);
 mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 
-/* Edits. */
+/* Edits of a function. */
 void mil_op_remove(mil_op *op); /* removes it from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* in operands and results */
 /* Lets a pass replace many values. The pass visits the operations from first to last, records each value's replacement

@@ -9,7 +9,7 @@
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 
-/* ---- where it comes from -------------------------------------------------------------------------------------------------- */
+/* ---- operations that make empty tensors -------------------------------------------------------------------------- */
 
 /* Returns the operand if it is known, or NULL if it is left out or waits. */
 static const mil_const *fold_empty_known(const mil_op *op, mil_value *const *map, const char *param) {
@@ -27,7 +27,7 @@ static bool fold_empty_non_zero(const mil_op *op, mil_value *const *map, mil_typ
     return true;
 }
 
-/* ---- what follows --------------------------------------------------------------------------------------------------------- */
+/* ---- operations that read empty tensors -------------------------------------------------------------------------- */
 
 /* Returns the type of a value that has no elements, or NULL if it has some or is not settled. */
 static const mil_type *fold_empty_type(const mil_value *v, const mil_type *empty) {

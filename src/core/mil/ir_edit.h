@@ -45,7 +45,7 @@ void mil_make_insert(mil_op *op, mil_op *before); /* NULL means at the end */
 void mil_make_insert_head(mil_op *op);
 void mil_make_remove(mil_op *op);
 
-/* [A-Za-z_][A-Za-z0-9_@.]* */
+/* Returns whether the name matches [A-Za-z_][A-Za-z0-9_@.]*. */
 bool mil_name_legal(const char *name, size_t length);
 /* Returns the value of that name, or NULL if there is none. For a block, values around it are not searched. */
 mil_value *mil_scope_find(const mil_function *f, const char *name, size_t length);

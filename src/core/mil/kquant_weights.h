@@ -9,7 +9,8 @@
 #include "core/base/kquant.h"
 #include "core/mil/build.h"
 
-/* data [out, in / 256, kquant_bytes] uint8, supers [out, in / 256, kquant_supers] fp16. */
+/* The types of the stored values: data [out, in / 256, kquant_bytes] uint8, supers [out, in / 256, kquant_supers]
+ * fp16. */
 mil_type kquant_data_type(kquant kind, int64_t out, int64_t in);
 mil_type kquant_supers_type(kquant kind, int64_t out, int64_t in);
 /* Builds the matrix [out, in] in `dtype` from two such values. Returns NULL if the builder has failed. */

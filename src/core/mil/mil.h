@@ -88,10 +88,10 @@ typedef struct mil_const {
     uint64_t blob_offset;  /* of the metadata record */
 } mil_const;
 
-/* Element `index` (0 <= index < count) of a numeric or bool constant. */
+/* Reads element `index` (0 <= index < count) of a numeric or bool constant. */
 double mil_const_f64(const mil_const *c, int64_t index);
 int64_t mil_const_i64(const mil_const *c, int64_t index);
-const char *mil_const_text(const mil_const *c, int64_t index); /* strings only */
+const char *mil_const_text(const mil_const *c, int64_t index); /* only for strings */
 
 typedef struct propane_value mil_value;
 typedef struct mil_op mil_op;
@@ -114,23 +114,23 @@ struct propane_value {
     int line, column;          /* 0 if not from text */
 };
 
-/* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a function
- * of its own that nothing else can call: parameters, ops, results, ids, names. A block sees nothing outside. What its
- * text takes from around it has become one more parameter, and one more operand of the op, in the row's parameter
- * `captured`:
+/* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a separate
+ * function that nothing else can call, with its own parameters, ops, results, ids and names. A block sees nothing
+ * outside. A value that its text uses from around it becomes an additional parameter, and an additional operand of the
+ * op in the row's parameter `captured`:
  *
  *   params of each block = the block's own inputs (while_loop: one per loop variable), then one per captured operand
  *   results              = cond: the op's results; condition: one bool; body: the next loop variables
  *
- * So a pass or a driver that walks operands sees every use, and may treat a block like any function: compile it, run
+ * A pass or a driver that walks operands thus sees every use, and may treat a block like any function: compile it, run
  * it, rewrite it. Constants are not captured: the block holds the same mil_const as a literal.
  *
  * States. A parameter of container STATE is memory that is read and written in the order of the ops (read_state,
- * write_state, coreml_update_state). A device need not know of it: pass_states turns each into a tensor parameter and a
+ * write_state, coreml_update_state). A device need not support it: pass_states turns each into a tensor parameter and a
  * result.
  *
- * Shapes. A value whose def is no const op may have a constant all the same, where it follows from shapes and constants
- * alone (mil_know): reshape(x, shape = concat(...)) is legal as soon as the shape can be worked out. */
+ * Shapes. A value that no const op defines may still have a constant, if it follows from shapes and constants alone
+ * (mil_know): reshape(x, shape = concat(...)) is legal as soon as the shape can be derived. */
 
 /* The values of one parameter of the row. `count` is 0 if left out, otherwise 1, or any number for variadic
  * parameters. */
@@ -159,7 +159,7 @@ struct mil_function {
     mil_opset opset;
     int param_count;
     mil_value **params;
-    mil_op *first, *last; /* in order of definition: operands come before their users */
+    mil_op *first, *last; /* in order of definition, so operands precede their users */
     int op_count;
     int result_count;
     mil_value **results;
@@ -189,7 +189,7 @@ struct propane_module {
     mil_pair *build_info;
     mil_function *functions; /* in order, linked by next */
     int function_count;
-    struct mil_blob_map *blobs; /* weight files into which its constants point; closed with the module */
+    struct mil_blob_map *blobs; /* weight files into which its constants point; unmapped with the module */
     /* what a Core ML file contains apart from the program (core/mil/coreml/package.h), or NULL */
     struct mil_package *package;
     const char *default_function; /* NULL means "main" */
@@ -204,7 +204,7 @@ mil_function *mil_module_function(const mil_module *m, const char *name, propane
 /* Removes a function from its module; the arena keeps its memory. */
 void mil_module_drop(mil_module *m, const mil_function *f);
 
-const char *mil_opset_name(mil_opset opset); /* "ios18" */
+const char *mil_opset_name(mil_opset opset); /* as in "ios18" */
 mil_opset mil_opset_from_name(const char *name, size_t length);
 
 /* ---- reading an operation: the values and attributes of its parameters, by name ---------------------------------- */

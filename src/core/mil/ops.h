@@ -19,7 +19,7 @@ typedef enum mil_class {
     MIL_CLASS_NUM,    /* float or int32 tensor; shares the element type */
     MIL_CLASS_CHOSEN, /* float, int32 or bool tensor; shares the element type */
     MIL_CLASS_TENSOR, /* any numeric or bool tensor; its element type is independent */
-    MIL_CLASS_EITHER, /* such a tensor, or a list */
+    MIL_CLASS_EITHER, /* any numeric or bool tensor, or a list */
     MIL_CLASS_BOOL,
     MIL_CLASS_INT,     /* int32 (or int8, uint8, int16, uint16) tensor */
     MIL_CLASS_WEIGHT,  /* fp16 or fp32 tensor; its element type may differ from the others' */
@@ -70,7 +70,7 @@ typedef struct mil_tensor {
 
 typedef struct mil_eval_args {
     const mil_op *op;
-    const mil_tensor *const *in[MIL_MAX_PARAMS]; /* in[param][k]; constants are converted too (strings are not) */
+    const mil_tensor *const *in[MIL_MAX_PARAMS]; /* in[param][k]; constants are converted too, but not strings */
     mil_tensor *out;                             /* [op->result_count]; types are set, data is allocated and zeroed */
     bool round;                                  /* blocks round every result to its element type */
     arena *memory;                               /* for lists that grow; NULL means that they cannot */
@@ -83,10 +83,10 @@ typedef struct mil_cost {
     double bytes_in;    /* each operand read once, constants included */
     double bytes_const; /* the part of bytes_in that is constants */
     double bytes_out;
-    bool is_matrix; /* runs on the multiply-add array: conv, matmul, linear */
+    bool is_matrix; /* runs on the multiply-add array: conv, matmul and linear */
 } mil_cost;
 
-typedef enum mil_draw {                    /* which random operands are legal and smooth, for generated tests */
+typedef enum mil_draw {                    /* random operands that are legal and smooth, for generated tests */
                         MIL_DRAW_any,      /* normal, 0 +- 1 */
                         MIL_DRAW_positive, /* [0.2, 3] */
                         MIL_DRAW_nonzero,  /* |x| in [0.3, 3] */
@@ -94,7 +94,7 @@ typedef enum mil_draw {                    /* which random operands are legal an
                         /* no two elements closer than 0.01, none close to 0, +-1 or +-6: away from kinks */
                         MIL_DRAW_apart,
                         MIL_DRAW_integer, /* small integers */
-                        MIL_DRAW_custom   /* tests/ops has a case list for it */
+                        MIL_DRAW_custom   /* tests/ops has a list of cases for it */
 } mil_draw;
 
 struct mil_op_info {

@@ -19,7 +19,7 @@ typedef struct settle {
     const mil_function *late;
     mil_builder b;
     mil_value **map; /* by id there: the value here, or NULL if it waits */
-    bool *wanted;    /* by id there */
+    bool *wanted;    /* by id there: a run must compute it */
     mil_type *empty; /* by id there: types of values without elements */
 } settle;
 

@@ -21,9 +21,9 @@ enum {
     ANY_RANK = -1
 };
 
-/* One row per mil_class. */
+/* What a parameter's class accepts: one row per mil_class. */
 typedef struct class_rule {
-    unsigned dtypes; /* bits */
+    unsigned dtypes; /* bit set */
     int rank;
     bool constant;
     bool shares; /* shares one element type with all others that share */

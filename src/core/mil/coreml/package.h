@@ -36,9 +36,9 @@ typedef struct mil_feature {
     mil_dtype dtype;
     int colour;
     mil_type shape;  /* the default; rank 0 if there is none */
-    int shape_count; /* enumerated shapes */
+    int shape_count; /* number of enumerated shapes */
     mil_type *shapes;
-    int range_count; /* ranges, one per dimension */
+    int range_count; /* number of ranges, one per dimension */
     mil_shape_range *ranges;
     bool has_standard; /* an optional input has a value for when it is not given */
     double standard;
@@ -50,7 +50,7 @@ typedef struct mil_interface {
     const char *function;
     int input_count, output_count, state_count;
     mil_feature *inputs, *outputs, *states;
-    const char *predicted, *probabilities; /* of classifiers */
+    const char *predicted, *probabilities; /* only for classifiers */
 } mil_interface;
 
 struct mil_package {

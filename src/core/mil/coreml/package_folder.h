@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Folders that hold programs. Private to src/core/mil/coreml/package*.c.
+ * Recognises folders that hold programs. Private to src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_FOLDER_H
 #define CORE_MIL_COREML_PACKAGE_FOLDER_H

@@ -312,7 +312,7 @@ static size_t pipeline_count_ops(const Coreml__Pipeline *pipeline, int depth) {
     return count;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole pipeline ------------------------------------------------------------------------------------------ */
 
 static propane_status pipeline_begin(join *j, const Coreml__Pipeline *pipeline) {
     arena *a = j->parts.module->arena;

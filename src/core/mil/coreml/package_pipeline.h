@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A pipeline as one program. Private to src/core/mil/coreml/package*.c.
+ * Joins a pipeline into one program. Private to src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_PIPELINE_H
 #define CORE_MIL_COREML_PACKAGE_PIPELINE_H

@@ -168,7 +168,7 @@ static void suppression_write(suppression *s) {
     (void)suppression_count(s, valid);
 }
 
-/* ---- what goes in ----------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 static propane_status suppression_fail(const suppression *s, const char *what, const char *name) {
     char shown[80];
@@ -226,7 +226,7 @@ static propane_status suppression_threshold(suppression *s, const char *feature,
     return PROPANE_OK;
 }
 
-/* ---- what comes out --------------------------------------------------------------------------------------------------------- */
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
 /* The described shape of an output limits the rows. */
 static void suppression_limit(suppression *s, const Coreml__ModelDescription *d, const char *name) {

@@ -8,7 +8,7 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* ---- resizing: one dimension after the other --------------------------------------------------------------------------- */
+/* ---- resizing, one dimension after the other --------------------------------------------------------------------- */
 
 /* Interpolates between two neighbours. A neighbour of weight 0 is not used, because it may be infinite. */
 static double eval_image_between(double low, double high, double part) {
@@ -57,7 +57,7 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* ---- sampling at places --------------------------------------------------------------------------------------------------- */
+/* ---- sampling at positions --------------------------------------------------------------------------------------- */
 
 /* Interpolates bilinearly at a position inside [0, h-1] x [0, w-1]. */
 static double eval_image_inside(const double *plane, int64_t h, int64_t w, double y, double x) {

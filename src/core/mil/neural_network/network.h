@@ -37,7 +37,7 @@ typedef struct network {
 typedef struct network_layer network_layer;
 typedef void (*network_run)(network *n, network_layer *l);
 
-/* One type of layer. */
+/* The row for one type of layer. */
 typedef struct network_row {
     uint32_t field;
     const char *name;

@@ -40,7 +40,7 @@ void network_slice(network *n, network_layer *l) {
                    NETWORK_IN("end_mask", parts_bools(n, whole, rank)));
 }
 
-/* beginIds 1, beginMasks 2, endIds 3, endMasks 4, strides 5, squeezeMasks 6 */
+/* The fields are beginIds 1, beginMasks 2, endIds 3, endMasks 4, strides 5 and squeezeMasks 6. */
 static mil_value *parts_list(network *n, const network_layer *l, uint32_t field, bool masks) {
     int64_t values[MIL_MAX_RANK];
     const int count = wire_wholes(l->params, field, values, MIL_MAX_RANK);

@@ -304,7 +304,7 @@ static void read_results(network *n, wire_view body, mil_interface *seen) {
     if (classes && !network_failed(n)) read_classes(n, body, seen);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole network ------------------------------------------------------------------------------------------- */
 
 static bool read_is_old(wire_view body) {
     bool old = wire_whole(body, ARRAYS_AS, 0) == 0;

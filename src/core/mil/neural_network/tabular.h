@@ -31,7 +31,7 @@ bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t bytes,
                    const mil_read_options *options);
 /* `y` is the value of the first output that is not a class. */
 PROPANE_CHECK propane_status tabular_end(tabular *t, mil_value *y, propane_error *err);
-mil_value *tabular_joined(tabular *t); /* all inputs, one after the other */
+mil_value *tabular_joined(tabular *t); /* concatenates all inputs */
 /* Returns [1 - p, p]. */
 mil_value *tabular_two_classes(tabular *t, mil_value *p);
 

@@ -246,7 +246,7 @@ propane_status mil_shape_rule_crop_resize(const mil_op *op, mil_type *out, int *
     return PROPANE_OK;
 }
 
-/* ---- where elements are read ----------------------------------------------------------------------------------------- */
+/* ---- sampling positions ------------------------------------------------------------------------------------------ */
 
 void mil_crop_range(const mil_crop_resize *c, const double box[4], const int64_t size[2], double start[2],
                     double end[2]) {

@@ -97,7 +97,7 @@ static propane_status shape_map_per_axis(const mil_op *op, const char *param, co
     return PROPANE_OK;
 }
 
-/* Checks scale, zero_point and axis of all three ops. */
+/* Checks scale, zero_point and axis of the quantisation ops. */
 static propane_status shape_map_quant_params(const mil_op *op, const char *input, propane_error *err) {
     const mil_type *data = &mil_in(op, input)->type, *scale = &mil_in(op, "scale")->type;
     int axis = -1;

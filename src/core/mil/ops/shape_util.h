@@ -76,7 +76,7 @@ PROPANE_CHECK propane_status mil_spatial_vector(const mil_op *op, const char *pa
                                                 propane_error *err);
 PROPANE_CHECK propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *err);
 
-/* slice_by_index and slice_by_size: element i of dimension d comes from begin[d] + i*step[d], i < count[d]. */
+/* slice_by_index and slice_by_size: element i of dimension d is at begin[d] + i*step[d] in x, for i < count[d]. */
 typedef struct mil_slice {
     int rank; /* of x */
     int64_t begin[MIL_MAX_RANK], step[MIL_MAX_RANK], count[MIL_MAX_RANK];
@@ -178,7 +178,7 @@ typedef struct mil_resize {
     mil_type result;
     int first; /* first resized dimension */
     mil_grid grid;
-    bool nearest, below; /* below: upsample_nearest_neighbor's grid */
+    bool nearest, below; /* below: the grid of upsample_nearest_neighbor */
 } mil_resize;
 /* Returns which of `in` elements result i of `out` copies. With `below` it is the one in which i's share begins, i * in
  * / out. Otherwise, for DEFAULT and UNALIGN_CORNERS, it is the one that contains the middle of i's share of x, (i +
@@ -203,12 +203,12 @@ void mil_crop_range(const mil_crop_resize *c, const double box[4], const int64_t
 /* Returns where element i along d of a result is read. A box whose end precedes its start is read backwards. */
 double mil_crop_point(const mil_crop_resize *c, const double start[2], const double end[2], int d, int64_t i);
 
-/* resample, affine. */
+/* The padding modes of resample and affine. */
 typedef enum mil_sampling_pad {
     MIL_SAMPLING_CONSTANT,
     MIL_SAMPLING_BORDER,
     MIL_SAMPLING_REFLECTION, /* about the centres of the outermost elements */
-    MIL_SAMPLING_SYMMETRIC   /* about their outer edges */
+    MIL_SAMPLING_SYMMETRIC   /* about the outer edges of these elements */
 } mil_sampling_pad;
 typedef struct mil_sampling {
     bool nearest, normalized, centred, align; /* coordinates -1 .. 1 if centred, otherwise 0 .. 1 */
@@ -226,7 +226,7 @@ double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size);
  * that occurs twice in one operand takes its diagonal. A dimension of size 1 is repeated. */
 #define MIL_MAX_EINSUM 8 /* operands */
 typedef struct mil_einsum {
-    int label_count, result_rank; /* labels 0 .. result_rank-1 are the result's dimensions */
+    int label_count, result_rank; /* labels 0 .. result_rank-1 are the dimensions of the result */
     char letter[52];
     int64_t size[52];
     int operand_count;

@@ -427,7 +427,7 @@ static propane_status parse_pair(parser *p) {
     return parse_expect(p, "}");
 }
 
-/* "[" "buildInfo" "=" "dict" "<" string "," string ">" "(" "{" pairs "}" ")" "]" */
+/* Parses "[" "buildInfo" "=" "dict" "<" string "," string ">" "(" "{" pairs "}" ")" "]". */
 static propane_status parse_build_info(parser *p) {
     PROPANE_TRY(parse_expect(p, "["));
     PROPANE_TRY(parse_expect(p, "buildInfo"));
@@ -453,7 +453,7 @@ static propane_status parse_build_info(parser *p) {
     return parse_expect(p, "]");
 }
 
-/* NUMBER "." NUMBER, one token. */
+/* Parses NUMBER "." NUMBER, which is a single token. */
 static propane_status parse_version(parser *p) {
     const lex_token *t = &p->lex.token;
     const char *dot = t->kind == LEX_NUMBER ? memchr(t->start, '.', t->length) : NULL;

@@ -103,7 +103,7 @@ propane_status parse_dims(parser *p, mil_type *type) {
         }
         t = p->lex.token;
         PROPANE_TRY(parse_read_whole(p, "a dimension (a number that is known now)", &dim));
-        const bool vector = type->rank == 0 && parse_at(p, "]"); /* may be empty */
+        const bool vector = type->rank == 0 && parse_at(p, "]"); /* a vector may be empty */
         if (dim.magnitude == 0 && !vector) p->zero = t;
         if (dim.negative || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
             return parse_fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
