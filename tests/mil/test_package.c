@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Core ML packages: what is written reads back as the same program. Files broken in any of many ways are refused with a
- * message that names the file.
+ * Core ML packages: what is written reads back as the same program. Files broken in many different ways are refused
+ * with a message that names the file.
  */
 #include <stdlib.h>
 #include <unistd.h>

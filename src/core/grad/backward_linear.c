@@ -29,7 +29,8 @@ static mil_value *backward_linear_product(grad_context *g, mil_value *x, mil_val
     return mil_build_matmul(grad_build(g), x, y, tx, ty);
 }
 
-/* For C = A B with A = x or x' and B = y or y', dA = dC B' and dB = A' dC, transposed as x and y are. */
+/* For C = A B with A = x or x' and B = y or y', the gradients are dA = dC B' and dB = A' dC, transposed as x and y
+ * are. */
 GRADIENT(matmul) {
     mil_matmul m;
     bool tx, ty;

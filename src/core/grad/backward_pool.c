@@ -271,7 +271,7 @@ static mil_value *backward_pool_neighbours(grad_context *g, mil_value *x, const 
     return grad_reshape_as(g, sum, type);
 }
 
-/* For z = x s^-beta and s = k + alpha/size * the sum of squares in the window, the part that s contributes goes back
+/* Here z = x s^-beta with s = k + alpha/size * the sum of squares in the window. The part that s contributes goes back
  * through the mirrored window. */
 GRADIENT(local_response_norm) {
     const mil_type type = mil_in(op, "x")->type;

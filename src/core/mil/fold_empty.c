@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the decision which results have no elements, and how the operations of core/mil/empty_operands.h are settled.
- * Names any other operation in its refusal.
+ * Determines which results have no elements, and settles the operations of core/mil/empty_operands.h. Refuses other
+ * operations by name.
  */
 #include "core/mil/fold_empty.h"
 

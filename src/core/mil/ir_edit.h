@@ -78,7 +78,7 @@ const mil_value *mil_op_empty_operand(const mil_op *op, int *param);
 /* The only dimension of a type whose rank a file also leaves open. */
 #define MIL_OPEN_RANK (-2)
 bool mil_type_is_open(const mil_type *type);
-/* Fills in what `type` leaves open from `known`, if the rest is equal. */
+/* Fills in the open dimensions of `type` from `known`, if the rest is equal. */
 void mil_type_settle(mil_type *type, const mil_type *known);
 #define MIL_MAX_DEPTH 32 /* nesting depth of blocks */
 /* Returns whether parameter `param` of op's row must be constant although v is not known. */

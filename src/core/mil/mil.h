@@ -51,7 +51,7 @@ typedef enum mil_opset { MIL_OPSET_NONE, MIL_IOS15, MIL_IOS16, MIL_IOS17, MIL_IO
 /* What contains a type's tensor. Nearly every type is a plain tensor, which is 0.
  *   STATE  state<tensor<fp16, [2]>>         memory that outlives a run: read_state, write_state (parameters only)
  *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one after the other
- *   DICT   dict<string, fp64>               what classify gives: `key` to a scalar; never stored, only a result */
+ *   DICT   dict<string, fp64>               the result of classify: `key` to a scalar; never stored */
 typedef enum mil_container { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_container;
 
 /* A dense row-major tensor. Rank 0 is a scalar; `fp16` and `tensor<fp16, []>` are the same type. For other containers,
@@ -105,7 +105,7 @@ struct propane_value {
     mil_op *def;               /* NULL for a parameter of the function or an inline literal (constant is then set) */
     int index;                 /* index among the parameters, or among the results of `def` */
     int id;                    /* dense, unique in the function, for side tables */
-    const mil_const *constant; /* its content, if known at compile time */
+    const mil_const *constant; /* its content, if it is known at compile time */
     bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
     int states_before;         /* of a parameter: number of states among those before it */
     mil_value *outer;          /* in a block: the outside value that it represents; NULL for the block's own values */

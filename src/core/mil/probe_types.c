@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the decision which dimensions of a result are open. One idea: run the operation's rule twice, with two different
- * sizes in place of everything unknown. Dimensions that differ depend on it.
+ * Determines which dimensions of a result are open. One idea: run the operation's rule twice, with two different sizes
+ * in place of everything unknown. Dimensions that differ depend on it.
  */
 #include "core/mil/probe_types.h"
 
@@ -126,7 +126,7 @@ static propane_status probe_twice(probe *p, mil_type *types, mil_type *other, in
 }
 
 /* Probes with one possible size if only some sizes are possible, as next to a dimension of 3. Every dimension of that
- * size counts as open, since it may depend on it. */
+ * size counts as open, since it may depend on the unknown size. */
 static bool probe_once(probe *p, int64_t size, mil_type *types, int *count) {
     propane_error ignored = {0};
     if (probe_ask(p, size, types, count, &ignored)) return false;

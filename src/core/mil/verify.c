@@ -108,7 +108,7 @@ bool mil_operand_computed(const mil_op *op, int param, const mil_type *type) {
     const mil_class type_class = op->info->params[param].type_class;
     if (op->info->code == MIL_OP_const || (classes[type_class].constant && type_class != MIL_CLASS_K_TENSOR))
         return false;
-    /* A rank-1 integer tensor without elements is the list of a scalar's sizes, as at the begin of a slice of a
+    /* A rank-1 integer tensor may be a list of axes or sizes, which is empty for a scalar: `begin` of a slice of a
      * scalar. */
     return type->rank != 1 || mil_dtype_is_float(type->dtype) || mil_empty_takes(op);
 }

@@ -102,7 +102,7 @@ static propane_status blob_record_fail(const mil_blob_file *f, uint64_t offset, 
                                (unsigned long long)offset);
 }
 
-/* Recognises a record without size and offset, except for one byte of the size. */
+/* Recognises a record in which size and offset are missing except for one byte of the size. */
 static bool blob_is_stray(const uint8_t *p) {
     return bytes_u64(p + 16) == 0 && p[10] && bytes_u64(p + 8) == (uint64_t)p[10] << 16;
 }

@@ -163,7 +163,7 @@ static bool package_compiled_lists(const json_t *list, mil_value *const *values,
     return true;
 }
 
-/* Sorts values and their features (`seen`, in the same order) into the list's order, and adds what the list states. */
+/* Sorts values and their features (`seen`, in the same order) into the list's order, and adds the list's details. */
 static bool package_compiled_sort(mil_module *m, const json_t *list, mil_value **values, int count, mil_feature *seen) {
     int *at = ARENA_ARRAY(m->arena, count + 1, int);
     mil_value **sorted = ARENA_ARRAY(m->arena, count + 1, mil_value *);

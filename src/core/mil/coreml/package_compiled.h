@@ -7,7 +7,7 @@
 
 #include "core/mil/coreml/package.h"
 
-/* Describes the function from what its text states about its parameters; `features` has one entry per parameter. Adds
+/* Describes the function by the text's attributes of its parameters; `features` has one entry per parameter. Adds
  * nothing if all shapes are fixed. */
 PROPANE_CHECK propane_status package_compiled_shapes(const mil_function *f, const mil_feature *features,
                                                      propane_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns which of the kinds before ML Programs are read, and by which function. There is one row per kind, by the number
- * of its field in the model. A kind that is not read has a row with advice on what to do instead.
+ * Owns the table of the model kinds before ML Programs, with the function that reads each. There is one row per kind,
+ * by the number of its field in the model. A kind that is not read has a row with advice on what to do instead.
  */
 #include "core/mil/coreml/package_older.h"
 

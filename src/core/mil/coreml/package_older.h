@@ -7,7 +7,7 @@
 #include "core/mil/coreml/coreml.pb-c.h"
 #include "core/mil/coreml/package.h"
 
-/* Returns what kind a model is that is neither a program, a pipeline nor a suppression, as in "a tree ensemble". */
+/* Returns the kind of a model that is not a program, pipeline or suppression, as in "a tree ensemble". */
 const char *package_older_name(const Coreml__Model *model);
 /* Returns whether such a model is read. */
 bool package_older_known(const Coreml__Model *model);

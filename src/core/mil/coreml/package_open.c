@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the decision, for the writer, which dimensions of a program are open. In memory every dimension is a number; the
+ * Determines, for the writer, which dimensions of a program are open. In memory every dimension is a number; the
  * description of the inputs lists the other allowed sizes. One idea: copy the function for another allowed shape of its
  * inputs, with each operation checked anew; dimensions that differ between the two are open. If that fails, the
  * function contains a constant that depends on the shape, and it has no open dimensions.
@@ -17,7 +17,7 @@
 static const int64_t steps[] = {1, 2, 4, 8, 16, 32, 64, 128};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
-/* Returns the index in a feature's list of shapes that corresponds to the parameter's dimension d; negative if there is
+/* Returns the dimension in a feature's shapes that corresponds to the parameter's dimension d; negative if there is
  * none. */
 static int package_open_place(int rank, const mil_type *param, int d) { return d - (param->rank - rank); }
 

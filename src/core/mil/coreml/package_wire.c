@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns turning a file's bytes into messages. protobuf-c unpacks recursively and without a limit, so the bytes are
- * walked first. The walk checks that every length fits inside its message, that no message is nested deeper than a
- * program can need, and that the number of messages justifies the memory. Refuses kinds of models that are not read
- * (package_older.c).
+ * walked first. Every length must fit inside its message, the nesting must not be deeper than a program can need, and
+ * the number of messages must not need too much memory. Refuses kinds of models that are not read (package_older.c).
  */
 #include "core/mil/coreml/package_wire.h"
 

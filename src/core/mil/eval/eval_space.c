@@ -58,7 +58,7 @@ propane_status mil_eval_pixel_unshuffle(const mil_eval_args *a, propane_error *e
 /* ---- batch and space ------------------------------------------------------------------------------------------------------ */
 
 /* Walks the spread-out side [n, c, h, w]. After padding by `before`, element (y, x) belongs to block (y % b0) * b1 + x
- * % b1 of the batch and is at (y / b0, x / b1) there. */
+ * % b1 of the batch. Its position there is (y / b0, x / b1). */
 static void eval_space_blocks(const mil_type *wide, const mil_type *many, const mil_blocks *b, bool to_wide,
                               const double *from, double *to) {
     const int64_t batch = wide->dim[0];

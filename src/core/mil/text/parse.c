@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the grammar. It needs one token of lookahead, recurses no deeper than a tensor's rank and the nesting of blocks,
- * and keeps names in hash tables, so it is linear in the text. Each operation is verified in place, so messages come in
- * the order of the text.
+ * Owns the grammar. The parser needs one token of lookahead and recurses no deeper than a tensor's rank and the nesting
+ * of blocks. Names are in hash tables, so it is linear in the text. Each operation is verified in place, so messages
+ * come in the order of the text.
  *
  *   program   = "program" "(" version ")" [ "[" "buildInfo" "=" dict "]" ] "{" function* "}"
  *   function  = "func" NAME "<" opset ">" "(" [ type NAME { "," type NAME } ] ")"
@@ -318,7 +318,7 @@ static propane_status parse_statement(parser *p, declared *results) {
 
 /* ---- functions and the program ------------------------------------------------------------------------------------------- */
 
-/* Fills in what the type of a block's input leaves open from the loop variable. */
+/* Fills in open parts of a block input's type from the loop variable. */
 static void parse_settle_input(const mil_op *owner, int index, mil_type *type) {
     const mil_operand *given = &owner->operands[0];
     if (owner->info->params[0].need == MIL_VARIADIC && index < given->count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the attributes that compilers write in square brackets after a function's parameters: FlexibleShapeInformation.
+ * Owns FlexibleShapeInformation, the attributes that compilers write in square brackets after a function's parameters.
  * It contains the default shapes of open parameters and their allowed shapes, as ranges or as a list. One idea: within
  * each of the three tables, a list that follows a parameter's name and a comma belongs to that parameter. All other
  * tokens are skipped, so tables with another nesting can be read, too.

@@ -24,7 +24,7 @@ typedef struct parser {
     mil_list_sizes lists; /* of the current function */
     lex_token zero;       /* the last dimension of 0 that was read */
     const struct mil_read_options *options;
-    mil_feature *features; /* what a function's attributes state about its parameters' shapes */
+    mil_feature *features; /* the shapes of parameters in a function's attributes */
     mil_value **list;      /* of the argument being read */
     int list_count;
 } parser;
