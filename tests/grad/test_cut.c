@@ -236,7 +236,7 @@ TEST(recomputed_values) {
     same_results(m->functions, k, 3);
     mil_module_free(m);
     mil_module_free(into);
-    /* everything is recomputed, so the first kernels have nothing left to do */
+    /* Everything is recomputed, so the first kernels have nothing left to do. */
     m = mil_module_create("m"), into = mil_module_create("into");
     EXPECT_OK(cut_chain(m, &(homes){.names = {"y"}, .kernels = {1}, .again = "a b c sin"}, k, into, &err));
     EXPECT(!k[0] && k[1] && !k[2]);

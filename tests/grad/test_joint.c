@@ -65,7 +65,7 @@ TEST(names_order_and_stages) {
     for (const mil_op *op = joint->first; op; op = op->next) {
         if (op->info->code == MIL_OP_const) continue;
         *(op->backward ? &backward : &forward) += 1;
-        /* the two residual sums have the stages around them; every other op has one */
+        /* The two residual sums have the stages around them; every other op has one. */
         EXPECT_MSG(op->stage || op->info->code == MIL_OP_add, "%s has no stage", op->results[0]->name);
     }
     printf("grad/joint: %d forward and %d backward ops\n", forward, backward);
@@ -214,7 +214,7 @@ TEST(operations_without_a_gradient) {
     EXPECT_FAIL(grad_function(f, "joint", NULL, 0, &joint, &err), PROPANE_ERR_UNSUPPORTED, "list_read 'd'");
     EXPECT(joint == NULL && m->function_count == 1 && m->functions->next == NULL);
     EXPECT(strstr(err.text, "no gradient") != NULL && strstr(err.text, "listed.mil") != NULL);
-    /* not on the path to w */
+    /* The refused op is not on the path to w. */
     EXPECT_OK(grad_function(f, "joint", (const char *const[]){"w"}, 1, &joint, &err));
     EXPECT(joint->result_count == 2);
     mil_module_free(m);

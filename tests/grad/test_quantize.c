@@ -27,14 +27,14 @@ static const pair pairs[] = {
      "string(\"int8\"));\n        " F32 " d = dequantize(input = q, zero_point = int8(-3), scale = fp32(0.25));\n" TAIL,
      /* 0.25 * (-128 + 3) to 0.25 * (127 + 3) */
      HEAD "        " F32 " d = clip(x = x, alpha = fp32(-31.25), beta = fp32(32.5));\n" TAIL},
-    /* one scale per column, unsigned, without a zero point */
+    /* One scale per column, unsigned, without a zero point. */
     {HEAD "        tensor<uint8, [2, 3]> q = quantize(input = x, scale = tensor<fp32, [3]>([0.5, 0.25, 0.125]), axis = "
           "int32(-1), "
           "output_dtype = string(\"uint8\"));\n        " F32
           " d = dequantize(input = q, scale = tensor<fp32, [3]>([0.5, 0.25, 0.125]), axis = int32(1));\n" TAIL,
      HEAD "        " F32 " low = maximum(x = x, y = fp32(0));\n        " F32
           " d = minimum(x = low, y = tensor<fp32, [3]>([127.5, 63.75, 31.875]));\n" TAIL},
-    /* bytes that are moved before they become floats again */
+    /* Bytes that are moved before they become floats again. */
     {HEAD "        tensor<int8, [2, 3]> q = quantize(input = x, scale = fp32(0.25), output_dtype = string(\"int8\"));\n"
           "        tensor<int8, [3, 2]> t = transpose(x = q, perm = tensor<int32, [2]>([1, 0]));\n"
           "        tensor<int8, [2, 3]> r = reshape(x = t, shape = tensor<int32, [2]>([2, 3]));\n"
@@ -72,7 +72,7 @@ static mil_tensor *gradients(const char *program, const mil_tensor *in, arena *a
 }
 
 TEST(straight_through) {
-    /* on the grid of every program, and beyond the ends of each */
+    /* On the grid of every program, and beyond the ends of each. */
     double x[] = {1.5, -2.25, 40, -300, 3.5, 200}, w[] = {0.3, -1.1, 2.2, 0.7, -0.4, 1.9},
            dz[] = {1, -2, 0.5, 3, 0.25, -1};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {

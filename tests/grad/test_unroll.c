@@ -169,12 +169,12 @@ TEST(computed_boxes_in_every_mode) {
     "));\n        } -> (more), (int32 j, tensor<fp32, [2, 3]> t) {\n            int32 k = add(x = j, y = int32(1));\n"
 
 static const char *const loops[] = {
-    /* a value from outside, in each of four iterations */
+    /* A value from outside, in each of four iterations. */
     HEAD "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "4") "            tensor<fp32, [2, 3]> u = mul(x = t, y = w);\n"
                   "            tensor<fp32, [2, 3]> v = sin(x = u);\n        } -> (k, v);\n    } -> (y);\n}\n",
-    /* the counter is read as a number; a loop in a loop; the result is read again */
+    /* The counter is read as a number; there is a loop in a loop; the result is read again. */
     HEAD
     "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
     "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
@@ -187,7 +187,7 @@ static const char *const loops[] = {
              "                int32 e = add(x = c, y = int32(1));\n"
              "                tensor<fp32, [2, 3]> r = tanh(x = d);\n            } -> (e, r);\n        } -> (k, q);\n"
              "        tensor<fp32, [2, 3]> z = mul(x = y, y = x);\n    } -> (z, y);\n}\n",
-    /* each iteration reads another row */
+    /* Each iteration reads another row. */
     HEAD
     "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
     "        tensor<int32, [1]> none = const()[val = tensor<int32, [1]>([0])];\n"
@@ -201,7 +201,7 @@ static const char *const loops[] = {
              "            tensor<fp32, [3]> row = slice_by_index(x = x, begin = b, end = e, end_mask = tensor<bool, "
              "[2]>([false, true]), squeeze_mask = tensor<bool, [2]>([true, false]));\n"
              "            tensor<fp32, [2, 3]> u = mul(x = t, y = row);\n        } -> (k, u);\n    } -> (y);\n}\n",
-    /* no iteration at all: the result is an input */
+    /* No iteration at all: the result is an input. */
     HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "0") "            tensor<fp32, [2, 3]> u = sin(x = t);\n        } -> (k, u);\n"
@@ -247,7 +247,7 @@ static const char *const branches[] = {
     "        bool p = greater(x = mean, y = fp32(0.1));\n" BRANCHES("p"),
     HEAD
     "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        bool p = const()[val = bool(false)];\n" BRANCHES("p"),
-    /* a loop whose iterations branch on the counter */
+    /* A loop whose iterations branch on the counter. */
     HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "3") "            bool odd = equal(x = j, y = int32(1));\n"
@@ -305,13 +305,13 @@ TEST(branches_with_states_are_refused) {
          "        tensor<fp32, [2, 3]> z = mul(x = y, y = rounds);\n    } -> (z);\n}\n"
 
 static const char *const limited[] = {
-    /* an iteration that ends when it is good enough, or after 6 steps */
+    /* An iteration that ends when it is good enough, or after 6 steps. */
     LIMITED(
         "            fp32 size = reduce_sum(x = s, keep_dims = false);\n"
         "            bool small = less(x = size, y = fp32(20));\n            bool few = less(x = i, y = int32(6));\n"
         "            bool more = logical_and(x = small, y = few);\n",
         "            tensor<fp32, [2, 3]> u = exp(x = w);\n            tensor<fp32, [2, 3]> v = mul(x = t, y = u);\n"),
-    /* an input sets the count, up to 5; in later iterations the body would be NaN, since 3 - t is negative */
+    /* An input sets the count, up to 5. In later iterations the body would be NaN, since 3 - t is negative. */
     LIMITED("            int32 end = minimum(x = n, y = int32(5));\n            bool more = greater(x = end, y = i);\n",
             "            tensor<fp32, [2, 3]> u = sub(x = fp32(3), y = t);\n            tensor<fp32, [2, 3]> l = "
             "sqrt(x = u);\n"
@@ -366,7 +366,7 @@ TEST(what_a_run_decides_is_refused) {
 
 #define LIST "list<tensor<fp32, [3]>, 2>"
 static const char *const lists[] = {
-    /* written, read, packed and scattered by number; an element that was never written is zero */
+    /* Written, read, packed and scattered by number; an element that was never written is zero. */
     HEAD
     "tensor<fp32, [2, 3]> x, tensor<fp32, [3]> w) {\n"
     "        list<tensor<fp32, [3]>, 4> l0 = make_list(init_length = int32(4), dynamic_length = bool(false), "
@@ -380,7 +380,7 @@ static const char *const lists[] = {
     "        tensor<fp32, [4, 3]> c = list_gather(ls = l2, indices = tensor<int32, [4]>([1, 2, 0, 2]));\n"
     "        tensor<fp32, [4, 3]> d = sin(x = c);\n        tensor<fp32, [4, 3]> e = mul(x = d, y = f);\n"
     "        tensor<fp32, [3]> g = list_read(ls = l1, index = int32(2));\n    } -> (e, g);\n}\n",
-    /* a loop that fills a growing list of scalars and reads its length */
+    /* A loop that fills a growing list of scalars and reads its length. */
     HEAD
     "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
     "        list<fp32, 1> l0 = make_list(init_length = int32(1), dynamic_length = bool(true), elem_shape = "
@@ -434,7 +434,7 @@ TEST(lists_that_a_run_decides_are_refused) {
                         " l1 = list_write(ls = l0, index = at, value = x);\n"
                         "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(0));\n    } -> (a);\n}\n",
                    "index of a list is computed in a run");
-    /* what was written at a computed place does not depend on x, but what is read from there does */
+    /* What is written at a computed place does not depend on x, but what is read from there does. */
     expect_refused(HEAD "tensor<fp32, [3]> x, tensor<fp32, [3]> c, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = c);\n        " LIST
                         " l2 = list_write(ls = l1, index = int32(1), value = x);\n"

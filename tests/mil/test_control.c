@@ -182,7 +182,7 @@ static const char slices_program[] = HEAD
 TEST(slices_follow_a_counter) {
     const double given[] = {1,          2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,
                             /* z */ 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
-    /* z[:, 0, 0] + z[:, 1, 1] = 10 + 40, 70 + 100; x[0, :2] + x[1, :2] = 6, 8 */
+    /* Results: z[:, 0, 0] + z[:, 1, 1] = 10 + 40, 70 + 100; x[0, :2] + x[1, :2] = 6, 8 */
     holds(slices_program, given, (double[]){6, 8, 10, 12, 56, 178}, 6);
 }
 

@@ -375,7 +375,7 @@ TEST(packing_keeps_every_value) {
         mil_unpack_f64(back, (mil_dtype)dtype, bytes, 101);
         for (int k = 0; k < 101; k++)
             EXPECT_MSG(values[k] == back[k], "%s: %g became %g", info->name, values[k], back[k]);
-        /* the language reads constants in the same way */
+        /* The language reads constants in the same way. */
         const mil_const constant = {.type = type, .data = bytes, .bytes = mil_type_bytes(&type)};
         for (int k = 0; k < 101; k++)
             EXPECT_MSG(mil_const_f64(&constant, k) == values[k], "%s: element %d of the constant is %g, not %g",

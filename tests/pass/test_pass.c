@@ -161,7 +161,7 @@ TEST(fold) {
     check(constants, &fold_only, 1, "constants");
     check(infinite, &fold_only, 1, "infinite");
     check(large, &fold_only, 3, "large");
-    /* attributes that need a constant accept a folded one */
+    /* Attributes that need a constant accept a folded one. */
     check(constants, &pass_all, 1, "constants, all passes");
 }
 

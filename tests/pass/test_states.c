@@ -77,7 +77,7 @@ TEST(fp16_becomes_fp32) {
         EXPECT(f->params[0]->type.dtype == MIL_fp32 && f->results[0]->type.dtype == MIL_fp32);
         in[0].type = f->params[0]->type;
         EXPECT_OK(mil_eval_function(f, in, true, a, &rounded, &err));
-        /* largest seen: 0 and 1.5e-8 */
+        /* Largest seen: 0 and 1.5e-8. */
         for (int i = 0; i < 2; i++) {
             const double off = exact[0].data[i] - rounded[0].data[i];
             EXPECT_MSG(off < 1e-7 && off > -1e-7, "%d: off by %g", i, off);

@@ -22,7 +22,7 @@ typedef struct cut {
     int *maker;      /* by value: index of the op that makes it, or -1 for a parameter or an inline literal */
     bool *is_result; /* by value: is a result of the function */
     bool *crosses;   /* by value: is received by another kernel */
-    /* of the current kernel */
+    /* For the current kernel: */
     bool *asked;     /* by value: needed there */
     bool *received;  /* by value: received from another kernel */
     bool *inside;    /* by op: computed there */

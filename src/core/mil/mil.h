@@ -190,7 +190,7 @@ struct propane_module {
     mil_function *functions; /* in order, linked by next */
     int function_count;
     struct mil_blob_map *blobs; /* weight files into which its constants point; unmapped with the module */
-    /* what a Core ML file contains apart from the program (core/mil/coreml/package.h), or NULL */
+    /* What a Core ML file contains apart from the program (core/mil/coreml/package.h), or NULL. */
     struct mil_package *package;
     const char *default_function; /* NULL means "main" */
     bool coreml;                  /* comes from, or was made for, a Core ML file: Core ML places its operations */

@@ -91,7 +91,7 @@ typedef enum mil_draw {                    /* random operands that are legal and
                         MIL_DRAW_positive, /* [0.2, 3] */
                         MIL_DRAW_nonzero,  /* |x| in [0.3, 3] */
                         MIL_DRAW_unit,     /* [-0.9, 0.9] */
-                        /* no two elements closer than 0.01, none close to 0, +-1 or +-6: away from kinks */
+                        /* No two elements closer than 0.01, none close to 0, +-1 or +-6: away from kinks. */
                         MIL_DRAW_apart,
                         MIL_DRAW_integer, /* small integers */
                         MIL_DRAW_custom   /* tests/ops has a list of cases for it */
@@ -105,7 +105,7 @@ struct mil_op_info {
     mil_param params[MIL_MAX_PARAMS];
     mil_rule rule;
     mil_eval eval;
-    /* of the result; if negative, the cost follows from the shapes (conv, matmul, reductions) */
+    /* Per element of the result; if negative, the cost follows from the shapes (conv, matmul, reductions). */
     double flops_per_element;
     mil_draw draw;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the conversion of a late function into one with fixed shapes. One idea: copy operation by operation. An
- * operation that waits for an unknown value is left out, together with all that read it, and the value is marked as
- * wanted.
+ * operation that waits for an unknown value is left out, together with everything that reads its results, and the value
+ * is marked as wanted.
  */
 #include "core/mil/specialize.h"
 

@@ -189,7 +189,7 @@ static mil_value *parts_band(network *n, mil_value *x, int64_t lower, int64_t up
                       NETWORK_IN("upper", network_int(n, upper)));
 }
 
-/* flag 0 is a band, -1 the triangle below diagonal k, and 1 the triangle above it. A triangle without the main diagonal
+/* Flag 0 is a band, -1 the triangle below diagonal k, and 1 the triangle above it. A triangle without the main diagonal
  * is computed as x minus the rest. */
 void network_band(network *n, network_layer *l) {
     const int64_t k = wire_whole(l->params, 1, 0);

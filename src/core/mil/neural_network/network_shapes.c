@@ -261,8 +261,8 @@ void network_reverse_seq(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* flag 0: the layer contains the shape; 1: another value has it; 2: another value holds it. Returns false if it is not
- * known. */
+/* Sets `dims` and returns the rank. If flag is 0, the layer contains the shape; if 1, it is the shape of another value;
+ * if 2, it is the content of one, which must be known. Returns 0 after a refusal. */
 static int shapes_wanted(network *n, const network_layer *l, uint32_t field, const mil_value *like, mil_value *holds,
                          int64_t dims[MIL_MAX_RANK]) {
     int rank = 0;
@@ -315,8 +315,8 @@ void network_broadcast(network *n, network_layer *l) {
     l->out[0] = same ? x : NETWORK_DO(n, tile, X(x), NETWORK_IN("reps", shapes_ints(n, reps, rank)));
 }
 
-/* flag 0: the layer contains the shape; 1: another value has it; 2: another value holds it. The random numbers differ
- * from Core ML's. */
+/* If flag is 0, the layer contains the shape; if 1, it is the shape of another value; if 2, it is the content of one.
+ * The random numbers differ from Core ML's. */
 void network_random(network *n, network_layer *l) {
     const bool bernoulli = l->row->code == MIL_OP_random_bernoulli, normal = l->row->code == MIL_OP_random_normal;
     mil_value *shape = shapes_wanted_value(n, l, bernoulli ? 3 : 4),

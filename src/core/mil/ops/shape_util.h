@@ -190,7 +190,7 @@ PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, 
 typedef struct mil_crop_resize {
     int64_t boxes, images_each, box_step; /* images_each: results per box; box_step: numbers per box */
     int64_t target[2];
-    /* indexed: a box begins with the number of its image; flat: the result has no dimension for images_each */
+    /* If indexed, a box begins with the number of its image. If flat, the result has no dimension for images_each. */
     bool indexed, flat;
     bool normalized, centred, width_first;
     double scale, pad_value;

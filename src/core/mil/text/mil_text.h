@@ -16,7 +16,7 @@ typedef enum mil_dialect {
 typedef struct mil_print_options {
     mil_dialect dialect;
     bool inline_blobs; /* write constants with a blob_path as literals, not as BLOBFILE */
-    /* turn literals in argument lists into const statements, as the canonical dialect always does */
+    /* Turn literals in argument lists into const statements, as the canonical dialect always does. */
     bool name_literals;
 } mil_print_options;
 
