@@ -271,7 +271,7 @@ static mil_value **ir_edit_inner_place(const mil_scope *s, const mil_value *oute
     return &s->inner[i];
 }
 
-/* Makes room for one more. */
+/* Makes room for one more; returns false if memory runs out. */
 static bool ir_edit_inner_grow(mil_function *block) {
     mil_scope *s = block->scope;
     if (s->inner_used * 2 < s->inner_room) return true;

@@ -40,7 +40,8 @@ mil_value *mil_captured(const mil_op *op, const mil_function *block, int index) 
     return place < 0 ? NULL : op->operands[mil_op_captured(op->info)].values[place];
 }
 
-/* Returns the constant given to a parameter, or NULL with the default text in *standard, which may be NULL too. */
+/* Finds the constant given to a parameter. If there is none, *given is NULL and *standard is the default text, which
+ * may be NULL too. */
 static propane_status op_read_mil_attribute(const mil_op *op, const char *param, const mil_const **given,
                                             const char **standard, propane_error *err) {
     int index = op_read_mil_param_index(op, param);

@@ -80,7 +80,7 @@ static propane_status probe_ask(probe *p, int64_t size, mil_type *types, int *co
     return status;
 }
 
-/* Sets a result with all dimensions open. */
+/* Sets a result with all dimensions open; returns false if the rank is not possible. */
 static bool probe_open(mil_dtype dtype, int64_t rank, mil_type *out, int *count) {
     if (rank < 1 || rank > MIL_MAX_RANK) return false;
     *out = (mil_type){.dtype = dtype, .rank = (int)rank};

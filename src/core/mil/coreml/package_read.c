@@ -399,7 +399,7 @@ static bool package_read_leaves_package(const char *path) {
     return false;
 }
 
-/* Returns the path of the root model below Data/. */
+/* Finds the path of the root model below Data/. */
 static propane_status package_read_root_model(const json_t *manifest, const char *source, const char **out,
                                               propane_error *err) {
     const char *root = NULL, *version = NULL;

@@ -174,7 +174,7 @@ static propane_status eval_allocate(runner *r, mil_tensor *t, const mil_type *ty
     return t->data ? PROPANE_OK : propane_fail_memory(err, (size_t)count * sizeof(double));
 }
 
-/* Returns the tensor of a value that is computed already or known at compile time. Strings have no data. */
+/* Fetches the tensor of a value that is computed already or known at compile time. Strings have no data. */
 static propane_status eval_fetch(runner *r, const mil_op *op, const mil_value *v, const mil_tensor **out,
                                  propane_error *err) {
     mil_tensor *t = &r->values[v->id];

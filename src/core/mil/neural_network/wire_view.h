@@ -35,7 +35,7 @@ double wire_real(wire_view message, uint32_t number, double standard);
 bool wire_part(wire_view message, uint32_t number, wire_view *out);
 /* Returns a terminated copy in the arena, "" if there is none, or NULL if memory runs out. */
 const char *wire_text(arena *a, wire_view message, uint32_t number);
-/* Reads the next part of that number; *rest then begins after it. */
+/* Reads the next part of that number; *rest then begins after it. Returns false if there is none. */
 bool wire_each(wire_view *rest, uint32_t number, wire_view *out);
 int wire_count(wire_view message, uint32_t number);
 /* Reads repeated numbers. More than `most` make the message broken. */

@@ -65,7 +65,7 @@ propane_status mil_attr_axis(const mil_op *op, const char *param, int rank, int 
     return mil_axis(op, param, value, rank, out, err);
 }
 
-/* Returns a constant operand; *out is NULL with PROPANE_OK if it was left out. */
+/* Reads a constant operand; *out is NULL with PROPANE_OK if it was left out. */
 static propane_status shape_util_constant_of(const mil_op *op, const char *param, const mil_const **out,
                                              propane_error *err) {
     const mil_value *value = mil_in(op, param);
