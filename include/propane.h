@@ -15,23 +15,29 @@
  *         propane_program_compile(device, module, NULL, &program, &err))
  *         fprintf(stderr, "%s\n", err.text);
  *
- * examples/run_mil.c goes on from here; it is compiled and run as a test.
+ * examples/run_mil.c continues from here; it is compiled and run as a test.
  *
  * Errors: every call that can fail returns a propane_status and fills `err` (which may be NULL) with one sentence:
- * what, where, which value, what to do. Nothing in the library prints, exits or aborts on bad input. Ownership: what a
- * _create, _open, _read, _parse or _compile call gives is yours to _free or _close; a _free call takes NULL. What an
- * accessor returns belongs to the object it came from. A child (program, buffer, request) is freed before its device.
- * Arguments: a pointer must not be NULL unless its call says that it may be. A list or a text may be NULL where its
- * length is 0, `length` where a call gives a text together with its length, and `context` always. Counts are not
- * negative, paths and names are not empty, enumerators are the header's. An argument that is wrong is
- * PROPANE_ERR_INVALID, the sentence names the call or the argument, and nothing has changed. A call without a status
- * gives NULL, 0 or false then, or does nothing. Where a call that fails would have put a pointer, there is NULL.
- * Threads: a device and what belongs to it may be used from several threads unless a call says otherwise. Sessions,
- * generators, trainers and builders are for one thread at a time; different ones do not know of each other. A
- * propane_error is one thread's. Stable: calls, enumerators and the order of members stay within a major version (0:
- * within a minor one). A structure that begins with `size` may get members at its end, and the library looks at what
- * the caller's size covers; the other structures stay as they are. The words of messages, tables and profiles may
- * change at any time; the keys of JSON may be added to.
+ * what, where, which value, what to do. Nothing in the library prints, exits or aborts on bad input. If a call that
+ * would return an object through a pointer fails, it sets that pointer to NULL.
+ *
+ * Ownership: the caller owns the result of a _create, _open, _read, _parse or _compile call, and frees it with _free
+ * or _close. A _free call accepts NULL. The result of an accessor belongs to the object that it came from. Free a
+ * child (program, buffer, request) before its device.
+ *
+ * Arguments: a pointer must not be NULL unless its call allows it. A list or a text may be NULL if its length is 0,
+ * and so may `length` if a call returns a text with its length; `context` may always be NULL. Counts must not be
+ * negative, paths and names must not be empty, and enumerators must be the header's. A wrong argument returns
+ * PROPANE_ERR_INVALID with a sentence that names the call or the argument, and changes nothing. A call without a
+ * status then returns NULL, 0 or false, or does nothing.
+ *
+ * Threads: several threads may use a device and its objects unless a call forbids it. Sessions, generators, trainers
+ * and builders are for one thread at a time, and are independent of each other. A propane_error belongs to one thread.
+ *
+ * Stability: calls, enumerators and the order of members do not change within a major version (in version 0, within a
+ * minor version). A structure that begins with `size` may get members at its end, and the library reads only those
+ * that the caller's size covers; the other structures do not change. The words of messages, tables and profiles may
+ * change at any time; JSON may get more keys.
  */
 #ifndef PROPANE_H
 #define PROPANE_H

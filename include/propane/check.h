@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is known of each Neural Engine: a program's findings, time and energy, and its registers. Nothing here
- * runs a program. What holds for every call is at the top of propane.h.
+ * Owns what is known about each Neural Engine: a program's findings, its time and energy, and its registers. Nothing
+ * here runs a program. The rules that hold for every call are at the top of propane.h.
  */
 #ifndef PROPANE_CHECK_H
 #define PROPANE_CHECK_H
@@ -11,29 +11,29 @@ PROPANE_BEGIN
 
 /* ---- chips ------------------------------------------------------------------------------------------------------- */
 
-/* The chips that a list names ("m1,m4-max", "all", "all-a"), at most `room` of them into `names`; static. *count:
- * all of them. */
+/* Writes at most `room` names of the chips in a list ("m1,m4-max", "all", "all-a") into `names`; the names are
+ * static. *count is the number of all of them. */
 #define PROPANE_MAX_CHIPS 64
 PROPANE_CHECK propane_status propane_chips(const char *target, const char **names, int room, int *count,
                                            propane_error *err);
 
 /* ---- checking: which known rules of the Neural Engines a program violates ---------------------------------------- */
 
-/* By weight, so that they can be compared: PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK (Core ML runs it, but not on
- * the engine), PROPANE_REFUSED. */
+/* In order of weight, so that they can be compared. PROPANE_FALLBACK means that Core ML runs the operation, but not
+ * on the engine. */
 typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_FALLBACK, PROPANE_REFUSED } propane_severity;
 typedef struct propane_check_options {
     size_t size;        /* sizeof(propane_check_options) */
     const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
-    /* macOS version, "26.3"; also "ios17", and the oldest of a list, "ios17,macos14". NULL: not known, rules about
-     * versions warn only. */
+    /* The macOS version, "26.3"; also "ios17", and the oldest of a list, "ios17,macos14". NULL if it is not known:
+     * rules about versions then only warn. */
     const char *os;
-    int per_rule; /* findings kept for each rule; 0: 20 */
-    /* how the program reaches the engine: "direct", "coreml"; NULL: "coreml" for Core ML's files and modules read from
-     * them, else "direct" */
+    int per_rule; /* findings kept per rule; 0 means 20 */
+    /* How the program reaches the engine: "direct" or "coreml". NULL means "coreml" for Core ML's files and modules
+     * read from them, otherwise "direct". */
     const char *path;
-    /* A file with a plan that Core ML made on a device with the target, which must be one chip: MLComputePlan as JSON,
-     * or a report of Xcode. The report says where it and the rules differ. NULL: none. */
+    /* A file with a plan that Core ML made on a device with the target, which must be a single chip: MLComputePlan
+     * as JSON, or a report from Xcode. The report shows where the plan and the rules differ. NULL for no plan. */
     const char *plan;
 } propane_check_options;
 
@@ -42,56 +42,58 @@ typedef struct propane_finding {
     const char *rule; /* "C13" */
     propane_severity severity;
     const char *file;
-    int line, column;                 /* 0: not from text */
-    const char *function, *op, *name; /* NULL where it is about something larger; name: of the op's first result */
+    int line, column;                 /* 0 if the program is not text */
+    const char *function, *op, *name; /* NULL if it is about something larger; `name` is of the op's first result */
     const char *message, *sentence;   /* what is wrong here; what the rule says */
-    const char *evidence, *source;    /* "measured", ...; by whom */
+    const char *evidence, *source;    /* "measured", ...; who found it */
     const char *fix;
 } propane_finding;
 
-typedef struct propane_verdict { /* on one chip */
+typedef struct propane_verdict { /* the result on one chip */
     size_t size;                 /* sizeof(propane_verdict), set by the caller */
     const char *chip;
     int refusals, warnings, notes;
     int fallbacks;           /* findings of operations that leave the engine */
-    int segments, switches;  /* of the program between the engine and the CPU; 0 unless the path is "coreml" */
-    double switch_ms;        /* what the switches cost: estimated, not measured */
-    const char *switches_at; /* the first of them, "topk 'v', conv 'y'"; belongs to the report */
+    int segments, switches;  /* between the engine and the CPU; 0 unless the path is "coreml" */
+    double switch_ms;        /* cost of the switches: estimated, not measured */
+    const char *switches_at; /* the first switches, "topk 'v', conv 'y'"; belongs to the report */
 } propane_verdict;
 
 typedef struct propane_report propane_report;
 
-/* Checks a program in any form, a folder with model.mil, or a weight file; the content decides which it is. That no
- * known rule refuses it does not mean that it runs. `options` may be NULL. An error is about the checker's own work (a
- * file that cannot be read). */
+/* Checks a program in any form, a folder with model.mil, or a weight file; the content decides which it is. If no
+ * known rule refuses a program, it may still fail to run. `options` may be NULL. An error is about the check
+ * itself, for example a file that cannot be read. */
 PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
                                                 propane_report **out, propane_error *err);
-/* Whether the options (NULL: all defaults) have a meaning; a message begins with the member's name. */
+/* Checks that the options are valid (NULL means all defaults). An error message begins with the member's name. */
 PROPANE_CHECK propane_status propane_check_options_test(const propane_check_options *options, propane_error *err);
 PROPANE_CHECK propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
                                                   propane_report **out, propane_error *err);
 void propane_report_free(propane_report *report);
 int propane_report_count(const propane_report *report);
-bool propane_report_get(const propane_report *report, int index, propane_finding *out); /* false: no such row */
+bool propane_report_get(const propane_report *report, int index,
+                        propane_finding *out); /* false if there is no such row */
 int propane_report_chips(const propane_report *report);
 bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out);
-/* The worst on any chip: PROPANE_NOTE also where nothing was found. */
+/* Returns the worst severity on any chip; PROPANE_NOTE also if nothing was found. */
 propane_severity propane_report_worst(const propane_report *report);
 const char *propane_report_path(const propane_report *report); /* "direct", "coreml" */
-/* PROPANE_TEXT, PROPANE_JSON, PROPANE_SARIF (a log of SARIF 2.1.0) or PROPANE_GITHUB (workflow commands, which become
- * annotations), as `propane check` prints it; terminated, propane_free it. */
+/* Prints the report as `propane check` does: PROPANE_TEXT, PROPANE_JSON, PROPANE_SARIF (a SARIF 2.1.0 log) or
+ * PROPANE_GITHUB (workflow commands, which become annotations). The text is terminated; free it with propane_free. */
 PROPANE_CHECK propane_status propane_report_print(const propane_report *report, propane_form form, char **out,
                                                   propane_error *err);
-/* PROPANE_TEXT for a terminal; `look` may be NULL. */
+/* Prints the report as PROPANE_TEXT for a terminal. `look` may be NULL. */
 PROPANE_CHECK propane_status propane_report_print_look(const propane_report *report, const propane_look *look,
                                                        char **out, propane_error *err);
-/* All rules as PROPANE_TEXT, PROPANE_JSON or PROPANE_MARKDOWN; propane_free it. */
+/* Prints all rules as PROPANE_TEXT, PROPANE_JSON or PROPANE_MARKDOWN. Free the text with propane_free. */
 PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
 
-/* Rewrites the module into what engines take, as the rules' fixes say: softplus and logsumexp that do not overflow,
- * masks without infinity, products and transposes of four axes, linear as a 1 x 1 convolution. `count` (may be NULL):
- * how many operations; `report` (may be NULL): a line for each kind, "" for none; propane_free it. Names of inputs and
- * outputs stay. */
+/* Rewrites the module into operations that the engines accept, following the fixes that the rules suggest: softplus
+ * and logsumexp that do not overflow, masks without infinity, matrix products and transposes with four axes, and
+ * linear as a 1 x 1 convolution. The names of inputs and outputs stay. `count` (may be NULL) receives the number of
+ * rewritten operations. `report` (may be NULL) receives one line per kind of rewrite, or "" if there was none; free
+ * it with propane_free. */
 PROPANE_CHECK propane_status propane_module_for_engine(propane_module *module, int *count, char **report,
                                                        propane_error *err);
 
@@ -99,34 +101,36 @@ PROPANE_CHECK propane_status propane_module_for_engine(propane_module *module, i
 
 typedef struct propane_estimate_options {
     size_t size;        /* sizeof(propane_estimate_options) */
-    const char *target; /* as above; NULL: "m4" */
-    /* How the engine is called: "direct", "e5rt", "coreml", "linux"; NULL: "coreml" for Core ML's packages, else
-     * "direct". */
+    const char *target; /* as above; NULL means "m4" */
+    /* How the engine is called: "direct", "e5rt", "coreml" or "linux". NULL means "coreml" for Core ML's packages,
+     * otherwise "direct". */
     const char *path;
 } propane_estimate_options;
 
-/* Of one function on one chip. Estimated by a model that is fitted to published measurements; nothing is measured. */
+/* The estimate for one function on one chip. It comes from a model fitted to published measurements; nothing is
+ * measured. */
 typedef struct propane_estimate_row {
     size_t size; /* sizeof(propane_estimate_row), set by the caller; strings belong to the estimate */
     const char *chip, *function;
-    double ms, low_ms, high_ms; /* nine of ten published points lie within such a band */
-    double fixed_ms, io_ms;     /* of that: the call; inputs and outputs */
+    double ms, low_ms, high_ms; /* nine of ten published points are within such a band */
+    double fixed_ms, io_ms;     /* parts of `ms`: the call; inputs and outputs */
     double flops, bytes, weight_bytes, utilisation, energy_mj, compile_ms;
     int op_count;
-    int moved, switches; /* through Core ML: operations on the CPU, and changes of sides */
+    int moved, switches; /* through Core ML: operations on the CPU, and switches between CPU and engine */
     double cpu_ms, switch_ms;
 } propane_estimate_row;
 
 typedef struct propane_estimate_op {
     size_t size;           /* sizeof(propane_estimate_op), set by the caller */
-    const char *op, *name; /* name: of its first result; NULL: none */
+    const char *op, *name; /* `name` is of its first result; NULL if it has none */
     const char *bound;     /* "arithmetic", "weights", "memory", "overhead", ... */
     double ms, flops, bytes, energy_mj;
 } propane_estimate_op;
 
 typedef struct propane_estimate propane_estimate;
 
-/* One row a chip and function, chips first. The module must outlive the estimate. `options` may be NULL. */
+/* Estimates each function on each chip: one row per chip and function, ordered by chip first. The module must
+ * outlive the estimate. `options` may be NULL. */
 PROPANE_CHECK propane_status propane_estimate_module(const propane_module *module,
                                                      const propane_estimate_options *options, propane_estimate **out,
                                                      propane_error *err);
@@ -134,29 +138,30 @@ void propane_estimate_free(propane_estimate *estimate);
 int propane_estimate_count(const propane_estimate *estimate);
 bool propane_estimate_get(const propane_estimate *estimate, int index, propane_estimate_row *out);
 bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op, propane_estimate_op *out);
-/* PROPANE_JSON, or PROPANE_TEXT with a row for each operation if `ops`; terminated, propane_free it. */
+/* Prints PROPANE_JSON, or PROPANE_TEXT with one row per operation if `ops` is set. The text is terminated; free it
+ * with propane_free. */
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
 /* ---- registers: a program as an engine takes it ------------------------------------------------------------------ */
 
-/* A program as registers of an engine (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
+/* A program as an engine's registers (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
 typedef struct propane_object propane_object;
 typedef struct propane_object_info {
     size_t size; /* sizeof(propane_object_info), set by the caller */
     int tasks;
     uint64_t constant_bytes, scratch_bytes;
 } propane_object_info;
-/* `target`: "m1" (NULL) or "m2". The module is simplified on the way. `report` (may be NULL): a line for each operation;
- * propane_free it. */
+/* Compiles a function for `target`: "m1" (also NULL) or "m2". Simplifies the module on the way. `report` (may be
+ * NULL) receives one line per operation; free it with propane_free. */
 PROPANE_CHECK propane_status propane_object_compile(propane_module *module, const char *function, const char *target,
                                                     char **report, propane_object **out, propane_error *err);
 PROPANE_CHECK propane_status propane_object_open(const char *path, propane_object **out, propane_error *err);
 void propane_object_free(propane_object *object);
 bool propane_object_describe(const propane_object *object, propane_object_info *out);
-/* The file name decides the format: NAME.anec (Linux) or NAME.hwx. */
+/* Writes the object. The file name decides the format: NAME.anec (Linux) or NAME.hwx. */
 PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
-/* Names the fields that differ (propane_free the text) and counts the words that do. */
+/* Lists the fields that differ (free the text with propane_free) and counts the words that differ. */
 PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,
                                                     char **out, propane_error *err);
 
