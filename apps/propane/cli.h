@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * The command's own tools: flags, messages, exit codes, signals. Only apps/propane prints or exits.
+ * The command's shared tools: flags, messages, exit codes and signals. Only apps/propane prints or exits.
  *
- * Exit codes: 0 done; 1 it failed (message on standard error); 2 wrong use (message names the flag and the command's
- * help); 3 check --strict: an operation leaves the engine; 4 outputs of run or diff have NaN or infinity; 130 stopped
- * by Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
+ * Exit codes: 0 success; 1 failure (message on standard error); 2 wrong use (the message names the flag and the
+ * command's help); 3 check --strict: an operation leaves the engine; 4 outputs of run or diff have NaN or infinity;
+ * 130 stopped by Ctrl-C after a clean end, 143 by SIGTERM, 129 by SIGHUP.
  */
 #ifndef APPS_PROPANE_CLI_H
 #define APPS_PROPANE_CLI_H
@@ -27,22 +27,23 @@ typedef enum cli_kind {
 } cli_kind;
 
 typedef struct cli_flag {
-    const char *name; /* "--steps", or "FILE" for a positional argument, "FILE..." for all that are left */
+    const char *name; /* "--steps", "FILE" for a positional argument, or "FILE..." for all remaining ones */
     cli_kind kind;
     void *out;         /* holds the default; NULL for headings */
     double min, max;   /* CLI_INT, CLI_REAL */
-    const char *words; /* CLI_CHOICE: "a|b|c"; otherwise what stands for the value in the help ("N", "FILE") */
+    const char *words; /* CLI_CHOICE: "a|b|c"; otherwise the name of the value in the help ("N", "FILE") */
     const char *help;
-    const char *standard; /* shown as the default instead of what `out` holds, which may then be NULL; NULL: that */
+    const char *standard; /* shown as the default instead of the value in `out`, which may then be NULL; NULL shows
+                           * that value */
     bool required;
-    bool *given; /* may be NULL: set where the flag stood on the command line */
-    /* May be NULL: takes the value instead of `out`, by the name without "--"; a switch's is "true" or "false". Its
-     * error begins with the name. */
+    bool *given; /* may be NULL: set if the flag is on the command line */
+    /* If not NULL, receives the value instead of `out`, with the flag's name without "--". A switch has the value
+     * "true" or "false". The error begins with the name. */
     propane_status (*set)(void *object, const char *name, const char *value, propane_error *err);
     void *object;
 } cli_flag;
 
-typedef struct cli_list { /* what "NAME..." fills */
+typedef struct cli_list { /* the values of "NAME..." */
     char **items;
     int count;
 } cli_list;
@@ -54,83 +55,86 @@ typedef struct cli_command { /* a row of apps/propane/commands.def */
     const char *summary, *also, *common, *examples;
 } cli_command;
 
-/* What a command says of itself when it is asked for help. */
+/* How a command describes itself for its help. */
 typedef struct cli_description {
     const char *command;
     const cli_flag *flags;
     int count;
-    const char *usage, *about; /* as cli_parse has them */
+    const char *usage, *about; /* as in cli_parse */
 } cli_description;
 
-/* From now on what goes to standard output, a terminal, cannot drive it. */
+/* Filters standard output from now on, if it is a terminal, so that printed text cannot control the terminal. */
 void cli_filter_output(void);
 
 extern const cli_command cli_commands[];
 extern const int cli_command_count;
-const cli_command *cli_find_command(const char *name); /* NULL: there is none */
-/* The commands by task. */
+const cli_command *cli_find_command(const char *name); /* NULL if there is none */
+/* Prints the commands by task. */
 void cli_print_commands(FILE *out);
 
-/* The next word that is nearest, for "did you mean"; NULL: none is near. */
+/* A search for the nearest word, for "did you mean". `found` is NULL if none is near. */
 typedef struct cli_nearest {
     const char *word, *found;
     size_t edits;
 } cli_nearest;
 void cli_compare(cli_nearest *n, const char *candidate, const char *meant);
 
-/* The flag that `name` of `length` stands for in a table: its own name or one of apps/propane/aliases.def, "_" being
- * "-"; with *negated a switch's --no-NAME. NULL: none. */
+/* Returns the flag called `name` (of `length` bytes) in a table. Accepts its own name or one from
+ * apps/propane/aliases.def, treats "_" as "-", and sets *negated for a switch's --no-NAME. Returns NULL if there is
+ * none. */
 const cli_flag *cli_find_flag(const cli_flag *flags, int count, const char *name, size_t length, bool *negated);
-/* The index-th other name of a flag in its table, short ones first; NULL: no more. */
+/* Returns the index-th alias of a flag in its table, short ones first; NULL if there are no more. */
 const char *cli_other_name(const cli_flag *flags, int count, const cli_flag *f, int index);
-/* What to use instead of a flag, or with "" of a command, that other tools have; NULL: nothing is known. */
+/* Returns the replacement for a flag of other tools, or with "" for a command of other tools. NULL if none is
+ * known. */
 const char *cli_answer(const char *command, const char *name, size_t length);
 bool cli_is_positional(const cli_flag *f);
 bool cli_takes_rest(const cli_flag *f); /* "FILE..." */
-/* The default as the help shows it, "" where there is none. */
+/* Writes the default as the help shows it, "" if there is none. */
 void cli_standard(const cli_flag *f, char *out, size_t size);
-/* Prints a command's help; where a listener was set, it gets the description instead. */
+/* Prints a command's help. If a listener is set, it gets the description instead. */
 void cli_describe(const cli_description *d);
 void cli_on_describe(void (*tell)(void *object, const cli_description *d), void *object);
 
-/* Fills the flags. Returns -1 to go on, otherwise the exit code (help was printed, or a wrong use was told). `usage` is
- * what follows "propane ", `about` the paragraph under it. */
+/* Fills the flags. Returns -1 to continue, otherwise the exit code (after printing help or a usage error). `usage`
+ * follows "propane ", and `about` is the paragraph under it. */
 int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about);
 /* Prints "propane COMMAND: message" and returns the exit code for the error's status. */
 int cli_error(const char *command, const propane_error *err);
-/* The same; if the message begins with `option`, a member's name, the flag replaces it. */
+/* Does the same; if the message begins with `option`, a member's name, the flag replaces it. */
 int cli_error_of(const char *command, const char *option, const propane_error *err);
-/* Wrong use found after parsing. */
+/* Reports wrong use that was found after parsing. */
 int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
 
-/* Ctrl-C and SIGTERM set this; the second one ends the process at once. */
+/* Set by Ctrl-C and SIGTERM; the second signal ends the process at once. */
 extern volatile bool cli_interrupted;
 void cli_catch_signals(void);
-/* From now on, a signal that ends this process removes what is being written first. Before any thread. */
+/* Makes a signal that ends this process first remove unfinished files. Call it before any thread starts. */
 void cli_clear_at_signals(void);
-/* 128 and the signal's number; as after Ctrl-C where there was none. */
+/* Returns 128 plus the signal's number, or the code of Ctrl-C if there was no signal. */
 int cli_interrupt_code(void);
-/* The same without a signal. */
+/* Interrupts as a signal would. */
 void cli_interrupt(void);
-/* Called then, perhaps from a signal's handler; NULL: nothing is. */
+/* Sets a function to call at an interrupt, perhaps from a signal handler; NULL for none. */
 void cli_on_interrupt(void (*tell)(void *object), void *object);
-/* The process's own command line, for starting itself again. */
+/* The process's command line, for restarting itself. */
 extern int cli_argc;
 extern char **cli_argv;
 
-/* One that takes control characters; and, where NO_COLOR does not forbid it, colours. */
+/* Return whether `fd` is a terminal that interprets control characters, and whether it may have colours, which
+ * NO_COLOR forbids. */
 bool cli_is_terminal(int fd);
 bool cli_has_colour(int fd);
-/* The same by --color's word: "auto", "always", "never". */
+/* Decides the same by the value of --color: "auto", "always", "never". */
 bool cli_wants_colour(const char *word, int fd);
-/* Columns of the terminal on standard output; 80 where it does not tell. */
+/* Returns the columns of the terminal on standard output, or 80 if they are unknown. */
 int cli_width(void);
-/* Prints to standard output, which is at `column`; lines that would be longer than `width` are broken at blanks and
- * go on after `indent` blanks. */
+/* Prints to standard output, which is at `column`. Breaks lines longer than `width` at blanks and continues after
+ * `indent` blanks. */
 void cli_wrap(const char *text, int column, int indent, int width);
-/* Flushes standard output; false: it cannot be written any more, and cli_finish will say so. */
+/* Flushes standard output. Returns false if it can no longer be written; cli_finish will report that. */
 bool cli_flush(void);
-/* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
+/* Flushes standard output. A full disk or a closed pipe is an error of the command (exit code 1). */
 int cli_finish(const char *command, int code);
 
 #define COMMAND(task, name, ...) int cmd_##name(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The table of commands (apps/propane/commands.def), the list that 'propane help' prints, and "did you mean".
+ * Owns the table of commands (apps/propane/commands.def), the list that 'propane help' prints, and "did you mean".
  */
 #include <stdio.h>
 #include <string.h>
@@ -37,7 +37,7 @@ void cli_print_commands(FILE *out) {
                  "\n'propane COMMAND --help' explains a command, with examples.\n");
 }
 
-/* How many single edits lie between two short words. */
+/* Returns the number of single edits between two short words. */
 static size_t commands_distance(const char *a, const char *b) {
     size_t n = strlen(b), row[32];
     if (n > 31 || strlen(a) > 31) return 99;
@@ -56,7 +56,7 @@ static size_t commands_distance(const char *a, const char *b) {
     return row[n];
 }
 
-/* Two edits at most, and fewer than half of the letters: of a word of three, one. */
+/* Accepts at most two edits, and fewer than half of the letters: for a word of three letters, one. */
 void cli_compare(cli_nearest *n, const char *candidate, const char *meant) {
     const size_t edits = commands_distance(n->word, candidate), letters = strlen(n->word + strspn(n->word, "-"));
     if (edits > 2 || 2 * edits >= letters || (n->found && edits >= n->edits)) return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names of flags: their own, and others (apps/propane/aliases.def) where the table has the flag that is meant.
+ * Owns the names of flags: the primary names, and aliases (apps/propane/aliases.def) if the table has the flag that is
+ * meant.
  */
 #include <string.h>
 
@@ -32,7 +33,7 @@ bool cli_takes_rest(const cli_flag *f) {
     return n > 3 && strcmp(f->name + n - 3, "...") == 0;
 }
 
-/* "--batch_size" is "--batch-size". */
+/* Treats "--batch_size" as "--batch-size". */
 static bool names_equal(const char *name, const char *typed, size_t length) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of command lines. One table a command; every refusal names the flag, the value and what is allowed.
+ * Owns the parsing of command lines, with one table per command. Every error message names the flag, the value and the
+ * allowed values.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +25,7 @@ int cli_misuse(const char *command, const char *format, ...) {
     return flags_misuse(command, text);
 }
 
-/* By the flag's own function. */
+/* Sets the value through the flag's own function. */
 static bool flags_hand_over(const cli_flag *f, const char *value, char why[400]) {
     propane_error err = {0};
     if (!*value)
@@ -36,7 +37,7 @@ static bool flags_hand_over(const cli_flag *f, const char *value, char why[400])
     return false;
 }
 
-/* Sets the flag from its text; false: `why` says what is wrong. */
+/* Sets the flag from its text. If it returns false, `why` explains the error. */
 static bool flags_set_value(const cli_flag *f, const char *value, char why[400]) {
     char *end = NULL;
     errno = 0;
@@ -109,7 +110,7 @@ static int flags_unknown(const char *command, const char *word, size_t length, c
     return cli_misuse(command, "there is no flag '%.100s'", word);
 }
 
-/* One "--flag", "--flag=value" or "--flag value"; *i moves over what it took. -1: go on. */
+/* Parses one "--flag", "--flag=value" or "--flag value" and moves *i over it. Returns -1 to continue. */
 static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int count) {
     const char *command = argv[0], *word = argv[*i], *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
@@ -129,7 +130,8 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     return flags_set_value(f, value, why) ? -1 : flags_misuse(command, why);
 }
 
-/* `command`: after "--", where the words of another command may be empty, but not its name. */
+/* Parses a positional argument. `command` is set after "--", where the words of another command may be empty,
+ * except its name. */
 static int flags_parse_positional(char **argv, int i, int index, bool command, const cli_flag *flags, int count) {
     const cli_flag *f = flags_next_positional(flags, count, index);
     char why[400];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Token ids as people write them: integers with blanks or commas between them.
+ * Token ids as people write them: integers separated by blanks or commas.
  */
 #ifndef APPS_PROPANE_IDS_H
 #define APPS_PROPANE_IDS_H
@@ -7,14 +7,14 @@
 #include "core/base/status.h"
 
 typedef struct id_list {
-    int32_t *ids; /* propane_free */
+    int32_t *ids; /* freed with propane_free */
     int64_t count, room;
 } id_list;
 
 PROPANE_CHECK propane_status ids_add(id_list *list, int32_t id, propane_error *err);
 PROPANE_CHECK propane_status ids_append(id_list *list, const int32_t *ids, int64_t count, propane_error *err);
 void ids_deinit(id_list *list);
-/* `source` names the text in messages; each id must be in 0 .. vocab-1. */
+/* Parses ids. `source` names the text in messages; each id must be between 0 and vocab - 1. */
 PROPANE_CHECK propane_status ids_parse(const char *data, size_t length, const char *source, int64_t vocab, id_list *out,
                                        propane_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The command `propane`: finds the subcommand in one table and hands over. Only this folder prints or exits.
+ * The command `propane`: finds the subcommand in one table and calls it. Only this folder prints or exits.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 
-/* Notes of the library that are not errors. */
+/* Prints notes of the library that are not errors. */
 static void main_note(void *context, const char *sentence) {
     (void)context;
     fprintf(stderr, "propane: %s\n", sentence);
@@ -21,7 +21,7 @@ static void main_note(void *context, const char *sentence) {
 
 int cli_argc;
 char **cli_argv;
-static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
+static int output_errno; /* of the first failed write to standard output; later calls no longer have it */
 
 bool cli_is_terminal(int fd) {
     const char *term = getenv("TERM");
@@ -48,7 +48,7 @@ void cli_wrap(const char *text, int column, int indent, int width) {
         if (end > room) {
             n = room + 1;
             while (n > 0 && text[n - 1] != ' ') n--;
-            n = n > 0 ? n - 1 : strcspn(text, " \n"); /* a word longer than the line stands out */
+            n = n > 0 ? n - 1 : strcspn(text, " \n"); /* a word longer than the line is not broken */
         }
         printf("%.*s", (int)n, text);
         text += n;
@@ -68,14 +68,14 @@ bool cli_flush(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
     if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0)
-        errno = EIO; /* printf failed and lost the reason: ask */
+        errno = EIO; /* printf failed and lost the reason, so find it out */
     if (!output_errno) output_errno = errno ? errno : EIO;
     return false;
 }
 
 int cli_finish(const char *command, int code) {
     size_t bytes;
-    if (code == CLI_OK && mem_failed(&bytes)) { /* the last guard: something may be missing from what was shown */
+    if (code == CLI_OK && mem_failed(&bytes)) { /* the last check: something may be missing from the output */
         fprintf(stderr, "propane %s: no memory for %zu bytes: its results are not whole\n", command, bytes);
         code = CLI_FAILED;
     }
@@ -103,7 +103,7 @@ static int main_unknown_command(const char *name) {
     return CLI_USAGE;
 }
 
-/* "-h", "--version" and the like as the command that they stand for. */
+/* Returns the command that "-h", "--version" and the like are short for. */
 static const char *main_command_name(const char *word) {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return "help";
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0) return "version";

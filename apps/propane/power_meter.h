@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Energy for commands: the system's meter, or the one that PROPANE_POWERCAP names (a folder as /sys/class/powercap).
+ * Opens an energy meter for commands: the system's, or the one that PROPANE_POWERCAP names (a folder like
+ * /sys/class/powercap).
  */
 #ifndef APPS_PROPANE_POWER_METER_H
 #define APPS_PROPANE_POWER_METER_H

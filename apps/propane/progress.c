@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the progress display. The plot has a column per stretch of steps, in block characters between the smallest and the
- * largest mean loss so far.
+ * Owns the progress display. The plot has one column per stretch of steps, drawn in block characters between the
+ * smallest and the largest mean loss so far.
  */
 #include "apps/propane/progress.h"
 
@@ -50,7 +50,7 @@ void progress_init(progress *p, bool json, const char *form, bool ranks, int64_t
                     .unit = "tokens"};
 }
 
-/* Of a plain line: logs of days are read. */
+/* Prints the time at the start of a plain line, because people read logs of several days. */
 static void progress_stamp(const progress *p) {
     char now[32] = "";
     const time_t seconds = time(NULL);
@@ -60,7 +60,7 @@ static void progress_stamp(const progress *p) {
     printf("%s", now);
 }
 
-/* Adds to the history; when it is full, neighbours are joined. */
+/* Adds a loss to the history; when it is full, neighbours are merged. */
 static void progress_remember(progress *p, double loss) {
     if (!isfinite(loss)) return;
     p->smooth = 0.95 * p->smooth + 0.05 * loss;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what Ctrl-C, SIGTERM and SIGHUP do. One idea: a command that has something to keep catches them (cli_catch_signals) and
- * ends by itself; any other is ended by them, as the system does it, after a thread has removed what was being written: a
- * handler may not. Refuses to touch a signal that is ignored (nohup, a shell's background job).
+ * Owns the effect of Ctrl-C, SIGTERM and SIGHUP. A command that has something to keep catches them (cli_catch_signals)
+ * and ends by itself. Any other command is ended by the signal, after a thread has removed unfinished files, which a
+ * handler may not do. Signals that are ignored (nohup, a shell's background job) stay ignored.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +34,8 @@ void cli_on_interrupt(void (*tell)(void *object), void *object) {
 
 int cli_interrupt_code(void) { return signals_first ? 128 + signals_first : CLI_INTERRUPTED; }
 
-/* Not one that comes with the first, as timeout(1) sends it to a process and then to its group, and a terminal to all that
- * belongs to it. */
+/* Returns whether this is a second signal, and not one that comes with the first. timeout(1) sends a signal to a
+ * process and then to its group, and a terminal to all its processes. */
 static bool signals_is_second(void) {
     static atomic_int_least64_t first;
     int64_t none = 0;
@@ -63,10 +63,10 @@ static void *signals_clear(void *arg) {
     return NULL;
 }
 
-/* Whether there is something to remove, and somebody to do it. */
+/* Returns whether there is something to remove, and a thread that can do it. */
 static bool signals_can_clear(void) { return atomic_load(&signals_owner) == getpid() && temporary_exists(); }
 
-/* False: that is going on already, or cannot begin. */
+/* Hands the signal to the thread. Returns false if that is already happening, or is not possible. */
 static bool signals_hand_over(int number) {
     static atomic_bool handed;
     const unsigned char byte = (unsigned char)number;
@@ -84,7 +84,7 @@ static void signals_replace_default(int number) {
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(number, &action, NULL);
 }
 
-/* Before a name is made. Where no thread can be had, a signal ends the process as if nothing were here. */
+/* Starts the thread before a name is made. If no thread can be started, a signal ends the process in the usual way. */
 static void signals_arm(void) {
     if (atomic_load(&signals_owner) == getpid()) return;
     if (signals_pipe[0] >= 0) {
@@ -106,7 +106,7 @@ void cli_clear_at_signals(void) { temporary_on_making(signals_arm); }
 
 /* ---- caught ------------------------------------------------------------------------------------------------------------------ */
 
-/* The second one ends the process. */
+/* Handles a caught signal. The second one ends the process. */
 static void signals_on_caught(int number) {
     const bool second = signals_is_second();
     if (cli_interrupted && signals_first && !second) return;
@@ -122,5 +122,5 @@ void cli_catch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGHUP, &action, NULL); /* nohup */
+        sigaction(SIGHUP, &action, NULL); /* ignored, as under nohup */
 }

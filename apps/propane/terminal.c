@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns standard output on its way to a terminal: names out of files and text that a model made may hold sequences that set
- * titles, write to the clipboard or hide lines. The stream is put behind a filter that shows them; colours and styles, which
- * Propane itself writes, pass. A file or pipe gets the bytes as they are.
+ * Owns standard output on its way to a terminal. Names from files and text from a model may hold sequences that set
+ * titles, write to the clipboard or hide lines. A filter on the stream makes them visible; colours and styles, which
+ * Propane itself writes, pass. A file or pipe gets the bytes unchanged.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,11 +13,11 @@
 #include "core/base/text.h"
 
 static struct {
-    char kept[3]; /* the begin of a character that was cut in two */
+    char kept[3]; /* the beginning of a character that was cut in two */
     size_t count;
 } terminal;
 
-/* "ESC [ digits and ; m" at the begin: its length, or 0. */
+/* Returns the length of "ESC [ digits and ; m" at the beginning, or 0. */
 static size_t terminal_style(const char *at, size_t left) {
     size_t n = 2;
     if (left < 3 || at[0] != '\033' || at[1] != '[') return 0;
@@ -36,7 +36,8 @@ static bool terminal_put(const char *bytes, size_t length) {
     return true;
 }
 
-/* Bytes at the end that may go on: of two that begin a control character, or of three. */
+/* Returns the number of bytes at the end that may be an incomplete character: the beginning of a two-byte control
+ * character, or of a three-byte one. */
 static size_t terminal_begun(const char *bytes, size_t length) {
     const unsigned char *b = (const unsigned char *)bytes;
     if (length >= 1 && (b[length - 1] == 0xc2 || b[length - 1] == 0xe2)) return 1;
@@ -61,7 +62,7 @@ static bool terminal_show(const char *bytes, size_t length) {
 static ssize_t terminal_write(void *context, const char *bytes, size_t length) {
     char joined[64];
     size_t taken = 0;
-    if (terminal.count) { /* the cut character and a little after it first */
+    if (terminal.count) { /* first the cut character and a little after it */
         taken = length < sizeof joined - 3 ? length : sizeof joined - 3;
         memcpy(joined, terminal.kept, terminal.count);
         memcpy(joined + terminal.count, bytes, taken);

@@ -17,7 +17,7 @@
 void background_begin(void) {
 #if defined(__APPLE__)
     (void)setpriority(PRIO_DARWIN_PROCESS, 0,
-                      PRIO_DARWIN_BG); /* efficiency cores, input and output behind all others */
+                      PRIO_DARWIN_BG); /* efficiency cores, lowest priority for input and output */
 #else
     enum { LOWEST = 19 };
     (void)setpriority(PRIO_PROCESS, 0, LOWEST);

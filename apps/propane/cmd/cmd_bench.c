@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane bench: what a device does, measured: matrix products and convolutions over size and depth, reading weights, and
- * the queue. A sweep ends where its next point would take too long or is refused, and says so.
+ * propane bench: measures a device: matrix products and convolutions over size and depth, weight reading, and the
+ * queue. A sweep ends, with a message, if its next point would take too long or is refused.
  */
 #include <math.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ static void cmd_bench_run_queue(const bench_job *j) {
     }
 }
 
-/* The engine's own share of a small request, if it reports its time. */
+/* Prints the engine's part of a small request's time, if the engine reports it. */
 static void cmd_bench_run_engine(const bench_job *j) {
     propane_error err = {0};
     rig_time time;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane chat: a conversation with a model, line by line; on a terminal or through pipes. The model's own chat format is
- * used, what was said before stays in the cache, and what no longer fits is dropped from the oldest turn on, with a notice.
+ * propane chat: a conversation with a model, line by line, on a terminal or through pipes. It uses the model's chat
+ * format, and earlier turns stay in the cache. The oldest turns that no longer fit are dropped with a notice.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,12 +21,12 @@ typedef struct chat_job {
     const char *chat_name, *system;
     propane_sampling sampling;
     propane_chat *chat;
-    arena *arena; /* what was said */
+    arena *arena; /* the turns */
     propane_chat_message *messages;
     int message_count, room;
     text answer;
-    line_editor *editor;  /* NULL: none */
-    bool terminal, began; /* began: something of the answer was shown */
+    line_editor *editor;  /* NULL if there is none */
+    bool terminal, began; /* began: part of the answer was shown */
 } chat_job;
 
 /* ---- signals -------------------------------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ static void cmd_chat_on_signal(int number) {
         leave = 1;
 }
 
-/* Without SA_RESTART: a signal also ends the waiting for a line. */
+/* Installs the handlers without SA_RESTART, so that a signal also ends the wait for a line. */
 static void cmd_chat_catch_signals(void) {
     struct sigaction action = {.sa_handler = cmd_chat_on_signal};
     sigemptyset(&action.sa_mask);
@@ -50,7 +50,7 @@ static void cmd_chat_catch_signals(void) {
 
 /* ---- lines ---------------------------------------------------------------------------------------------------------- */
 
-/* The same with an editor. */
+/* Reads a line with the editor. */
 static bool cmd_chat_edit_line(const chat_job *j, text *line) {
     const char *prompt = "> ";
     for (;;) {
@@ -72,7 +72,8 @@ static bool cmd_chat_edit_line(const chat_job *j, text *line) {
     return true;
 }
 
-/* A line without its end; one that ends in a backslash goes on in the next. False: there are no more. */
+/* Reads a line without its end; a line that ends in a backslash continues in the next one. Returns false if there
+ * are no more. */
 static bool cmd_chat_read_line(const chat_job *j, text *line) {
     text_clear(line);
     if (j->editor) return cmd_chat_edit_line(j, line);
@@ -83,7 +84,7 @@ static bool cmd_chat_read_line(const chat_job *j, text *line) {
         if (c == EOF && ferror(stdin) && errno == EINTR && !leave) {
             clearerr(stdin);
             if (!stop_answer) continue;
-            stop_answer = 0; /* Ctrl-C while typing: the line begins anew */
+            stop_answer = 0; /* Ctrl-C while typing: the line starts again */
             text_clear(line);
             printf(j->terminal ? "\n(Ctrl-D leaves)\n> " : "");
             (void)cli_flush();
@@ -123,7 +124,7 @@ static bool cmd_chat_has_system(const chat_job *j) {
     return j->message_count > 0 && strcmp(j->messages[0].role, "system") == 0;
 }
 
-/* Puts the system's message first, or takes it out (NULL or ""). */
+/* Inserts or replaces the system message, or removes it (NULL or ""). */
 static propane_status cmd_chat_set_system(chat_job *j, const char *content, propane_error *err) {
     if (cmd_chat_has_system(j)) {
         j->message_count--;
@@ -161,7 +162,7 @@ static void cmd_chat_tell_finish(const chat_job *j, const propane_generation *re
         fprintf(stderr, "(stopped)\n");
 }
 
-/* The oldest turns, which no longer fit, go. */
+/* Drops the oldest turns, which no longer fit. */
 static void cmd_chat_drop(chat_job *j, int dropped) {
     const int first = cmd_chat_has_system(j);
     if (!dropped) return;
@@ -171,7 +172,7 @@ static void cmd_chat_drop(chat_job *j, int dropped) {
             (size_t)(j->message_count - first) * sizeof *j->messages);
 }
 
-/* What the model writes to ids; they are freed. */
+/* Generates the model's answer to the ids, which are freed. */
 static propane_status cmd_chat_write(chat_job *j, int32_t *ids, int64_t count, propane_generation *result,
                                      propane_error *err) {
     text_clear(&j->answer);
@@ -184,7 +185,7 @@ static propane_status cmd_chat_write(chat_job *j, int32_t *ids, int64_t count, p
     return status;
 }
 
-/* The answer to all that was said. A question that does not fit is taken back, with a message. */
+/* Answers the conversation. Removes a question that does not fit, with a message. */
 static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
     int64_t context = propane_generator_context(j->m.generator), id_count = 0;
     int64_t space = j->sampling.count < context / 4 ? j->sampling.count : context / 4;
@@ -212,14 +213,14 @@ static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
 
 /* ---- commands ------------------------------------------------------------------------------------------------------- */
 
-/* "/word rest": rest, or NULL if the line is another command. */
+/* For "/word rest" returns rest; NULL if the line is another command. */
 static const char *cmd_chat_command_rest(const char *line, const char *word) {
     size_t n = strlen(word);
     if (strncmp(line, word, n) != 0 || (line[n] && line[n] != ' ')) return NULL;
     return line + n + strspn(line + n, " ");
 }
 
-/* True: the line was a command; *done: it was the last one. */
+/* Returns true if the line was a command. Sets *done if it ends the conversation. */
 static bool cmd_chat_run_command(chat_job *j, const char *line, bool *done, propane_status *status,
                                  propane_error *err) {
     const char *rest;

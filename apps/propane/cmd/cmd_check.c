@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane check FILE: which known rules of the Neural Engines a program or a weight file violates.
+ * propane check FILE: reports which known rules of the Neural Engines a program or a weight file violates.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "apps/propane/cmd/page_file.h"
 #include "core/base/file.h"
 
-/* Takes the text. */
+/* Prints the text and frees it. */
 static int cmd_check_show(char *shown, propane_status status, const propane_error *err) {
     if (status) return cli_error("check", err);
     fputs(shown, stdout);
@@ -25,11 +25,13 @@ static int cmd_check_print_rules(propane_form form) {
     return cmd_check_show(shown, status, &err);
 }
 
-/* What else Propane knows, and what of it can be checked. */
+/* Refuses other kinds of files that Propane knows, naming the part that can be checked. */
 static propane_status cmd_check_refuse_others(const char *file, propane_error *err) {
     const char *form = file_is_dir(file) ? NULL : propane_model_form(file);
     const char *kind = propane_file_kind(file);
-    if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) /* no MILBlob with a wrong header */
+    if (form &&
+        (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) /* so that a MILBlob with a wrong header is
+                                                                                  * still checked */
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: it holds a language model's weights; check the programs that 'propane convert %s "
                             "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",
@@ -49,7 +51,7 @@ typedef struct check_job {
     bool strict;
 } check_job;
 
-/* The same verdicts on the graph. A text that the reader refuses, and a weight file, have none. */
+/* Shows the same verdicts on the graph. A weight file, or text that the reader refuses, has no graph. */
 static propane_status cmd_check_write_page(const char *file, const check_job *j, const propane_report *r,
                                            propane_error *err) {
     propane_module *m = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane classes: the Objective-C classes of a Mach-O file or of an image in a shared cache, as text or JSON lines.
+ * propane classes: prints the Objective-C classes of a Mach-O file, or of an image in a shared cache, as text or JSON
+ * lines.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 
-/* What a file with several images is searched for when nothing is asked for: the engine's framework; this system's kind. */
+/* Defaults for a file with several images: the engine's framework and this system's kind. */
 static const char *const framework = "AppleNeuralEngine";
 static const char *const framework_path =
     "/System/Library/PrivateFrameworks/AppleNeuralEngine.framework/AppleNeuralEngine";
@@ -117,7 +118,7 @@ static propane_status cmd_classes_list(const macho_file *f, const request *q, ar
     PROPANE_TRY(macho_list(f, index, a, &l, err));
     return cmd_classes_show(&l, q, err);
 }
-/* On a Mac: what is there now. */
+/* On a Mac: lists the classes of the running system. */
 static propane_status cmd_classes_list_running(const request *q, arena *a, propane_error *err) {
     macho_listing l;
     PROPANE_TRY(running_list(q->image ? q->image : framework_path, NULL, NULL, a, &l, err));

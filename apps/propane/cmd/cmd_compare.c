@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane compare RUN RUN...: what came out of several training runs, and the settings in which they differ.
+ * propane compare RUN RUN...: compares the results of several training runs, and the settings in which they differ.
  */
 #include <stdio.h>
 

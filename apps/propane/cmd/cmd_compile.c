@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane compile FILE --target m1 -o X.anec|X.hwx: a MIL program as a compiled program of the engine, without Apple's
- * compiler.
+ * propane compile FILE --target m1 -o X.anec|X.hwx: compiles a MIL program for the engine without Apple's compiler.
  */
 #include <stdio.h>
 

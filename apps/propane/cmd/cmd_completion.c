@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane completion
+ * propane completion: prints completion scripts for shells.
  */
 #include "apps/propane/help/help.h"
 

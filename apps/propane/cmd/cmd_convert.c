@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane convert IN OUT: models between Hugging Face folders, safetensors, GGUF and llama2.c files, with the vocabulary where the
- * form holds one; MIL text between its two dialects. OUT's name says what it becomes.
+ * propane convert IN OUT: converts models between Hugging Face folders, safetensors, GGUF and llama2.c files, with the
+ * vocabulary if the format holds one, and MIL text between its two dialects. The name of OUT decides the format.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@ typedef struct convert_job {
     propane_export_options exported;
 } convert_job;
 
-/* The module in the form of OUT's name. */
+/* Writes the module in the form that the name `to` decides. */
 static propane_status cmd_convert_write_program(propane_module *m, const char *to, propane_dialect dialect,
                                                 propane_error *err) {
     char *program = NULL;
@@ -46,7 +46,7 @@ static propane_status cmd_convert_for_engine(propane_module *m, propane_error *e
     return PROPANE_OK;
 }
 
-/* A program in any form to another one. */
+/* Converts a program in any form to another one. */
 static propane_status cmd_convert_program(const convert_job *j, bool package, propane_dialect dialect,
                                           propane_error *err) {
     const char *from = j->from, *to = j->to, *until = j->until;
@@ -63,8 +63,8 @@ static propane_status cmd_convert_program(const convert_job *j, bool package, pr
     return status;
 }
 
-/* What its inputs and states say: how many tokens a call takes, and the positions of its cache. Text has one shape, the
- * first. */
+/* Prints the numbers of tokens that a call accepts and the positions of the cache, as the inputs and states declare
+ * them. Text has one shape, the first. */
 static void cmd_convert_tell_calls(const propane_module *m, bool package) {
     propane_feature ids = {.size = sizeof ids}, cache = {.size = sizeof cache};
     propane_shape shape;
@@ -81,7 +81,7 @@ static void cmd_convert_tell_calls(const propane_module *m, bool package) {
     printf(" tokens, a cache of %" PRId64 "\n", cache.dim[2]); /* [layers, heads, positions, size] */
 }
 
-/* A language model as one program. */
+/* Exports a language model as one program. */
 static propane_status cmd_convert_export(const char *from, const char *adapter, const char *to, bool package,
                                          propane_dialect dialect, const propane_export_options *o, propane_error *err) {
     propane_model *w = NULL;
@@ -100,7 +100,7 @@ static propane_status cmd_convert_export(const char *from, const char *adapter, 
     return status;
 }
 
-/* "1,64"; false: it is no such list. */
+/* Reads "1,64"; returns false if it is no such list. */
 static bool cmd_convert_read_lengths(const char *given, int64_t lengths[MAX_LENGTHS], int *count) {
     while (*given && *count < MAX_LENGTHS) {
         char *end = NULL;
@@ -144,7 +144,8 @@ static propane_status cmd_convert_model(const char *from, const char *adapter, c
     return status;
 }
 
-/* Forms that people ask for and Propane does not write: without this they would get a folder of that name. */
+/* Names formats that people request and Propane does not write. Without this check they would get a folder of that
+ * name. */
 static const char *cmd_convert_foreign_form(const char *to) {
     static const char *const ends[] = {".pt", ".pth",  ".onnx", ".npz",     ".npy",     ".ckpt",
                                        ".h5", ".json", ".txt",  ".mlmodel", ".mlmodelc"};
@@ -153,7 +154,8 @@ static const char *cmd_convert_foreign_form(const char *to) {
     return NULL;
 }
 
-/* A folder with an adapter and no model, to a GGUF file: the adapter by itself, for llama.cpp. */
+/* Returns whether the input is a folder with an adapter and no model, and the output a GGUF file: only the adapter
+ * is converted, for llama.cpp. */
 static bool cmd_convert_is_adapter(const convert_job *j) {
     char config[1000], model[1000];
     snprintf(config, sizeof config, "%.900s/adapter_config.json", j->from);
@@ -170,7 +172,7 @@ static int cmd_convert_adapter(const convert_job *j) {
     return CLI_OK;
 }
 
-/* -1: nothing is wrong with how it was asked for. */
+/* Returns -1 if the command line is correct. */
 static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool exports) {
     const bool program = mil || package;
     if (cmd_convert_foreign_form(j->to))
@@ -242,11 +244,11 @@ int cmd_convert(int argc, char **argv) {
     if (code >= 0) return code;
     const bool mil = text_ends_with(j.to, ".mil");
     const bool package =
-        text_ends_with(j.to, ".mlpackage") || text_ends_with(j.to, ".mlpackage/"); /* a shell's slash */
+        text_ends_with(j.to, ".mlpackage") || text_ends_with(j.to, ".mlpackage/"); /* the shell adds a slash */
     const bool exports = (mil || package) && propane_model_form(j.from);
     propane_error err = {0};
     file_map map;
-    if (!file_is_dir(j.from)) { /* a file that cannot be read is no question of flags */
+    if (!file_is_dir(j.from)) { /* a file that cannot be read is not a wrong use of flags */
         if (file_map_open(j.from, &map, &err) != PROPANE_OK) return cli_error("convert", &err);
         file_map_close(&map);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane devices: every driver of this build; for one that cannot work here, the reason. --symbols lists what the ane
- * driver looks for, --probe asks a device what public notes leave open, --forget drops what was remembered of its answers.
+ * propane devices: lists every driver of this build, with the reason if one cannot work here. --symbols lists the
+ * symbols that the ane driver looks for, --probe asks a device about facts that public notes leave open, and --forget
+ * drops its remembered answers.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,8 @@
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/host_flags.h"
 
-/* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
+/* Tries features that are offered but not certain to work, each in a separate process, because an answer may be a
+ * crash. */
 static void cmd_devices_list_trials(void) {
     static const struct {
         const char *title, *id;

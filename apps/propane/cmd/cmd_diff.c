@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane diff A [B]: runs two programs, or one on two devices or in two precisions, on the same inputs and tells where
- * their values part: the first operation, and how far apart each is. Of two compiled programs it names the fields that
- * differ.
+ * propane diff A [B]: runs two programs, or one program on two devices or in two precisions, on the same inputs.
+ * Prints the first operation whose values differ, and the differences of all values. For two compiled programs it
+ * prints the fields that differ.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ static double cmd_diff_relative(const diff_row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
-/* What no later operation takes away parts; an infinity before a softmax alone does not. */
+/* Returns whether a row counts as a difference. An infinity that a later operation removes, such as one before a
+ * softmax, does not. */
 static bool cmd_diff_parts(const diff_job *j, const diff_row *r, bool strictly) {
     return cmd_diff_relative(r) > j->tolerance || (r->beyond && (r->output || strictly));
 }
@@ -31,7 +32,7 @@ static void cmd_diff_print_row(const diff_row *r) {
 
 static bool cmd_diff_has_none(const nonfinite_tally *t) { return t->nan || t->infinite; }
 
-/* Of the outputs, by side, and where they begin. */
+/* Prints the non-finite values of the outputs, by side, and where they begin. */
 static void cmd_diff_tell_nonfinite(const diff_job *j) {
     char words[80];
     for (int side = 0; side < 2; side++) {
@@ -47,7 +48,8 @@ static void cmd_diff_tell_nonfinite(const diff_job *j) {
     }
 }
 
-/* The first row that parts, and the one that parts most. Where none does, an infinity in between is no parting. */
+/* Returns the first row that differs, and the one that differs most. If no other row differs, an intermediate
+ * infinity is no difference. */
 static const diff_row *cmd_diff_find_first(const diff_job *j, const diff_row **worst) {
     const diff_row *first = NULL;
     bool any = false;
@@ -101,7 +103,7 @@ static int cmd_diff_report(const diff_job *j) {
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
 
-/* Infinite where one side is not finite: null. */
+/* Infinite if one side is not finite; printed as null. */
 static json_t *cmd_diff_json_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *cmd_diff_json_row(const diff_row *r) {
@@ -136,9 +138,10 @@ static int cmd_diff_print_json(const diff_job *j, propane_error *err) {
 
 /* ---- the page --------------------------------------------------------------------------------------------------------------- */
 
-/* A as its file has it: in the session every value is an output, and its types are those of --precision-a. Open inputs have
- * the shapes of the run. Those of --input are known to the session alone; where another function has an input of that name
- * and another shape, they cannot be asked for, and the file's defaults stay. */
+/* Reads A again as its file has it: in the session every value is an output, and its types are those of
+ * --precision-a. Open inputs get the shapes of the run. Shapes from --input are known only to the session. If
+ * another function has an input of the same name and another shape, those shapes cannot be requested, and the
+ * file's defaults stay. */
 static propane_status cmd_diff_read_anew(const diff_job *j, propane_module **out, propane_error *err) {
     propane_error why = {0};
     if (j->ran_count && propane_module_read_shaped(j->a, j->ran, j->ran_count, out, &why) == PROPANE_OK)
@@ -146,7 +149,7 @@ static propane_status cmd_diff_read_anew(const diff_job *j, propane_module **out
     return propane_module_read_shaped(j->a, j->chosen, j->shape_list.count, out, err);
 }
 
-/* A's graph with the differences of its values. */
+/* Writes A's graph with the differences of its values. */
 static propane_status cmd_diff_write_page(const diff_job *j, propane_error *err) {
     char lead[400];
     propane_module *m = NULL;
@@ -197,7 +200,7 @@ static propane_status cmd_diff_unexpected(const diff_job *j, propane_session *s,
                         known);
 }
 
-/* The recorded array is A, what the model gives is B. */
+/* Adds a row in which the recorded array is A and the model's result is B. */
 static propane_status cmd_diff_add_expected(diff_job *j, propane_session *s, const char *name, const npy *array,
                                             propane_error *err) {
     const propane_io *io = diff_values_find(s, name);
@@ -234,7 +237,7 @@ static propane_status cmd_diff_expect_archive(diff_job *j, propane_session *s, p
     return status;
 }
 
-/* As `propane run --output FOLDER` writes it: NAME.npy for each output. */
+/* Reads a folder written by `propane run --output FOLDER`: NAME.npy for each output. */
 static propane_status cmd_diff_expect_folder(diff_job *j, propane_session *s, propane_error *err) {
     const propane_program *p = propane_session_program(s);
     const int count = propane_program_output_count(p);
@@ -254,7 +257,7 @@ static propane_status cmd_diff_expect_folder(diff_job *j, propane_session *s, pr
     return PROPANE_OK;
 }
 
-/* Where a number was recorded and none came out, the operation is looked for that makes it so. */
+/* If a finite number was recorded and the result is not finite, finds the operation that causes it. */
 static propane_status cmd_diff_explain_broken(diff_job *j, propane_error *err) {
     bool broken = false;
     for (int i = 0; i < j->row_count; i++) broken |= j->rows[i].broken || j->rows[i].beyond;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane estimate: what a program or a training step would cost on a Neural Engine. Every figure that it prints is estimated;
- * none was measured here.
+ * propane estimate: estimates the cost of a program or a training step on a Neural Engine. Every figure that it prints
+ * is estimated; none was measured here.
  */
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static propane_status cmd_estimate_file(const char *file, const char *through,
                                     : cmd_estimate_program(file, &program, json, model->ops, err);
 }
 
-/* "20M": bits per second. */
+/* Reads a rate such as "20M", in bits per second. */
 static bool cmd_estimate_rate(const char *given, double *out) {
     static const char units[] = "kMGT";
     char *end = NULL;
@@ -67,7 +67,7 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
                                                                         .clipping = "exact",
                                                                         .overlap = "on"};
 
-/* What does not go together; NULL: nothing. */
+/* Returns a message about flags that cannot be combined, or NULL if all can. */
 static const char *cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
     if (model->workers && file && !propane_plan_takes(file))
         return "--workers is for a model that is trained, as propane plan takes it";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane eval: a model's mean loss on a text or on a given sequence of ids.
+ * propane eval: computes a model's mean loss on a text or on a given sequence of ids.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -20,13 +20,13 @@ typedef struct eval_job {
     opened_model m;
     const char *data, *chat, *ids_path, *logits, *gradients, *plan;
     bool json;
-    const char *progress; /* as --progress has it */
+    const char *progress; /* the value of --progress */
     bool drawn;           /* a redrawn line is on the terminal */
     int64_t begun_ns, shown_ns;
     int32_t *ids;
     int64_t count;
-    int64_t text_bytes; /* 0: not known */
-    int64_t examples;   /* 0: it is no instruction data */
+    int64_t text_bytes; /* 0 if not known */
+    int64_t examples;   /* 0 if it is not instruction data */
 } eval_job;
 
 static propane_status cmd_eval_parse_ids(eval_job *j, propane_error *err) {
@@ -55,7 +55,8 @@ static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
                         j->count);
 }
 
-/* Before anything is computed: what is written comes from one stretch; of gradients the last id is a target only. */
+/* Checks the length before anything is computed: logits and gradients are written for one stretch, and for
+ * gradients the last id is only a target. */
 static propane_status cmd_eval_check_room(const eval_job *j, propane_error *err) {
     int64_t window = j->m.context ? j->m.context : j->m.info.context;
     int64_t room = j->logits ? window : window + 1;
@@ -73,14 +74,15 @@ static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) 
     return propane_model_write_gradients(j->m.weights, j->ids, j->count, &how, j->gradients, NULL, err);
 }
 
-/* On standard error, as the result is what goes to standard output: a line that is redrawn, or one every ten seconds. */
+/* Shows progress on standard error, because the result goes to standard output: a line that is redrawn, or one
+ * every ten seconds. */
 static bool cmd_eval_on_progress(void *context, int64_t done, int64_t total, double mean) {
     eval_job *j = context;
     const int64_t now = clock_ns();
     const bool bar = progress_is_bar(j->progress, false, STDERR_FILENO);
     if (strcmp(j->progress, "none") == 0 || (now - j->shown_ns < (bar ? 200000000 : 10000000000) && done < total))
         return true;
-    if (!bar && now - j->begun_ns < 10000000000) return true; /* it was short */
+    if (!bar && now - j->begun_ns < 10000000000) return true; /* too early for the next line */
     const double seconds = (double)(now - j->begun_ns) / 1e9;
     char left[32];
     j->shown_ns = now;
@@ -99,7 +101,7 @@ static propane_status cmd_eval_start(eval_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Instruction data: the answers, as training reads them. */
+/* Evaluates instruction data: the answers, as training reads them. */
 static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
     propane_chat *chat = NULL;
     if (j->logits || j->gradients)
@@ -184,7 +186,7 @@ int cmd_eval(int argc, char **argv) {
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);
-    if (j.drawn) fprintf(stderr, "\n"); /* it failed on the way */
+    if (j.drawn) fprintf(stderr, "\n"); /* it failed in the middle */
     opened_model_close(&j.m);
     propane_free(j.ids);
     return status == PROPANE_OK ? CLI_OK : cli_error("eval", &err);

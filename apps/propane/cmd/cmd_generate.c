@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane generate: a model continues a prompt, or each line of a file; ids or text, in and out.
+ * propane generate: a model continues a prompt, or each line of a file. Input and output are ids or text.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,24 +34,24 @@ typedef struct generate_job {
     int64_t made; /* of all prompts */
 } generate_job;
 
-/* A prompt and what is written after it. */
+/* A prompt and the text generated after it. */
 typedef struct item {
     generate_job *j;
     text prompt;
     char source[300]; /* names it in messages */
     id_list ids;
-    propane_stream *stream; /* NULL: not begun, or at its end */
+    propane_stream *stream; /* NULL if not begun, or at its end */
     propane_generation result;
-    bool done, lost; /* lost: there was no memory for a part of it */
+    bool done, lost; /* lost: memory ran out for a part of it */
     text out;        /* not yet printed */
-    json_t *tokens;  /* --json: what was drawn */
+    json_t *tokens;  /* --json: the drawn ids */
     text completion; /* --json */
 } item;
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-/* What goes before a prompt, or replaces an empty one: the beginning of a text; of a line where a vocabulary has no
- * such id, as those have that a run learns. */
+/* Encodes the prompt after the id that begins a text, which also replaces an empty prompt. A vocabulary without
+ * such an id, such as those that a run trains, gets the beginning of a line. */
 static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
     const char *prompt = it->prompt.data ? it->prompt.data : "";
@@ -89,7 +89,8 @@ static propane_status cmd_generate_check_length(const item *it, propane_error *e
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
 
-/* What a person would read; NULL: no memory, which the item knows from then on. propane_free it. */
+/* Returns the text as people read it, freed with propane_free. Returns NULL if memory runs out, and marks the item
+ * as lost. */
 static char *cmd_generate_text_of(item *it, const int32_t *ids, int64_t count, bool inside, size_t *length) {
     char *shown = NULL;
     *length = 0;
@@ -194,7 +195,7 @@ static void cmd_generate_item_free(item *it) {
     mem_free(it);
 }
 
-/* NULL: no memory. */
+/* Returns NULL if memory runs out. */
 static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t length, const char *source) {
     item *it = mem_alloc(sizeof *it);
     if (!it) return NULL;
@@ -207,7 +208,7 @@ static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t l
     return NULL;
 }
 
-/* Nothing is printed of an item that there was no memory for. */
+/* Fails if memory ran out for a part of the item, so that nothing of it is printed. */
 static propane_status cmd_generate_item_check(const item *it, propane_error *err) {
     const bool good = !it->lost && !it->out.failed && !it->completion.failed;
     return good ? PROPANE_OK : propane_fail_memory(err, it->out.capacity);
@@ -235,7 +236,8 @@ static propane_status cmd_generate_item_end(item *it, propane_error *err) {
     return cmd_generate_item_check(it, err);
 }
 
-/* Writes what there is, and a message after a text that had to end early. False: the reader has gone. */
+/* Prints the text that is ready, and a message after a text that had to end early. Returns false if the reader has
+ * closed the output. */
 static bool cmd_generate_item_print(item *it) {
     const generate_job *j = it->j;
     if (it->out.length) fwrite(it->out.data, 1, it->out.length, stdout);
@@ -250,7 +252,7 @@ static bool cmd_generate_item_print(item *it) {
 
 /* ---- the work ------------------------------------------------------------------------------------------------------- */
 
-/* Prompts of a file one after the other: each line, or in a .jsonl file each line's "prompt"; empty lines are left out. */
+/* The prompts of a file, in order: each line, or in a .jsonl file each line's "prompt". Empty lines are skipped. */
 typedef struct prompt_file {
     generate_job *j;
     char *data;
@@ -274,7 +276,7 @@ static propane_status cmd_generate_item_of_json(prompt_file *f, const char *line
     return status;
 }
 
-/* *out NULL: there are no more. */
+/* Sets *out to NULL if there are no more. */
 static propane_status cmd_generate_next_item(prompt_file *f, item **out, propane_error *err) {
     char source[300];
     *out = NULL;
@@ -294,14 +296,14 @@ static propane_status cmd_generate_next_item(prompt_file *f, item **out, propane
     return PROPANE_OK;
 }
 
-/* Items that were begun and not yet printed whole, in the order of the file. */
+/* Items that were begun and are not yet completely printed, in the order of the file. */
 typedef struct queue {
     item *items[QUEUE_ROOM];
     int count;
     int64_t ran;
 } queue;
 
-/* Prompts begin while there are free places; the first item that is not printed yet may have many after it. */
+/* Begins prompts while places are free. Many may already be queued behind the first item that is not printed yet. */
 static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
     int running = 0;
     for (int i = 0; i < q->count; i++) running += q->items[i]->stream != NULL;
@@ -320,7 +322,7 @@ static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, q
     return PROPANE_OK;
 }
 
-/* The first item writes as it goes on; what is after it waits for its turn. */
+/* Prints the first item as it is generated; the items after it wait for their turn. */
 static bool cmd_generate_print_first(queue *q) {
     bool wanted = true;
     while (wanted && q->count) {
@@ -350,7 +352,7 @@ static propane_status cmd_generate_run_queue(generate_job *j, prompt_file *f, qu
         if (cmd_generate_print_first(q)) status = cmd_generate_advance(j, q, err);
         if (!status && !cmd_generate_print_first(q)) break;
     }
-    /* An error in a later prompt: what precedes it is printed first. */
+    /* After an error in a later prompt, first print the items before it. */
     while (status && q->count && cmd_generate_print_first(q) && q->count && q->items[0]->stream) {
         propane_error later = {0};
         if (cli_interrupted || cmd_generate_advance(j, q, &later)) break;
@@ -386,7 +388,7 @@ static propane_status cmd_generate_run_one(item *it, propane_error *err) {
     return status;
 }
 
-/* `single`: the one prompt, if there is no file of them. */
+/* Opens the model. `single` is the only prompt, if there is no file of prompts. */
 static propane_status cmd_generate_open_model(generate_job *j, item *single, propane_error *err) {
     PROPANE_TRY(propane_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
@@ -419,14 +421,15 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
 
 /* ---- the command ---------------------------------------------------------------------------------------------------- */
 
-/* Is something waiting there that could be a prompt? Not a terminal, which would wait for somebody, nor /dev/null. */
+/* Returns whether standard input may hold a prompt: not a terminal, which would wait for a person, and not
+ * /dev/null. */
 static bool cmd_generate_is_piped(void) {
     struct stat st;
     return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
 }
 
-/* The prompt where it is "-", or where none was given and something is piped in: without the newline at its end, which
- * echo adds. */
+/* Reads the prompt from standard input if it is "-", or if none was given and something is piped in. Removes the
+ * newline at its end, which echo adds. */
 static propane_status cmd_generate_read_prompt(generate_job *j, bool given, propane_error *err) {
     size_t length = 0;
     if (given ? strcmp(j->prompt, "-") != 0 : j->prompts || j->prompt_ids || !cmd_generate_is_piped())
@@ -439,7 +442,7 @@ static propane_status cmd_generate_read_prompt(generate_job *j, bool given, prop
     return PROPANE_OK;
 }
 
-/* Another one each time, of a size that one can type. False: nothing is drawn. */
+/* Draws a new seed each time, small enough to type. Returns false if no random numbers are needed. */
 static bool cmd_generate_draw_seed(generate_job *j) {
     uint32_t seed = 1;
     if (j->sampling.temperature <= 0) return false;
@@ -448,7 +451,7 @@ static bool cmd_generate_draw_seed(generate_job *j) {
     return true;
 }
 
-/* -1: nothing is wrong. */
+/* Returns -1 if nothing is wrong. */
 static int cmd_generate_check(const generate_job *j, int64_t logprobs) {
     if (j->prompt_ids && j->prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
     if (j->prompts && (j->prompt_ids || j->prompt[0]))

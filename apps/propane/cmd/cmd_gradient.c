@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane gradient IN OUT: the gradient of a program, as a program.
+ * propane gradient IN OUT: writes the gradient of a program as a program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { MOST = 256 };
 
-/* "a,b" into names that lie in `copy`; -1: too many, or an empty one. */
+/* Splits "a,b" into names, stored in `copy`. Returns -1 if there are too many, or an empty one. */
 static int cmd_gradient_split(char *copy, const char *names[MOST]) {
     int count = 0;
     for (char *at = copy; at; count++) {

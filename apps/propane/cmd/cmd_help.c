@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane help: the commands by task, one command's help, man pages.
+ * propane help: prints the commands by task, one command's help, or man pages.
  */
 #include "apps/propane/help/help.h"
 

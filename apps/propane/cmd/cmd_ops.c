@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane ops: the rows of ops.def as a table or as JSON lines, so that no other list of operations is needed.
+ * propane ops: prints the rows of ops.def as a table or as JSON lines, so that no other list of operations is needed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static cover cmd_ops_cover_of(const propane_op_info *info) {
     return strcmp(info->cpu, "reference") ? COVER_KERNEL : COVER_REFERENCE;
 }
 
-/* One line of names, wrapped. */
+/* Prints names under a title, wrapped. */
 static void cmd_ops_print_names(const char *title, bool (*is)(const propane_op_info *)) {
     int column = 0, count = 0;
     for (int i = 0; i < propane_op_count(); i++) {
@@ -79,7 +79,7 @@ static bool cmd_ops_has_no_gradient(const propane_op_info *info) { return !strcm
 
 static void cmd_ops_print_coverage(void) {
     printf("%-8s %10s %10s %10s %10s %10s\n", "opset", "operations", "kernel", "folded", "reference", "missing");
-    static const char *const opsets[] = {"ios15", "ios16", "ios17", "ios18"}; /* each has what those before it have */
+    static const char *const opsets[] = {"ios15", "ios16", "ios17", "ios18"}; /* each opset includes those before it */
     for (int opset = 0; opset < 4; opset++) {
         int count[COVER_COUNT] = {0}, total = 0;
         for (int i = 0; i < propane_op_count(); i++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * propane plan MODEL: the kernels of a training step, where each runs, what passes between them, bytes and FLOPs.
+ * propane plan MODEL: prints the kernels of a training step: where each one runs, the values that pass between them,
+ * bytes and FLOPs.
  */
 #include <stdio.h>
 
 #include "apps/propane/cli.h"
 
-/* One line a chip: made for it and not refused by a known rule, or why not. */
+/* Prints one line per chip: whether the plan suits it and no known rule refuses it, or why not. */
 static propane_status cmd_plan_print_chips(const propane_plan *p, const char *weights, const char *const *chips,
                                            int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
@@ -42,7 +43,7 @@ static int cmd_plan_search(const char *model, const propane_training_estimate_op
     return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "plan '", &err);
 }
 
-/* A flag that a search alone has. */
+/* Returns a flag that only a search accepts. */
 static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
     return o->accumulate ? "--accumulate"
            : o->moments  ? "--moments"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane run MODEL: runs a program in any form on any device: arrays and images in, arrays out, and how long it took.
+ * propane run MODEL: runs a program in any form on any device. Arrays and images go in, arrays come out, and the time
+ * is printed.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -26,10 +27,10 @@ typedef struct run_job {
     bool profile, json, iterations_given, bisect;
     char refused[1200];
     propane_shape chosen[MAX_GIVEN];
-    json_t *told;             /* with --json: what is printed in the end */
-    nonfinite_tally *tallies; /* of the outputs that are not there by --keep alone, over all steps */
+    json_t *told;             /* with --json: the object that is printed at the end */
+    nonfinite_tally *tallies; /* of the outputs, except those added only by --keep, over all steps */
     int tally_count;
-    bool not_finite; /* and not the inputs' alone */
+    bool not_finite; /* and the inputs are not the only cause */
 } run_job;
 
 /* ---- times ------------------------------------------------------------------------------------------------------------------- */
@@ -39,7 +40,7 @@ static int cmd_run_by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The time that a share of the runs did not exceed. */
+/* Returns the time that a given share of the runs did not exceed. */
 static double cmd_run_quantile_ms(const int64_t *sorted, int64_t count, double share) {
     int64_t at = (int64_t)(share * (double)count + 0.999999) - 1;
     return (double)sorted[at < 0 ? 0 : at >= count ? count - 1 : at] / 1e6;
@@ -66,7 +67,7 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
 
-/* A classifier's label, and the five classes with the largest values. */
+/* Prints a classifier's label, and the five classes with the largest values. */
 static propane_status cmd_run_print_classes(propane_session *s, const char *function, propane_error *err) {
     const int64_t count = propane_module_label_count(propane_session_module(s), function);
     for (int k = 0; k < 5 && k < count; k++) {
@@ -123,7 +124,8 @@ static propane_status cmd_run_print_outputs(propane_session *s, const char *func
     return propane_session_label_name(s) ? cmd_run_print_classes(s, function, err) : PROPANE_OK;
 }
 
-/* ---- numbers that are none -------------------------------------------------------------------------------------------------- */
+/* ---- numbers that are not finite
+ * -------------------------------------------------------------------------------------------- */
 
 static propane_status cmd_run_tally(run_job *j, propane_session *s, propane_error *err) {
     const propane_program *p = propane_session_program(s);
@@ -139,7 +141,7 @@ static propane_status cmd_run_tally(run_job *j, propane_session *s, propane_erro
     return PROPANE_OK;
 }
 
-/* The outputs that have such numbers, and where these come from. */
+/* Prints the outputs that have non-finite numbers, and where they come from. */
 static void cmd_run_tell_nonfinite(run_job *j, const propane_nonfinite *found, const char *why) {
     const nonfinite_tally *first = NULL;
     char words[80];
@@ -196,10 +198,10 @@ static propane_status cmd_run_print_json(const run_job *j, propane_error *err) {
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct engine_account {
-    int64_t ns, given, repeats; /* of all runs; how many of them reported their time */
+    int64_t ns, given, repeats; /* of all runs; `given` counts the runs that reported their time */
 } engine_account;
 
-/* An engine keeps no record of its steps; what it may tell is the time of the whole. */
+/* Prints the engine's total time. An engine keeps no record of its steps, and may report only the total. */
 static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, const engine_account *e) {
     double host = 0;
     for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];

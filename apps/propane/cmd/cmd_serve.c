@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane serve: a model behind OpenAI's endpoints, for programs that speak to those.
+ * propane serve: serves a model through OpenAI's endpoints, for programs that use them.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -21,7 +21,7 @@ typedef struct serve_job {
     opened_model m;
     const char *chat_name, *name, *origins, *key_file, *certificate, *private_key;
     serve_options options;
-    propane_chat *chat; /* NULL: the model's way to talk is not known; completions only */
+    propane_chat *chat; /* NULL if the model's chat format is unknown: completions only */
     bool log;
     char *certificate_text, *key_text; /* for the start of the server */
     arena *arena;                      /* keys and origins */
@@ -29,7 +29,7 @@ typedef struct serve_job {
 
 /* ---- permissions --------------------------------------------------------------------------------------------------------------- */
 
-/* Parts of a text between any of `ends`, trimmed; empty ones and comments (#) are none. Changes the text. */
+/* Splits a text at any of `ends` into trimmed parts. Empty parts and comments (#) are skipped. Changes the text. */
 static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, const char *const **out, int *count,
                                       propane_error *err) {
     size_t room = 1;
@@ -68,14 +68,14 @@ static void cmd_serve_on_hangup(int number) {
     cmd_serve_hung_up = 1;
 }
 
-/* With files of keys or certificates SIGHUP means: read them again. */
+/* Installs the handler for SIGHUP, which rereads the files of keys or certificates. */
 static void cmd_serve_catch_hangup(const serve_job *j) {
     struct sigaction action = {.sa_handler = cmd_serve_on_hangup};
     sigemptyset(&action.sa_mask);
     if (j->key_file || j->certificate) sigaction(SIGHUP, &action, NULL);
 }
 
-/* What was there before stays in the arena: answers may be looking at it. */
+/* Reloads the keys. The old ones stay in the arena, because responses may still be using them. */
 static void cmd_serve_reload_keys(serve_job *j, serve_server *server) {
     propane_error err = {0};
     access_keys *keys = ARENA_ARRAY(j->arena, 1, access_keys);
@@ -94,7 +94,7 @@ static void cmd_serve_forget(char **secret) {
     *secret = NULL;
 }
 
-/* A certificate or a key as text, the caller's to mem_free; NULL where no file is given. */
+/* Reads a certificate or a key as text, freed by the caller with mem_free; NULL if no file is given. */
 static propane_status cmd_serve_read_pem(const char *path, char **out, propane_error *err) {
     size_t length = 0;
     *out = NULL;
@@ -118,7 +118,7 @@ static void cmd_serve_reload_certificate(const serve_job *j, serve_server *serve
             status ? err.text : "");
 }
 
-/* A file that cannot be used changes nothing. */
+/* Reloads keys and certificates. A file that cannot be used changes nothing. */
 static void cmd_serve_reload(serve_job *j, serve_server *server) {
     cmd_serve_hung_up = 0;
     if (j->key_file) cmd_serve_reload_keys(j, server);
@@ -150,13 +150,14 @@ static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Whether a line can be written without waiting: a pipe without a reader, or a terminal that was stopped, holds up no request. */
+/* Returns whether a line can be written without waiting, so that a pipe without a reader or a stopped terminal does
+ * not block a request. */
 static bool cmd_serve_can_write(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) > 0;
 }
 
-/* Called by one thread, the HTTP library's. */
+/* Writes a log line. Called by one thread, that of the HTTP library. */
 static void cmd_serve_log(void *context, const char *line) {
     static unsigned long lost;
     (void)context;
@@ -174,7 +175,7 @@ static void cmd_serve_log(void *context, const char *line) {
 
 /* ---- the model ------------------------------------------------------------------------------------------------------------------ */
 
-/* "models/llama/" is called "llama". */
+/* Returns the last part of a path: "models/llama/" is called "llama". */
 static const char *cmd_serve_last_part(const char *path, char out[200]) {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
@@ -184,7 +185,7 @@ static const char *cmd_serve_last_part(const char *path, char out[200]) {
     return out;
 }
 
-/* An unknown template does not prevent completions. */
+/* Opens the chat format. An unknown template does not prevent completions. */
 static propane_status cmd_serve_open_chat(serve_job *j, propane_error *err) {
     const propane_status status = propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err);
     if (status != PROPANE_ERR_UNSUPPORTED || j->chat_name) return status;

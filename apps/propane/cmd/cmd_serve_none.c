@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane serve where libmicrohttpd was not there to build with.
+ * propane serve in a build without libmicrohttpd.
  */
 #include <stdio.h>
 #include <string.h>

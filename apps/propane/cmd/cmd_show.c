@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane show FILE: what is in a file, whose kind its content decides: MIL text, weight files, safetensors, llama2.c
- * checkpoints, model folders, tokenizers, token files, compiled programs.
+ * propane show FILE: prints what is in a file, whose kind is decided by its content: MIL text, weight files,
+ * safetensors, llama2.c checkpoints, model folders, tokenizers, token files, compiled programs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static bool cmd_show_is(const char *file, const char *kind) {
     return own && strcmp(own, kind) == 0;
 }
 
-/* Also what was read before an error. */
+/* Prints the file, including the part that was read before an error. */
 static propane_status cmd_show_show(const char *file, const propane_show_options *options, propane_error *err) {
     char *shown = NULL;
     size_t length = 0;
@@ -29,7 +29,8 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
     return status;
 }
 
-/* How far the training of a run is, under its folder's lines or (`log`) by itself; *is_run false: the folder has no log of one. */
+/* Prints the progress of a run, under its folder's lines or (`log`) by itself. Sets *is_run to false if the folder
+ * has no run log. */
 static propane_status cmd_show_put_run(const char *dir, const char *log, bool *is_run, propane_error *err) {
     run_set set;
     propane_status status = run_set_open(&set, &dir, 1, err);
@@ -48,7 +49,7 @@ static propane_status cmd_show_put_run(const char *dir, const char *log, bool *i
     return status == PROPANE_ERR_NOT_FOUND ? PROPANE_OK : status;
 }
 
-/* A run's log is no instruction data, though it is called .jsonl. */
+/* Shows a run's log, which is not instruction data although its name ends in .jsonl. */
 static propane_status cmd_show_log(const char *file, bool *is_run, propane_error *err) {
     const size_t length = strlen(file), name = strlen(RUN_LOG);
     char dir[4096];
@@ -68,7 +69,7 @@ static propane_status cmd_show_file(const char *file, const propane_show_options
     return status;
 }
 
-/* What the flags of one kind of file say to the others; -1: nothing. */
+/* Reports a flag that is for another kind of file, or returns -1 if there is none. */
 static int cmd_show_misuse(const char *file, const char *example_flag, bool words) {
     if (example_flag && !cmd_show_is(file, "examples"))
         return cli_misuse("show", "%s is for .jsonl files; %s is not one", example_flag, file);
@@ -82,7 +83,7 @@ typedef struct show_page {
     propane_page_options options;
 } show_page;
 
-/* The times of a trace go with the page. */
+/* Writes the page, with the times of a trace. */
 static propane_status cmd_show_write_page(const char *file, show_page *p, propane_error *err) {
     propane_module *m = NULL;
     propane_page_value *rows = NULL;

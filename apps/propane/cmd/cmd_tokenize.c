@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane tokenize: learns a vocabulary from a text, or takes one that exists, and writes the text as ids.
+ * propane tokenize: trains a vocabulary on a text, or uses an existing one, and writes the text as ids.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static propane_status cmd_tokenize_print_line(const propane_tokenizer *t, const 
     return PROPANE_OK;
 }
 
-/* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
+/* Prints the ids of each line of a text (without its end), one line each, or the ids of the whole text. */
 static propane_status cmd_tokenize_print_ids(const propane_tokenizer *t, const char *path, bool lines,
                                              propane_error *err) {
     char *data = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane trace: starts a command with the tracing library in it, which writes what the command asks of Apple's Neural
+ * propane trace: starts a command with the tracing library loaded, which records the command's calls to Apple's Neural
  * Engine classes.
  */
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool cmd_trace_own_path(char *out, size_t size) {
 #endif
 }
 
-/* Beside the command, or where it is installed: ../lib. */
+/* Finds the library next to the command, or in ../lib, where it is installed. */
 static propane_status cmd_trace_find_library(char out[1200], propane_error *err) {
     static const char *const places[] = {LIBRARY, "../lib/" LIBRARY};
     const char *asked = getenv("PROPANE_TRACE_LIBRARY");
@@ -65,7 +65,7 @@ static propane_status cmd_trace_prepare(const char *output, propane_error *err) 
             err, PROPANE_ERR_UNSUPPORTED,
             "this is not macOS: there is nothing to trace but a stand-in, which PROPANE_ANE_LIBRARY names");
 #endif
-    PROPANE_TRY(file_write(output, "", 0, err)); /* it can be written, and nothing old is in it */
+    PROPANE_TRY(file_write(output, "", 0, err)); /* check that it can be written, and empty it */
     char *full = realpath(output, NULL);
     if (!full) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", output, strerror(errno));
     int failed = setenv("PROPANE_TRACE", full, 1);

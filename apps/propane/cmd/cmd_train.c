@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane train: a language model's training (apps/propane/cmd/train_text.c) or an imported model's (apps/propane/cmd/train_package.c), told
- * apart by the command line alone. A compile budget that is used up makes the command replace itself by exec() with --resume.
+ * propane train: trains a language model (apps/propane/cmd/train_text.c) or an imported model
+ * (apps/propane/cmd/train_package.c); only the command line decides which. When the compile budget is used up, the
+ * command replaces itself by exec() with --resume.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static bool cmd_train_holds(const char *dir, const char *name) {
     return there;
 }
 
-/* The folder of an imported model's run: its record names the model. */
+/* Returns whether the folder holds an imported model's run: its record names the model. */
 static bool cmd_train_is_package_run(const char *dir) {
     json_t *record = NULL;
     char *path = cmd_train_holds(dir, TRAIN_RECORD) ? run_log_path(dir, TRAIN_RECORD) : NULL;
@@ -34,7 +35,8 @@ static bool cmd_train_is_package_run(const char *dir) {
     return yes;
 }
 
-/* A Core ML model by its name or by what lies in its folder; all else is a language model's business. */
+/* Returns whether the word names a Core ML model, by its ending or by the contents of its folder. Anything else is
+ * for a language model. */
 static bool cmd_train_names_package(const char *word) {
     static const char *const endings[] = {".mlpackage", ".mlmodelc", ".mlmodel", ".mil"};
     static const char *const inside[] = {"Manifest.json", "coremldata.bin", "model.mil"};
@@ -49,7 +51,8 @@ static bool cmd_train_names_package(const char *word) {
     return cmd_train_is_package_run(word);
 }
 
-/* A loss is asked of imported models alone; what comes first or after --resume is a model or a run. */
+/* Returns whether the command line is for an imported model. Only imported models have a loss flag; the first word,
+ * or the word after --resume, is a model or a run. */
 static bool cmd_train_is_package(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const bool first = i == 1 || strcmp(argv[i - 1], "--resume") == 0;
@@ -60,7 +63,8 @@ static bool cmd_train_is_package(int argc, char **argv) {
     return false;
 }
 
-/* Replaces this process; returns only on an error. The run's folder is named: an argument without a flag is the model. */
+/* Replaces this process; returns only on an error. The run's folder is passed with a flag, because an argument
+ * without a flag is the model. */
 static propane_status cmd_train_restart(char *run, propane_error *err) {
     arena *a = arena_create();
     char flag[] = "--run", **arguments = NULL, **list = a ? ARENA_ARRAY(a, (size_t)cli_argc + 3, char *) : NULL;

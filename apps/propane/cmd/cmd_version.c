@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane version
+ * propane version: prints the version.
  */
 #include <stdio.h>
 #include <sys/utsname.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane where: which unit of a chip, engine, CPU or GPU, a model should be trained on. Estimated; with --trial measured here.
+ * propane where: reports the unit of a chip (engine, CPU or GPU) on which to train a model. The figures are estimated,
+ * or measured here with --trial.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "apps/propane/cmd/where_trial.h"
 #include "core/base/json.h"
 
-/* The context that the estimate of the same words is for, so that both can be compared. */
+/* Reads the context that the estimate for the same arguments uses, so that both can be compared. */
 static propane_status cmd_where_context(const propane_where_options *o, where_trial *t, propane_error *err) {
     char *shown = NULL;
     json_error_t e;

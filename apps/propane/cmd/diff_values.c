@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the runs of propane diff and the comparison of two arrays. Its one idea: A runs and is closed before B is opened, and only
- * so many values are kept at a time that they fit into the given memory; for the next ones both run again.
+ * Owns the runs of propane diff and the comparison of two arrays. A runs and is closed before B is opened. Only as
+ * many values are kept at a time as fit into the given memory; for the next ones both run again.
  */
 #include "apps/propane/cmd/diff_values.h"
 
@@ -10,7 +10,8 @@
 
 #include "core/base/memory.h"
 
-/* Engines take 256 outputs of a program: with its own, so many more are kept at a time where all are too many for a device. */
+/* The number of values kept at a time if a device cannot keep all. Engines accept 256 outputs per program,
+ * including the program's own. */
 enum { SAFE_OUTPUTS = 128 };
 
 static void diff_values_count(nonfinite_tally *t, double v) {
@@ -19,7 +20,8 @@ static void diff_values_count(nonfinite_tally *t, double v) {
     t->infinite += isinf(v) != 0;
 }
 
-/* The least that rounds to infinity in fp16. */
+/* Returns whether one value is infinite and the other is at least 65520 in magnitude, which rounds to infinity in
+ * fp16. */
 static bool diff_values_is_beyond(double x, double y) {
     const double finite = isinf(x) ? y : x;
     return isinf(x) != isinf(y) && fabs(finite) >= 65520 && (x < 0) == (y < 0);
@@ -78,13 +80,13 @@ propane_status diff_values_open(const diff_job *j, const char *path, const propa
     return propane_session_ready(*out, "--input NAME=FILE, or --seed N for random numbers", err);
 }
 
-/* Values of A that wait for B's, from row `first` on. */
+/* Values of A, from row `first`, that wait for B's. */
 typedef struct diff_pass {
-    const char **names; /* of the values to keep; NULL: all */
+    const char **names; /* of the values to keep; NULL for all */
     int count;
-    bool outputs; /* the outputs, too, and what of them is not finite */
+    bool outputs; /* also the outputs, and their non-finite values */
     int first, end;
-    float **taken; /* [row - first], up to end */
+    float **taken; /* indexed [row - first], up to `end` */
 } diff_pass;
 
 static propane_status diff_values_note_shapes(diff_job *j, const propane_session *a, propane_error *err) {
@@ -110,7 +112,8 @@ static propane_status diff_values_room(diff_job *j, int more, propane_error *err
     return PROPANE_OK;
 }
 
-/* In the order of A's program; outputs come first in the list of results, so the order is made here. */
+/* Takes A's values in the order of A's program. Outputs come first in the list of results, so the order is made
+ * here. */
 static propane_status diff_values_take_all(diff_job *j, diff_pass *pass, propane_session *a, propane_error *err) {
     const propane_module *m = propane_session_module(a);
     const int most = propane_program_output_count(propane_session_program(a));
@@ -148,7 +151,7 @@ static propane_status diff_values_run_a(diff_job *j, diff_pass *pass, propane_er
     return status;
 }
 
-/* Rows that B does not have, or has in another size, go. */
+/* Runs B and removes the rows that B does not have, or has in another size. */
 static propane_status diff_values_run_b(diff_job *j, diff_pass *pass, propane_error *err) {
     propane_nonfinite ignored = {.size = sizeof ignored};
     propane_session *b = NULL;
@@ -202,7 +205,8 @@ static int diff_values_by_place(const void *a, const void *b) {
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* The outputs alone; then as many of the others at a time as there is room for, at least one and at most `most`. */
+/* Runs the outputs first; then the other values, as many at a time as there is room for, at least one and at most
+ * `most`. */
 static propane_status diff_values_run_parts(diff_job *j, const propane_module *m, const char **names, int most,
                                             propane_error *err) {
     const int64_t room = (j->memory << 20) / (int64_t)sizeof(float);

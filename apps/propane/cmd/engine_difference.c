@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns that comparison. Numbers that are none on one side alone are counted apart: a mask without infinity gives numbers where
- * the program gave NaN.
+ * Owns the comparison of a rewritten program with its original. Values that are not a number on one side only are
+ * counted separately: a mask without infinity gives numbers where the original program gave NaN.
  */
 #include "apps/propane/cmd/engine_difference.h"
 
@@ -15,7 +15,7 @@ enum { SEED = 1 };
 
 typedef struct difference {
     double largest, relative;
-    int64_t numbers, mended, broken; /* mended: a number only now; broken: only before */
+    int64_t numbers, mended, broken; /* mended: a number only afterwards; broken: only before */
     char name[80];
 } difference;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns judging the model behind the estimates on a table of published measurements: errors by chip and by kind of work, and what
- * it does not cover.
+ * Owns the evaluation of the estimates' model on a table of published measurements: errors by chip and by kind of
+ * work, and the points that it does not cover.
  */
 #include "apps/propane/cmd/estimate_points.h"
 
@@ -21,7 +21,7 @@ static int estimate_points_by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Between the values, as numpy does it. */
+/* Interpolates between the values, as numpy does. */
 static double estimate_points_quantile(double *sorted, int count, double q) {
     if (!count) return 0;
     double at = q * (count - 1);
@@ -54,7 +54,7 @@ static propane_status estimate_points_count_in(tally *groups, int *used, const c
 typedef struct judged {
     tally all, chips[MAX_GROUPS], kinds[MAX_GROUPS], reasons[MAX_GROUPS];
     int chip_count, kind_count, reason_count, uncovered, one;
-    int fitted; /* points that the model was fitted to, or their like */
+    int fitted; /* points that the model was fitted to, or similar ones */
 } judged;
 
 static propane_status estimate_points_judge(const cost_point *points, int count, arena *a, judged *j,
@@ -85,7 +85,7 @@ static json_t *estimate_points_json_group(const tally *t) {
                      "p90", estimate_points_quantile(t->errors, t->count, 0.9));
 }
 
-/* Takes the value. */
+/* Prints the value as JSON and releases it. */
 static propane_status estimate_points_print_json(json_t *root, propane_error *err) {
     char *line = NULL;
     propane_status status = json_print(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
@@ -102,10 +102,10 @@ static json_t *estimate_points_json_parts(const cost_step *s) {
                      "elementwise_ms", s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
 }
 
-/* The published steps of the table, and how far the estimates of those that are covered are off. */
+/* The published steps of the table, and the errors of the estimates for those that are covered. */
 typedef struct judged_steps {
     cost_step_point *list;
-    double *errors; /* sorted, of the covered ones */
+    double *errors; /* of the covered steps, sorted */
     int count, covered, far, very_far;
 } judged_steps;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the flags of the process, and the words about the processor's products.
+ * Owns the flags of the process, and the messages about matrix products on the processor.
  */
 #include "apps/propane/cmd/host_flags.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Flags about this machine's own part of the work, and what the commands tell of it.
+ * Flags for the part of the work that this machine's processor does, and the messages about it.
  */
 #ifndef APPS_PROPANE_CMD_HOST_FLAGS_H
 #define APPS_PROPANE_CMD_HOST_FLAGS_H
@@ -26,9 +26,11 @@ propane_status host_verify_set(void *object, const char *name, const char *value
              "faster of the two",                                                                                      \
      .set = host_blas_set}
 
-/* "own kernels", ...: what a cpu device that is opened now does large products with; or why it cannot. */
+/* Writes what a cpu device that is opened now uses for large matrix products ("own kernels", ...), or why it
+ * cannot. */
 void host_products_words(char *out, size_t size);
-/* After a run: how many large products either of them did. Nothing where no library was asked for. */
+/* Prints after a run how many large matrix products the library and our kernels did. Prints nothing if no library
+ * was requested. */
 void host_products_tell(bool json);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the terminal while a line is typed, through libedit. What was typed lies in memory; in a file only where
- * PROPANE_CHAT_HISTORY asks for it.
+ * Owns the terminal while a line is typed, through libedit. Typed lines are kept in memory, and in a file only if
+ * PROPANE_CHAT_HISTORY names one.
  */
 #include "apps/propane/cmd/line_editor.h"
 
@@ -21,7 +21,7 @@ enum { LINE_HISTORY = 1000 };
 struct line_editor {
     EditLine *edit;
     History *history;
-    FILE *out; /* standard output's terminal: the stream itself may have a filter in front */
+    FILE *out; /* the terminal of standard output; the stream itself may have a filter */
     const char *prompt, *file;
 };
 
@@ -43,7 +43,7 @@ static bool line_editor_start(line_editor *e) {
     if (e->file) (void)history(e->history, &event, H_LOAD, e->file);
     el_set(e->edit, EL_CLIENTDATA, e);
     el_set(e->edit, EL_EDITOR, "emacs");
-    el_set(e->edit, EL_SIGNAL, 0); /* signals stay the command's */
+    el_set(e->edit, EL_SIGNAL, 0); /* the command handles signals itself */
     el_set(e->edit, EL_PROMPT, line_editor_prompt);
     el_set(e->edit, EL_HIST, history, e->history);
     el_set(e->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
@@ -56,7 +56,7 @@ line_editor *line_editor_open(void) {
     const char *file = getenv("PROPANE_CHAT_HISTORY");
     if (!e) return NULL;
     *e = (line_editor){.prompt = "", .file = file && *file ? file : NULL};
-    setlocale(LC_CTYPE, ""); /* characters of several bytes are one */
+    setlocale(LC_CTYPE, ""); /* count multi-byte characters as one */
     if (line_editor_start(e)) return e;
     line_editor_close(e);
     return NULL;

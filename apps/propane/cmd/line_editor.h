@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lines that a person types on a terminal, with libedit's keys and history. Without libedit there is no editor, and the
- * caller reads lines as they come.
+ * Lines that a person types on a terminal, with libedit's keys and history. Without libedit there is no editor, and
+ * the caller reads plain lines.
  */
 #ifndef APPS_PROPANE_CMD_LINE_EDITOR_H
 #define APPS_PROPANE_CMD_LINE_EDITOR_H
@@ -11,11 +11,12 @@ typedef struct line_editor line_editor;
 
 typedef enum line_result { LINE_READ, LINE_END, LINE_SIGNAL } line_result;
 
-/* NULL: built without libedit, or no memory. PROPANE_CHAT_HISTORY names a file that earlier lines come from. */
+/* Returns NULL in a build without libedit, or if memory runs out. PROPANE_CHAT_HISTORY names a file with earlier
+ * lines. */
 line_editor *line_editor_open(void);
-/* A line without its end, appended. LINE_SIGNAL: a signal came, what was typed is gone. */
+/* Reads a line and appends it without its end. LINE_SIGNAL means that a signal came and the typed text is lost. */
 line_result line_editor_read(line_editor *e, const char *prompt, text *line);
-/* To be found again with the up key, and in the file that PROPANE_CHAT_HISTORY names. */
+/* Adds the line to the history of the up key, and to the file that PROPANE_CHAT_HISTORY names. */
 void line_editor_remember(line_editor *e, const char *line);
 void line_editor_close(line_editor *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a sentence that is made beforehand, because a signal handler writes it, and the timer that has it written. mpirun gives
- * a rank about a second between asking and killing.
+ * Owns a message that is prepared in advance, because a signal handler writes it, and the timer that triggers it.
+ * mpirun waits about a second between asking a rank to stop and killing it.
  */
 #include "apps/propane/cmd/lost_ranks.h"
 
@@ -22,7 +22,7 @@ static struct {
     volatile bool ready;
 } lost;
 
-/* The first rank holds a lock on the run's folder as long as it lives. */
+/* Returns whether the first rank is alive: it holds a lock on the run's folder. */
 static bool lost_ranks_first_lives(void) {
     const int fd = open(lost.dir, O_RDONLY | O_CLOEXEC);
     const bool lives = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
@@ -46,7 +46,7 @@ void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
         "the last checkpoint is whole: go on from it with mpirun -n %d propane train --resume --run %s and the same "
         "--data (or with another number of ranks)",
         propane_ranks_count(ranks), lost.dir);
-    if (lost.rank > 1) return; /* when all are asked to stop, two say so at most */
+    if (lost.rank > 1) return; /* if all are asked to stop, at most two print the message */
     snprintf(lost.told, sizeof lost.told,
              "propane train: the ranks were told to stop and have not come to it yet; if one was lost, %s\n",
              lost.advice);

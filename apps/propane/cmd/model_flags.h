@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A model that a command runs: what its flags say, and what is made of them. The tokenizer and the weights are read
- * first, so that a command can look at what it was given before the work of opening a device.
+ * A model that a command runs: the values of its flags, and the objects made from them. The tokenizer and the weights
+ * are read first, so that a command can check its input before the work of opening a device.
  */
 #ifndef APPS_PROPANE_CMD_MODEL_FLAGS_H
 #define APPS_PROPANE_CMD_MODEL_FLAGS_H
@@ -10,7 +10,7 @@
 
 typedef struct opened_model {
     const char *model, *adapter, *vocabulary, *device, *precision, *form; /* adapter, vocabulary: may be NULL */
-    int64_t context, threads, parallel, chunk;                            /* as propane_generator_options says */
+    int64_t context, threads, parallel, chunk;                            /* as in propane_generator_options */
     propane_tokenizer *tokenizer;
     propane_tokenizer_info vocabulary_info;
     propane_model *weights;
@@ -20,7 +20,7 @@ typedef struct opened_model {
 
 #define OPENED_MODEL_STANDARD .device = "cpu", .precision = "fp32", .form = "auto"
 
-/* The rows of these flags; `o`: the opened_model. */
+/* The rows of these flags; `o` is the opened_model. */
 #define OPENED_MODEL_FLAG(o)                                                                                           \
     {"MODEL", CLI_TEXT, &(o).model, .help = "a run folder, a model folder, or a .safetensors, .gguf or llama2.c file", \
      .required = true}
@@ -40,13 +40,13 @@ typedef struct opened_model {
 #define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "number of threads; 0: one per core"}
 #define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
 
-/* The weights, with the adapter's added. */
+/* Reads the weights and adds the adapter's. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
-/* The tokenizer that was given, or the model's own. */
+/* Opens the given tokenizer, or the model's. */
 PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, propane_error *err);
-/* The device and the programs. */
+/* Opens the device and compiles the programs. */
 PROPANE_CHECK propane_status opened_model_start(opened_model *o, propane_error *err);
-/* All of it; what was never opened is skipped. */
+/* Closes everything; parts that were never opened are skipped. */
 void opened_model_close(opened_model *o);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the second run that finds where numbers stop being numbers. Its one idea: a model is run again on the same inputs with
- * every value kept, so the first run costs nothing where all is well.
+ * Owns the second run, which finds the first non-finite value. Only this run keeps every value, so the first run costs
+ * nothing extra if all values are finite.
  */
 #include "apps/propane/cmd/nonfinite_report.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What run and diff say of outputs with numbers that are none: how many, and which operation makes the first.
+ * The report of run and diff about non-finite outputs: their counts, and the operation that makes the first of them.
  */
 #ifndef APPS_PROPANE_CMD_NONFINITE_REPORT_H
 #define APPS_PROPANE_CMD_NONFINITE_REPORT_H
@@ -13,18 +13,19 @@ typedef struct nonfinite_tally {
     int64_t numbers, nan, infinite;
 } nonfinite_tally;
 
-/* Adds an output's numbers, after a run; an output without floats has none that is not finite. */
+/* Adds the counts of an output after a run. An output without floats has no non-finite values. */
 PROPANE_CHECK propane_status nonfinite_add_output(propane_session *s, const propane_io *io, nonfinite_tally *to,
                                                   propane_error *err);
-/* "2 NaN, 1 infinity" */
+/* Writes the counts as words: "2 NaN, 1 infinity". */
 void nonfinite_words(char out[80], int64_t nan, int64_t infinite);
 
-/* Runs the model anew with every value kept, `runs` times at most, until an output is not finite, and reports why. Where
- * the device cannot, the cpu does. `out` has no such number: with every value kept there was none. */
+/* Runs the model again with every value kept, at most `runs` times, until an output is not finite, and reports why.
+ * If the device cannot keep every value, the cpu device is used. `out` has no such number if none appeared with
+ * every value kept. */
 PROPANE_CHECK propane_status nonfinite_trace(const char *model, const propane_session_options *options, int64_t seed,
                                              int64_t warmup, int64_t runs, propane_nonfinite *out, propane_error *err);
 
-/* {"from", "name", "op", "made", "nan", "infinite", "text"}; null: all is finite. */
+/* Returns {"from", "name", "op", "made", "nan", "infinite", "text"}, or null if all is finite. */
 json_t *nonfinite_json(const propane_nonfinite *found);
 
 #endif

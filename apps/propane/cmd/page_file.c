@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing a page and reading the times that go into one.
+ * Owns writing a page, and reading the times that go into one.
  */
 #include "apps/propane/cmd/page_file.h"
 

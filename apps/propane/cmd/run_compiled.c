@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Fills the surfaces of a compiled program, has the interpreter run it, and prints or writes what it stored.
+ * Fills the surfaces of a compiled program, runs it in the interpreter, and prints or writes the results.
  */
 #include "apps/propane/cmd/run_compiled.h"
 
@@ -49,7 +49,7 @@ static bool run_compiled_given_finite(const session_inputs *given) {
     return true;
 }
 
-/* Registers keep no names of operations. */
+/* Reports non-finite values. It cannot name operations, because registers keep no names. */
 static void run_compiled_tell_nonfinite(const engine_surface *s, const uint16_t *dense, int64_t count,
                                         bool given_finite, bool *not_finite) {
     int64_t nan = 0, infinite = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns showing the cpu driver's profile in the words of the program that the user gave: each step is shown with the operation
- * that makes its value (a step may stand for several that were fused; its value is the last one's), and at the end the
- * operations are added up by kind.
+ * Shows the cpu driver's profile in terms of the user's program. Each step is shown with the operation that makes its
+ * value; a step may be several fused operations, and its value is then the last one's. At the end the operations are
+ * added up by kind.
  */
 #include "apps/propane/cmd/run_profile.h"
 
@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 
-/* Time of the steps of one kind. */
+/* Total time of the steps of one kind. */
 typedef struct kind_time {
     const char *name;
     int steps;
@@ -24,7 +24,7 @@ static double run_profile_us_of(const propane_profile_row *r) {
     return r->runs ? (double)r->ns / (double)r->runs / 1000.0 : 0;
 }
 
-/* A session's program and the function that it was made from. */
+/* A session's program and its source function. */
 typedef struct profiled {
     const propane_program *program;
     const propane_module *module;
@@ -41,7 +41,8 @@ static propane_profile_row run_profile_row(const profiled *p, int index) {
     return row;
 }
 
-/* Steps that only move data, and values that the driver made, have no operation in the program. */
+/* Returns the operation of a step. Steps that only move data, and values that the driver made, have no operation in
+ * the program. */
 static const char *run_profile_operation_of(const profiled *p, const propane_profile_row *r) {
     if (strcmp(r->kind, "copy") == 0) return "copy";
     const propane_value *v = NULL;
@@ -64,7 +65,7 @@ static int run_profile_longest_first(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* A rate, or a dash where a step does no such thing. */
+/* Prints a rate, or a dash if a step does no such work. */
 static void run_profile_print_rate(FILE *out, double amount, double us) {
     if (amount > 0 && us > 0)
         fprintf(out, " %9.2f", amount / us / 1000.0);
@@ -90,7 +91,7 @@ static void run_profile_print_steps(const profiled *p, FILE *out, double total, 
     }
 }
 
-/* What the planner made one step of; rules that did not fire are left out. */
+/* Prints what the planner fused into one step; rules that did not apply are left out. */
 static void run_profile_print_fusions(const profiled *p, FILE *out) {
     int count = 0, shown = 0;
     const char *name;
@@ -124,7 +125,7 @@ propane_status run_profile_print(propane_session *s, const char *function, FILE 
     return PROPANE_OK;
 }
 
-/* One event a step, laid end to end, each as long as it takes on average. */
+/* Makes one event per step, placed end to end, each as long as its average time. */
 static json_t *run_profile_event_of(const profiled *p, const propane_profile_row *r, double at) {
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:{s:s, s:s, s:f, s:f}}", "name", r->name, "cat",
                      run_profile_operation_of(p, r), "ph", "X", "ts", at, "dur", run_profile_us_of(r), "pid", 1, "tid",
@@ -137,7 +138,7 @@ propane_status run_profile_trace(propane_session *s, const char *function, const
     const profiled of = run_profile_of(s, function), *p = &of;
     json_t *events = json_array();
     double at = 0;
-    if (events) /* what the row of events is called */
+    if (events) /* the title of the row of events */
         json_add(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "name", "process_name", "ph", "M", "pid", 1, "args",
                                    "name", model));
     for (int i = 0; events && i < propane_program_profile_count(p->program); i++) {

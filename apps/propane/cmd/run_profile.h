@@ -8,7 +8,7 @@
 
 #include "propane.h"
 
-/* Of the runs since the profile was switched on; `function` as the session was opened for it. */
+/* Prints the profile of the runs since it was switched on; `function` is the one that the session was opened for. */
 PROPANE_CHECK propane_status run_profile_print(propane_session *s, const char *function, FILE *out, propane_error *err);
 PROPANE_CHECK propane_status run_profile_trace(propane_session *s, const char *function, const char *model,
                                                const char *path, propane_error *err);

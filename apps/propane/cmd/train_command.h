@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * propane train's two kinds: without a MODEL it trains a language model, with one a Core ML package, a compiled model
- * or MIL text. Both take the command line and return the exit code.
+ * The two kinds of propane train. Without a MODEL it trains a language model; with one it trains a Core ML package, a
+ * compiled model or MIL text. Both functions accept the command line and return the exit code.
  */
 #ifndef APPS_PROPANE_CMD_TRAIN_COMMAND_H
 #define APPS_PROPANE_CMD_TRAIN_COMMAND_H
 
-/* *again: the folder of a run whose compile budget is used up, for a new process that goes on with it; mem_free it. */
+/* *again is the folder of a run whose compile budget is used up, for a new process that continues it; free it with
+ * mem_free. */
 int train_text_command(int argc, char **argv, char **again);
 int train_package_command(int argc, char **argv);
 

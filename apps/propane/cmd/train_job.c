@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the course of propane train from the command line to the last record of the log.
+ * Owns the course of propane train, from the command line to the last record of the log.
  */
 #include "apps/propane/cmd/train_job.h"
 
@@ -66,7 +66,7 @@ static propane_status train_job_set(void *options, const char *name, const char 
     return propane_options_set(options, name, value, err);
 }
 
-/* --config was read before the other flags. */
+/* Ignores the flag: --config was read before the other flags. */
 static propane_status train_job_skip(void *options, const char *name, const char *value, propane_error *err) {
     return PROPANE_OK;
 }
@@ -116,7 +116,7 @@ static propane_status train_job_add_group(train_job *j, const train_flags *g, cl
     return PROPANE_OK;
 }
 
-/* A file of options, or a model's configuration. -1: go on. */
+/* Loads a file of options, or a model's configuration. Returns -1 to continue. */
 static int train_job_load(train_job *j, const char *path) {
     propane_error err = {0};
     propane_status status = propane_options_load(j->options, path, &err);
@@ -137,7 +137,8 @@ static int train_job_load_all(train_job *j, int argc, char **argv) {
     return -1;
 }
 
-/* `propane train --resume my-run` names a run; otherwise what has no flag is a model. */
+/* Returns whether the argument without a flag is a run, as in `propane train --resume my-run`; otherwise it is a
+ * model. */
 static bool train_job_place_is_run(const train_job *j) {
     const char *resume = train_job_value(j, "resume");
     if (!resume || strcmp(resume, "true") != 0 || j->run_given) return false;
@@ -181,7 +182,8 @@ int train_job_parse(train_job *j, int argc, char **argv, const train_flags *grou
     return code < 0 ? train_job_check(j) : code;
 }
 
-/* ---- what is known of the run ------------------------------------------------------------------------------------------------- */
+/* ---- facts about the run
+ * ------------------------------------------------------------------------------------------------------ */
 
 int64_t train_job_int(const train_job *j, const char *key) {
     return json_integer_value(json_object_get(j->facts, key));
@@ -232,7 +234,7 @@ static void train_job_tell_pause(train_job *j, int64_t step, const char *reason)
     progress_flush();
 }
 
-/* --background: between two steps, for as long as there is a reason. Ctrl-C ends the run from here, too. */
+/* Pauses for --background, between two steps, while there is a reason. Ctrl-C also ends the run from here. */
 static void train_job_give_way(train_job *j, int64_t step) {
     const char *reason = background_reason(), *told = NULL;
     if (!reason) return;
@@ -282,7 +284,7 @@ static propane_status train_job_open_telemetry(train_job *j, bool resume, propan
     return telemetry_open(&j->telemetry, &o, err);
 }
 
-/* Whose weights the model has, where they are not the last ones. */
+/* Reports which step's weights the model has, if they are not the last ones. */
 static void train_job_tell_best(const train_job *j, const propane_trainer_info *info) {
     if (info->over) printf("stopped early: %s validations without a better one\n", train_job_option(j, "patience"));
     if (info->best_step > 0 && info->best_step < info->step && info->kept)
@@ -290,8 +292,8 @@ static void train_job_tell_best(const train_job *j, const propane_trainer_info *
                info->best_step, info->best_loss);
 }
 
-/* What a model's worth is measured against: all ids alike. A run that has only begun may be a little above that; one of this many
- * steps that is no better has not begun to learn. */
+/* The number of steps after which a model should be better than equal probabilities for all ids. A run that has
+ * only begun may be slightly worse; after this many steps, one that is no better has not begun to learn. */
 static const int64_t STEPS_TO_LEARN = 100;
 
 static void train_job_tell_diverged(const train_job *j, const propane_trainer_info *info) {
@@ -363,12 +365,12 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
     return PROPANE_OK;
 }
 
-/* The words for how it ended; the status is the run's. */
+/* Returns the word for how the run ended, from its status. */
 static const char *train_job_state(propane_status status, bool again) {
     return status == PROPANE_ERR_CANCELLED ? "stopped" : again ? "restart" : status != PROPANE_OK ? "failed" : "done";
 }
 
-/* Slurm's --signal=USR1: a checkpoint, and on. */
+/* Used for Slurm's --signal=USR1: the run writes a checkpoint and continues. */
 static propane_trainer *volatile train_job_asked;
 
 static void train_job_on_signal(int number) {
@@ -383,7 +385,8 @@ static void train_job_save_on_signal(propane_trainer *trainer) {
     sigaction(SIGUSR1, &action, NULL);
 }
 
-/* The compile budget is used up: that is no failure, unless somebody wants it to end here. */
+/* Decides how to continue when the compile budget is used up. That is no failure, unless the user wants the run to
+ * end here. */
 static propane_status train_job_go_on(const train_job *j, const propane_trainer_info *info, propane_status status,
                                       bool *again, propane_error *err) {
     *again = info->restart;
@@ -398,13 +401,13 @@ propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     propane_trainer_info info = {0};
     const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
                                                  train_job_on_checkpoint};
-    train_job_save_on_signal(NULL); /* one that comes early ends nothing */
+    train_job_save_on_signal(NULL); /* a signal that comes early does not end the process */
     if (j->background) background_begin();
     PROPANE_TRY(train_job_begin(j, &info, err));
     if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));
     train_job_save_on_signal(j->trainer);
     cli_on_interrupt(train_job_cancel, j->trainer);
-    cli_catch_signals(); /* until here Ctrl-C ends the process at once: there is nothing to lose yet */
+    cli_catch_signals(); /* until here Ctrl-C ends the process at once, because nothing can be lost yet */
     propane_status status = propane_trainer_run(j->trainer, &callbacks, err);
     cli_on_interrupt(NULL, NULL);
     lost_ranks_forget();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane train MODEL: samples in, a run folder with the model and its new weights as a package out.
+ * propane train MODEL: reads samples, and writes a run folder with the model and its new weights as a package.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void train_package_tell_start(const train_job *j) {
     progress_flush();
 }
 
-/* Where the time of the program with the gradients went, step by step. */
+/* Prints the time of the gradient program, step by step. */
 static void train_package_tell_profile(const train_job *j, double seconds) {
     FILE *out = j->json ? stderr : stdout;
     propane_profile_row r = {.size = sizeof r};
@@ -87,7 +87,7 @@ static const train_job_kind package_kind = {
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
 
 static propane_status train_package_loaded(void *options, const char *name, const char *value, propane_error *err) {
-    return PROPANE_OK; /* before the other flags */
+    return PROPANE_OK; /* loaded before the other flags */
 }
 
 static int train_package_parse(train_job *j, int argc, char **argv) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane train without a MODEL: text or tokens in, a language model's run folder out.
+ * propane train without a MODEL: reads text or tokens, and writes a language model's run folder.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -125,7 +125,8 @@ static void train_text_tell_kernel(const train_job *j, const propane_profile_row
     printf("}\n");
 }
 
-/* A row for each kernel of the plan; what is no kernel (loss, embedding, AdamW, validation's part of them) is the rest. */
+/* Prints one row per kernel of the plan. The rest (loss, embedding, AdamW, their part of validation) is shown as
+ * one row. */
 static void train_text_tell_profile(const train_job *j, double seconds) {
     const char *uri = train_job_option(j, "device");
     const bool ane = strncmp(uri, "ane", 3) == 0 && (!uri[3] || strchr(":?", uri[3]));
@@ -214,7 +215,7 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
                            "--resume RUN' continues from it bit for bit, with the run's data and options.");
 }
 
-/* Where mpirun started this process: the other ranks. Only rank 0 prints and writes. */
+/* Joins the other ranks if mpirun started this process. Only rank 0 prints and writes. */
 static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     PROPANE_TRY(propane_ranks_open(&j->ranks, err));
     propane_options_set_ranks(j->options, j->ranks);
@@ -223,7 +224,7 @@ static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_IO, "/dev/null: %s", strerror(errno));
 }
 
-/* One rank's failure is everybody's: the others would wait for ever. The last checkpoint stays as it is. */
+/* Ends all ranks after one fails, because the others would wait for ever. The last checkpoint is not changed. */
 static void train_text_end_ranks(propane_ranks *ranks, propane_error *err) {
     propane_error told = {.status = err->status};
     snprintf(told.text, sizeof told.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
@@ -246,7 +247,7 @@ static int train_text_start(train_job *j, bool power, char **again) {
     const bool told = !j->ranks || propane_ranks_rank(j->ranks) == 0;
     train_job_deinit(j);
     propane_ranks_close(j->ranks);
-    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !told)) return CLI_OK; /* rank 0 has said it */
+    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !told)) return CLI_OK; /* rank 0 has reported it */
     return cli_error("train", &err);
 }
 

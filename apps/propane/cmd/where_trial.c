@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the measuring of units by training on them. One idea: each trial is `propane train --json` in a process of its own, as a user
- * would run it, so that one that crashes or hangs is a row of the table; the clock starts when the first step has ended.
+ * Owns measuring the units by training on them. Each trial is `propane train --json` in a separate process, as a user
+ * would run it, so that a crash or a hang is only a row of the table. The clock starts when the first step has ended.
  */
 #include "apps/propane/cmd/where_trial.h"
 
@@ -32,15 +32,15 @@ static const char *const trial_modes[MODES] = {"full", "lora"};
 
 typedef struct trial_row {
     const char *device, *mode;
-    char why[300];       /* "": measured */
+    char why[300];       /* "" if it was measured */
     char plan[100];      /* "layer, fp16, weights inputs" */
-    int64_t steps;       /* that ended */
+    int64_t steps;       /* completed steps */
     double loss[LOSSES]; /* of the first steps */
     double setup_s;      /* from the start of the process to the end of the first step */
-    double ms;           /* for 1,000 tokens, without the first step */
-    double joules;       /* likewise, of all parts that the machine counts; 0: of none */
+    double ms;           /* per 1,000 tokens, without the first step */
+    double joules;       /* likewise, of all parts that the machine counts; 0 if it counts none */
     int64_t began_ns, first_ns, last_ns;
-    double tokens; /* of a step */
+    double tokens; /* per step */
 } trial_row;
 
 /* ---- the command -------------------------------------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ static void trial_take_step(trial_row *r, double loss) {
     r->setup_s = (double)(r->first_ns - r->began_ns) * 1e-9;
 }
 
-/* One object a line; a step's has a learning rate. What is no JSON is skipped. */
+/* Reads one JSON object per line; the object of a step has a learning rate. Lines that are not JSON are skipped. */
 static void trial_take_line(trial_row *r, const char *line, size_t length) {
     json_error_t e;
     json_t *j = json_load(line, length, &e);
@@ -144,7 +144,7 @@ static void trial_take_line(trial_row *r, const char *line, size_t length) {
     json_decref(j);
 }
 
-/* Takes the lines that are whole; false: the process has closed its output. */
+/* Handles the complete lines. Returns false if the process has closed its output. */
 static bool trial_read(int fd, text *held, trial_row *r) {
     char bytes[4096];
     const ssize_t n = read(fd, bytes, sizeof bytes);
@@ -160,7 +160,7 @@ static bool trial_read(int fd, text *held, trial_row *r) {
     return !held->failed;
 }
 
-/* Long enough, or too long without a step. */
+/* Returns whether the trial has run long enough, or too long without a step. */
 static bool trial_is_over(const where_trial *t, const trial_row *r) {
     const int64_t now = clock_ns();
     if (cli_interrupted) return true;
@@ -169,7 +169,7 @@ static bool trial_is_over(const where_trial *t, const trial_row *r) {
     return (seconds >= t->seconds && r->steps >= FEWEST_STEPS) || seconds > t->seconds + SETUP_LIMIT_S;
 }
 
-/* Until the trial is over or the process ends. The joules are those between the first step and then. */
+/* Follows the trial until it is over or the process ends. Counts the energy from the first step to the end. */
 static void trial_follow(const where_trial *t, int fd, trial_row *r) {
     text held = {0};
     energy_meter *meter = NULL;
@@ -187,7 +187,7 @@ static void trial_follow(const where_trial *t, int fd, trial_row *r) {
     text_deinit(&held);
 }
 
-/* Asked to end, it writes a checkpoint; that is given a minute. */
+/* Asks the process to end. It writes a checkpoint first and gets one minute for that. */
 static int trial_end(pid_t pid) {
     int state = 0;
     kill(pid, SIGTERM);
@@ -200,7 +200,7 @@ static int trial_end(pid_t pid) {
 
 /* ---- a row -------------------------------------------------------------------------------------------------------------------- */
 
-/* The run's first record: its plan and the tokens of a step. */
+/* Reads the run's first record: its plan and the tokens per step. */
 static void trial_read_start(const char *run, trial_row *r) {
     char path[1200], line[1 << 16];
     json_error_t e;
@@ -222,7 +222,7 @@ static void trial_read_start(const char *run, trial_row *r) {
     json_decref(j);
 }
 
-/* The last line that the process complained with. */
+/* Reads the last line of the process's error output. */
 static void trial_read_complaint(const char *path, int state, trial_row *r) {
     char *data = NULL;
     size_t length = 0;
@@ -267,7 +267,7 @@ static propane_status trial_measure(const where_trial *t, const char *folder, tr
 
 /* ---- the table ---------------------------------------------------------------------------------------------------------------- */
 
-/* The steps that both have; 0: none. */
+/* Returns the number of steps that both have; 0 if none. */
 static int64_t trial_common_steps(const trial_row *a, const trial_row *b) {
     int64_t n = a->steps < b->steps ? a->steps : b->steps;
     if (a->why[0] || b->why[0]) return 0;

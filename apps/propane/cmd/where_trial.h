@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * `propane where --trial`: what training takes on this machine, measured.
+ * `propane where --trial`: measures the cost of training on this machine.
  */
 #ifndef APPS_PROPANE_CMD_WHERE_TRIAL_H
 #define APPS_PROPANE_CMD_WHERE_TRIAL_H
@@ -10,14 +10,14 @@
 
 typedef struct where_trial {
     const char *model, *data;
-    const char *mode;                              /* "full" or "lora"; NULL: both, where the model has weights */
-    int64_t lora_rank, batch, context, accumulate; /* lora_rank 0: 8 */
+    const char *mode;                              /* "full" or "lora"; NULL for both, if the model has weights */
+    int64_t lora_rank, batch, context, accumulate; /* lora_rank 0 means 8 */
     double seconds;                                /* of training, after the first step */
     bool json;
 } where_trial;
 
-/* Trains in processes of their own, one a unit and mode, and prints a table or JSON. A unit that is not here has a row
- * that says why; fails where none could be measured. */
+/* Trains in separate processes, one per unit and mode, and prints a table or JSON. A unit that this machine lacks
+ * gets a row with the reason. Fails if no unit could be measured. */
 PROPANE_CHECK propane_status where_trial_run(const where_trial *t, propane_error *err);
 
 #endif

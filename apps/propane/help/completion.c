@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Completion scripts for bash, zsh and fish, with all flags and the words that they take inside: a script runs no command.
+ * Prints completion scripts for bash, zsh and fish that contain all flags and the words that they accept, so that a
+ * script runs no command.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +10,11 @@
 
 typedef struct completion_script {
     const cli_command *command;
-    text told; /* " --flag ": those of its other form come but once */
+    text told; /* the flags already written, as " --flag ", so that those of a command's other form are not repeated */
     void (*flag)(const cli_command *c, const cli_flag *f, const char *name);
 } completion_script;
 
-/* What a flag's value is: words to choose from, a file, or anything else. */
+/* Return what a flag's value is: words to choose from, a file, or anything else. */
 static bool completion_is_file(const cli_flag *f) {
     return f->words && (strstr(f->words, "FILE") || strstr(f->words, "DIR") || strstr(f->words, "MODEL"));
 }
@@ -24,7 +25,7 @@ static void completion_print_words(const cli_flag *f) {
     for (const char *c = f->words; *c; c++) putchar(*c == '|' ? ' ' : *c);
 }
 
-/* Each name of each flag once: "--json", "--no-json", "-n". */
+/* Writes each name of each flag once: "--json", "--no-json", "-n". */
 static void completion_tell(void *object, const cli_description *d) {
     completion_script *s = object;
     for (int i = 0; i < d->count; i++) {
@@ -98,7 +99,7 @@ static void bash_print(void) {
 
 /* ---- zsh -------------------------------------------------------------------------------------------------------------------- */
 
-/* In single quotes; `special`: characters that take a backslash. */
+/* Prints a text in single quotes; `special` lists the characters that need a backslash. */
 static void completion_quoted(const char *words, const char *special, const char *quote) {
     for (const char *c = words; *c; c++) {
         if (*c == '\'')

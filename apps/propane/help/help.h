@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * What is made of the commands' own tables: man pages and completions. Nothing here knows a flag by name.
+ * Man pages and completions, made from the commands' tables. Nothing here knows a flag by name.
  */
 #ifndef APPS_PROPANE_HELP_HELP_H
 #define APPS_PROPANE_HELP_HELP_H
 
 #include "apps/propane/cli.h"
 
-/* Has the command describe itself, and again with its other first argument where it has one. */
+/* Makes the command describe itself, and again with its other first argument if it has one. */
 void help_ask(const cli_command *c, void (*tell)(void *object, const cli_description *d), void *object);
-/* On standard output. NULL: the page of 'propane' itself, which lists the others. */
+/* Prints a man page to standard output. NULL prints the page of 'propane' itself, which lists the others. */
 void help_print_man(const cli_command *c);
 /* "bash", "zsh" or "fish". */
 void help_print_completion(const char *shell);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what --help prints: usage, about, common flags, the others under their headings, examples. A listener gets the same as
- * data: the man pages and completions are made of it.
+ * Owns the output of --help: usage, about, common flags, the other flags under their headings, and examples. A
+ * listener gets the same as data, from which the man pages and completions are made.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ void cli_standard(const cli_flag *f, char *out, size_t size) {
     if (f->kind == CLI_SWITCH) {
         const bool on = f->standard ? strcmp(f->standard, "true") == 0 || strcmp(f->standard, "1") == 0
                                     : f->out && *(const bool *)f->out;
-        snprintf(out, size, "%s", on ? "on" : ""); /* most are off, and say so by their name */
+        snprintf(out, size, "%s", on ? "on" : ""); /* most are off, which their names show */
         return;
     }
     if (f->standard) {
@@ -45,7 +45,7 @@ static void help_flag(const cli_description *d, const cli_flag *f) {
     char left[100], right[400], standard[100];
     bool named = f->words && !cli_is_positional(f);
     const char *other = cli_is_positional(f) ? NULL : cli_other_name(d->flags, d->count, f, 0);
-    if (other && other[1] == '-') other = NULL; /* long ones are in the man page */
+    if (other && other[1] == '-') other = NULL; /* long aliases are in the man page */
     snprintf(left, sizeof left, "%s%s%s%s%s", f->name, other ? ", " : "", other ? other : "", named ? " " : "",
              named ? f->words : "");
     cli_standard(f, standard, sizeof standard);
@@ -59,7 +59,7 @@ static void help_flag(const cli_description *d, const cli_flag *f) {
     printf("\n");
 }
 
-/* Is the flag one of the words in `list`? */
+/* Returns whether the flag is one of the words in `list`. */
 static bool help_is_listed(const cli_flag *f, const char *list) {
     const size_t n = f->kind == CLI_HEADING ? 0 : strlen(f->name);
     for (const char *at = n ? list : NULL; at && (at = strstr(at, f->name)); at += n)
@@ -75,7 +75,7 @@ static void help_common(const cli_description *d, const char *common) {
         if (help_is_listed(&d->flags[i], common)) help_flag(d, &d->flags[i]);
 }
 
-/* A heading whose flags were all shown before is left out. */
+/* Returns whether a heading has flags that were not shown before; otherwise the heading is left out. */
 static bool help_has_more(const cli_description *d, int heading, const char *common) {
     for (int i = heading + 1; i < d->count && d->flags[i].kind != CLI_HEADING; i++)
         if (!cli_is_positional(&d->flags[i]) && !help_is_listed(&d->flags[i], common)) return true;

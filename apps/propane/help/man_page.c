@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Man pages, in the man macros of groff and mandoc: one for each command and one for all.
+ * Prints man pages, in the man macros of groff and mandoc: one per command and one for all.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void help_ask(const cli_command *c, void (*tell)(void *object, const cli_descrip
     cli_on_describe(NULL, NULL);
 }
 
-/* Text as groff reads it; a new line begins a paragraph. */
+/* Prints text as groff reads it; a newline begins a paragraph. */
 static void man_text(const char *words, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const char c = words[i];
