@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The macros of a row (call_table.h) as functions, or with CALL_LIST defined as a list. Included again for each.
+ * The macros of a row (call_table.h), as functions, or as a list if CALL_LIST is defined. Included again for each use.
  */
 #undef STATUS
 #undef LACKS

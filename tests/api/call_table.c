@@ -10,12 +10,12 @@
 #include "core/base/memory.h"
 #include "support/test.h"
 
-/* No file, no name of anything. */
+/* A path where no file is, and a name that nothing has. */
 #define NOTHING "Makefile/none"
 
 /* ---- arguments ---------------------------------------------------------------------------------------------------------------- */
 
-/* Notes the argument once, and what may be tried with it. */
+/* Records the argument once, and the attempts that are possible with it. */
 static void call_note(calls *c, const char *name) {
     if (!c->listing) return;
     EXPECT_MSG(c->argument_count < CALL_ARGUMENTS, "%s: too many arguments", name);
@@ -28,7 +28,7 @@ static void call_try(calls *c, const char *name, int variant, call_expected expe
     c->list[c->count++] = (call_attempt){name, variant, expected};
 }
 
-/* -1: this argument is right. */
+/* Returns -1 if this argument is correct. */
 static int call_variant(const calls *c, const char *name) {
     return c->now.argument && strcmp(c->now.argument, name) == 0 ? c->now.variant : -1;
 }
@@ -44,7 +44,7 @@ void *call_out(calls *c, const char *name, call_expected null, void **slot) {
     call_try(c, name, 0, null);
     if (call_variant(c, name) == 0) return NULL;
     c->slots[c->slot_count++] = slot;
-    *slot = c; /* must be something else afterwards */
+    *slot = c; /* must be changed afterwards */
     return slot;
 }
 
@@ -61,7 +61,8 @@ const char *call_text(calls *c, const char *name, const char *good, call_expecte
     }
 }
 
-/* 16: of an older header, which has fewer members; too small a size and too large a one cannot be. */
+/* 16 is the size in an older header, which has fewer members. The other sizes are too small or too large to be
+ * possible. */
 void *call_sized(calls *c, const char *name, call_expected null, void *good, size_t bytes) {
     static const size_t sizes[] = {0, 1, 1 << 20, SIZE_MAX};
     call_note(c, name);
@@ -90,9 +91,10 @@ int64_t call_integer(calls *c, const char *name, int64_t good, call_number kind,
     return wrong[call_variant(c, name)];
 }
 
-/* ---- what is wrong -------------------------------------------------------------------------------------------------------------- */
+/* ---- faults
+ * --------------------------------------------------------------------------------------------------------------------- */
 
-/* All of it is reported at the end, a line each. */
+/* Collects all faults, which are reported at the end, one per line. */
 static text call_faults;
 #define CALL_EXPECT(condition, ...)                                                                                    \
     do {                                                                                                               \
@@ -101,7 +103,7 @@ static text call_faults;
 
 /* ---- calls -------------------------------------------------------------------------------------------------------------------- */
 
-/* Where a call must not leave what was there before. */
+/* Fills the places in which a call must not leave the previous contents. */
 static int call_make(calls *c, const call_row *row, propane_error *err) {
     c->slot_count = c->room_count = 0;
     c->given[0] = 0;
@@ -129,7 +131,8 @@ static bool call_says(const char *sentence, const char *word) {
     return false;
 }
 
-/* Of the argument, the call, or what was given. A list of nothing lacks what the sentence is about. */
+/* Returns whether the sentence names the argument, the call or the given value. For an empty list, the sentence may
+ * lack a name. */
 static bool call_explains(const calls *c, const call_row *row, const call_attempt *a, const char *sentence) {
     if (row->kind == CALL_LACKS || strcmp(c->given, "0") == 0) return true;
     if (c->given[0] && strstr(sentence, c->given)) return true;
@@ -153,7 +156,7 @@ static void call_check_refusal(const calls *c, const call_row *row, const call_a
     }
 }
 
-/* Refused and with nothing left behind, also where nobody asks for the sentence. */
+/* Expects a refusal that leaves nothing behind, also if the caller does not ask for the sentence. */
 static void call_bad(calls *c, const call_table *t, const call_row *row, const call_attempt *a) {
     propane_error err = {.status = PROPANE_OK};
     text before = {0}, behind = {0};
@@ -173,7 +176,7 @@ static void call_bad(calls *c, const call_table *t, const call_row *row, const c
     if ((row->kind == CALL_GIVES || row->kind == CALL_MAYBE) && a->expected != CALL_TAKEN && a->expected != CALL_EITHER)
         CALL_EXPECT(got == 1, "%s: wrong '%s' (%d) is taken", row->name, a->argument, a->variant);
     t->after();
-    const int64_t live = mem_live_count(); /* the first one may have filled a cache */
+    const int64_t live = mem_live_count(); /* the first call may have filled a cache */
     const int again = call_make(c, row, NULL);
     CALL_EXPECT(again == got, "%s: wrong '%s' (%d): %d, and without an error %d", row->name, a->argument, a->variant,
                 got, again);
@@ -190,7 +193,7 @@ static void call_bad(calls *c, const call_table *t, const call_row *row, const c
 
 /* ---- headers ------------------------------------------------------------------------------------------------------------------ */
 
-/* Comments, lines of the preprocessor and what is in braces become blanks. */
+/* Replaces comments, preprocessor lines and text in braces with blanks. */
 static void call_strip(char *s) {
     int depth = 0;
     for (char *p = s; *p; p++) {
@@ -220,7 +223,7 @@ static void call_list(calls *c, const call_table *t, const call_row *row) {
     c->listing = false;
 }
 
-/* Of a parameter, "const char *name": its last word. */
+/* Checks a parameter such as "const char *name", by its last word. */
 static void call_check_parameter(const calls *c, const call_row *row, const char *from, const char *to) {
     while (to > from && !isalnum((unsigned char)to[-1])) to--;
     const char *begin = to;
@@ -233,7 +236,7 @@ static void call_check_parameter(const calls *c, const call_row *row, const char
     EXPECT_MSG(false, "%s: the row does not say what '%s' may be", row->name, name);
 }
 
-/* `open`: the bracket behind the name. Returns how many calls this was: 1. */
+/* `open` is the bracket after the name. Returns the number of calls, which is 1. */
 static int call_check_declaration(calls *c, const call_table *t, const char *name, const char *open) {
     const call_row *row = call_find(t, name, (size_t)(open - name));
     const char *end = strchr(open, ')');

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Every call of the headers but lm.h with each argument wrong in turn (call_table.h), objects that do not belong together,
- * and a trainer in two threads.
+ * Tests every call of the headers except lm.h with each argument wrong in turn (call_table.h).
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static const char sum[] =
     "program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n"
     "        tensor<fp32, [1, 4]> w = const()[name = string(\"w\"), val = tensor<fp32, [1, 4]>([[0.5, -0.5, 0.25, "
     "0.1]])];\n        tensor<fp32, [1, 1]> y = linear(weight = w, x = x)[name = string(\"y\")];\n    } -> (y);\n}\n";
-/* softplus and an infinite mask: there is a finding. */
+/* Has softplus and an infinite mask, so that there is a finding. */
 static const char odd[] = "program(1.3)\n{\nfunc main<ios18>(tensor<fp16, [1, 3, 2, 2]> x) {\n"
                           "tensor<fp16, [1, 3, 2, 2]> y = softplus(x = x)[name = string(\"y\")];\n} -> (y);\n}\n";
 
@@ -61,7 +60,7 @@ static struct {
     propane_object *object;
     propane_options *options, *complete, *device_options;
     propane_trainer *trainer, *done, *saver, *cancelled;
-    /* What arguments point to. */
+    /* The objects that arguments point to. */
     propane_products products;
     propane_allocator allocator;
     propane_feature feature;
@@ -105,7 +104,7 @@ static struct {
     double real;
     int number, cpu;
     size_t size;
-    /* What calls make; freed after each. */
+    /* Results of calls, freed after each call. */
     struct {
         propane_module *module;
         propane_builder *builder;
@@ -138,7 +137,8 @@ static bool never(void *context) {
     return false;
 }
 
-/* ---- what calls use up --------------------------------------------------------------------------------------------------------- */
+/* ---- objects that calls consume
+ * ------------------------------------------------------------------------------------------------ */
 
 static propane_module *parse(const char *program) {
     propane_module *m = NULL;
@@ -155,7 +155,7 @@ static propane_builder *given_builder(void) {
     return b;
 }
 
-/* One builder for all arguments of a call; it has an output already. */
+/* Returns one builder for all arguments of a call; it already has an output. */
 static propane_builder *fresh_builder(void) {
     if (f.spare_builder) return f.spare_builder;
     f.spare_builder = given_builder();
@@ -210,7 +210,8 @@ static void free_all(void) {
     f.spare_builder = NULL;
 }
 
-/* ---- what none may change ------------------------------------------------------------------------------------------------------ */
+/* ---- state that no refused call may change
+ * ------------------------------------------------------------------------------------- */
 
 static void look_at_trainer(text *to) {
     propane_trainer_info info = {.size = sizeof info};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Every call of lm.h with each argument wrong in turn (call_table.h): of a run of a tiny model and its adapter.
+ * Tests every call of lm.h with each argument wrong in turn (call_table.h), on a run of a tiny model and its adapter.
  */
 #include "api/call_table.h"
 #include "core/base/file.h"
@@ -29,7 +29,7 @@ static struct {
     propane_chat *chat;
     propane_plan *plan;
     propane_trainer *trainer;
-    /* What arguments point to. */
+    /* The objects that arguments point to. */
     propane_model_info model_info;
     propane_export_options export;
     propane_tokenizer_info tokenizer_info;
@@ -49,7 +49,7 @@ static struct {
     int64_t count, byte_count;
     size_t size;
     int number;
-    /* What calls make; freed after each. */
+    /* Results of calls, freed after each call. */
     struct {
         propane_model *model;
         propane_module *module;
@@ -91,7 +91,8 @@ static void free_all(void) {
     memset(&f.out, 0, sizeof f.out);
 }
 
-/* ---- what none may change ------------------------------------------------------------------------------------------------------ */
+/* ---- state that no refused call may change
+ * ------------------------------------------------------------------------------------- */
 
 static void look_at_all(text *to) {
     propane_trainer_info info = {.size = sizeof info};
@@ -255,7 +256,7 @@ TEST(messages_options_and_ids) {
     EXPECT_FAIL(propane_generator_create(f.model, NULL, &options, &g, &err), PROPANE_ERR_INVALID, "-1");
     options.context = 0, options.chunk = -1;
     EXPECT_FAIL(propane_generator_create(f.model, NULL, &options, &g, &err), PROPANE_ERR_INVALID, "-1");
-    /* ids of another vocabulary, and that vocabulary */
+    /* ids of another vocabulary, and the vocabulary itself */
     EXPECT_FAIL(propane_generator_score(f.generator, high, 4, nll, &err), PROPANE_ERR_INVALID, "100000");
     EXPECT_FAIL(propane_generator_score(f.generator, low, 4, nll, &err), PROPANE_ERR_INVALID, "-2");
     EXPECT_FAIL(propane_generate_ids(f.generator, high, 4, NULL, NULL, NULL, NULL, &err), PROPANE_ERR_INVALID,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What stands in lists and structures that callers give, objects that do not belong together, and a trainer in two
- * threads: each is refused by a sentence, and what was there stays. Arguments themselves are test_api_calls.c's.
+ * Tests wrong contents of lists and structures, objects that do not belong together, and a trainer in two threads.
+ * Each is refused with a sentence, and nothing changes. The arguments themselves are tested in test_api_calls.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -99,7 +99,7 @@ TEST(options_of_programs) {
     propane_module_free(m);
 }
 
-/* The builder keeps the first error; what follows does nothing. */
+/* The builder keeps the first error; later calls do nothing. */
 static void refuse_build(const char *part, void (*step)(propane_builder *b)) {
     propane_builder *b = NULL;
     propane_module *m = NULL;
@@ -145,7 +145,7 @@ TEST(steps_of_builders) {
     refuse_build("another function", build_foreign);
 }
 
-/* Inputs and states are counted apart, wherever they stand; opened states are inputs. */
+/* Inputs and states are counted separately, in any order; opened states are inputs. */
 static void expect_features(const propane_module *m, propane_role role, const char *names) {
     const int count = (int)strlen(names);
     propane_feature f = {.size = sizeof f};
@@ -159,7 +159,7 @@ static void expect_features(const propane_module *m, propane_role role, const ch
 }
 
 TEST(inputs_among_states) {
-    static const char kinds[] = "sxxsssxsxx"; /* s: a state */
+    static const char kinds[] = "sxxsssxsxx"; /* s is a state */
     char program[4000], states[11] = "", inputs[11] = "", all[11] = "";
     int used = snprintf(program, sizeof program, "program(1.3)\n{\nfunc main<ios18>(");
     for (int i = 0; kinds[i]; i++) {
@@ -318,7 +318,7 @@ static void wait_for(atomic_bool *flag) {
     while (!atomic_load(flag)) usleep(1000);
 }
 
-/* The first step is not over before the other thread has tried everything. */
+/* Keeps the first step from ending before the other thread has tried everything. */
 static void hold_step(void *context, const propane_step *step) {
     (void)context;
     if (step->step != 1) return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A child that has been forked closes, runs and ends with what its parent made: nothing hangs, and what was in flight is over.
+ * Tests that a forked child can close, run and exit with its parent's objects: nothing hangs, and requests in flight
+ * are over.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,7 +12,8 @@ static const char squares[] = "program(1.3)\n{\n    func main<ios18>(tensor<fp32
                               "        tensor<fp32, [256, 256]> z = matmul(x = x, y = x, transpose_x = bool(false), "
                               "transpose_y = bool(false))[name = string(\"z\")];\n    } -> (z);\n}\n";
 
-/* Both were seen: the second waits for ever where another thread held a lock of AddressSanitizer's allocator at the fork. */
+/* Both failures were observed. AddressSanitizer's child waits for ever if another thread held a lock of its
+ * allocator at the fork. */
 #if defined __SANITIZE_THREAD__
 #define FORK_NEEDS_NO_SANITIZER "ThreadSanitizer follows no process with threads through a fork"
 #elif defined __SANITIZE_ADDRESS__
@@ -22,7 +24,7 @@ enum { SIDE = 256, PATIENCE_S = 20 };
 
 static propane_error err;
 
-/* A child that hangs ends itself alone: the signal's handler is Check's, which would end the test with it. */
+/* Makes a child that hangs end only itself: the signal's handler is Check's, which would end the test too. */
 static void limit_child(void) {
     signal(SIGALRM, SIG_DFL);
     alarm(PATIENCE_S);
@@ -38,7 +40,8 @@ static propane_status run(propane_session *s, float *first) {
     return status;
 }
 
-/* What a child does with the parent's session: 0 runs and closes, 1 closes, 2 leaves it. Its exit code is 0 if all is well. */
+/* Uses the parent's session in a child: 0 runs and closes it, 1 closes it, 2 does neither. Exits with 0 if all is
+ * well. */
 static int child_does(propane_session *s, int what) {
     float first = 0;
     limit_child();
@@ -70,7 +73,7 @@ TEST(a_child_uses_and_closes_what_its_parent_made) {
 #endif
 }
 
-/* With the device's own thread, which a request of its queue starts. */
+/* With the device's thread, which a request of its queue starts. */
 TEST(a_request_of_the_parent_is_over_in_the_child) {
 #ifdef FORK_NEEDS_NO_SANITIZER
     SKIP(FORK_NEEDS_NO_SANITIZER);
@@ -89,7 +92,7 @@ TEST(a_request_of_the_parent_is_over_in_the_child) {
     EXPECT_OK(propane_request_create(program, bindings, 2, &r, &err));
     EXPECT_OK(propane_submit(&r, 1, &err));
     int status = -1;
-    const pid_t child = fork(); /* while it runs, most likely */
+    const pid_t child = fork(); /* most likely while the request runs */
     if (child == 0) {
         limit_child();
         const propane_status waited = propane_wait(r, NULL, &err);

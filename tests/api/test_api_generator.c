@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Language models through propane.h: opened, described, saved in another form, exported and written with; vocabularies there
- * and back; and each request for memory on the way failing.
+ * Tests language models through propane.h: opening, describing, saving in another form, exporting and generating;
+ * vocabularies encoded and decoded; and the failure of each memory request.
  */
 #include <math.h>
 #include <stdlib.h>

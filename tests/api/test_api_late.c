@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Sessions of programs whose shapes follow from values: results against plain loops, values that change from run to run,
- * values that follow from values, errors after which the session goes on, and each request for memory on the way failing.
+ * Tests sessions of programs whose shapes depend on values: results against plain loops, values that change from run
+ * to run, values that depend on values, errors after which the session continues, and the failure of each memory
+ * request.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include "support/failing.h"
 #include "support/test.h"
 
-/* A copy of the module waits for the same values. */
+/* Opens a session; a copy of the module depends on the same values. */
 static propane_status open_text(const char *text_of, const propane_session_options *options, propane_session **out,
                                 propane_error *err) {
     propane_module *m = NULL, *copy = NULL;
@@ -21,7 +22,7 @@ static propane_status open_text(const char *text_of, const propane_session_optio
     return status ? status : propane_session_open_module(copy, options, out, err);
 }
 
-/* Output `name`, which must have `count` elements. */
+/* Expects output `name` to have `count` elements with these values. */
 static void expect_values(propane_session *s, const char *name, const float *want, int64_t count) {
     propane_error err = {0};
     float have[32];
@@ -36,7 +37,7 @@ static void expect_values(propane_session *s, const char *name, const float *wan
                    (double)have[i], (double)want[i]);
 }
 
-/* The bounds are inputs, one in int8; what reads the slice follows. */
+/* The bounds are inputs, one of them int8; the slice's reader follows. */
 static const char slices[] =
     "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [8]> x, tensor<int8, [1]> begin, tensor<int32, [1]> end) {\n"
     "tensor<int8, [1]> last = cast(x = end, dtype = string(\"int8\"));\n"
@@ -68,7 +69,7 @@ TEST(slices_whose_bounds_are_inputs) {
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, (const float[8]){0, 1, 2, 3, 4, 5, 6, 7}, 8, &err));
     EXPECT_OK(propane_session_run(s, NULL, &err));
     expect_values(s, "twice", (const float[]){2, 4, 6, 8, 10, 12}, 6);
-    /* a result without elements is an error, and the session goes on */
+    /* a result without elements is an error, after which the session continues */
     EXPECT_OK(propane_session_set(s, "end", PROPANE_INT32, &(const int32_t){1}, 1, &err));
     EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'twice' has no elements");
     EXPECT(propane_session_run(s, NULL, &err) == PROPANE_ERR_UNSUPPORTED);
@@ -78,7 +79,7 @@ TEST(slices_whose_bounds_are_inputs) {
     propane_session_close(s);
 }
 
-/* How many are above zero decides what is gathered, and the k of topk follows from that: values of values. */
+/* The count of numbers above zero decides what is gathered, and the k of topk depends on that: values of values. */
 static const char found[] =
     "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [2, 3]> x) {\n"
     "tensor<bool, [2, 3]> above = greater(x = x, y = fp32(0));\n"
@@ -117,7 +118,7 @@ TEST(values_that_follow_from_values) {
     propane_session_close(s);
 }
 
-/* In fp16 run as fp32: the values are those of the program's own type. */
+/* An fp16 program run as fp32: the values are those of the program's type. */
 static const char counted[] = "program(1.3)\n{\nfunc main<ios18>(tensor<fp16, [1]> x, tensor<int32, [2]> dims) {\n"
                               "fp16 end = squeeze(x = x, axes = tensor<int32, [1]>([0]));\n"
                               "tensor<fp16, [?]> line = range_1d(start = fp16(0), end = end, step = fp16(1));\n"
@@ -141,7 +142,8 @@ TEST(ranges_and_fills) {
     }
 }
 
-/* A mask that is nowhere true: what is scattered with it stays, and the session goes on after a result without elements. */
+/* A mask that is true nowhere: the array that it scatters into is unchanged, and the session continues after a
+ * result without elements. */
 static const char masked[] =
     "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [4]> x, tensor<fp32, [4]> mask) {\n"
     "tensor<int32, [?, 1]> at = non_zero(x = mask);\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Programs of very many states, inputs and outputs: each is found by its name, and computes what it should.
+ * Tests programs with very many states, inputs and outputs: each is found by its name and has the right value.
  */
 #include "core/base/text.h"
 #include "support/test.h"
@@ -24,7 +24,7 @@ static float run_and_get(propane_session *s, const char *name) {
     return y;
 }
 
-/* As a matrix, inputs times outputs would not fit in an int. */
+/* In a matrix, inputs times outputs would not fit in an int. */
 static void expect_inputs_and_outputs(const char *device, int count) {
     text t = {0};
     char last[20];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Modules through propane.h: built, printed, read again, differentiated, checked and estimated; and each request for memory
- * on the way failing.
+ * Tests modules through propane.h: building, printing, reading again, differentiating, checking and estimating, and
+ * the failure of each memory request.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static propane_status build_layer(propane_dtype dtype, propane_module **out, pro
 
 static const float given[6] = {1, 2, -1, 0.5f, -0.25f, 3};
 
-/* One input x, one output; `out` [count]. */
+/* Runs with one input x and one output; `out` is [count]. */
 static propane_status run_once(const propane_module *m, const char *const *names, const float *const *values,
                                const char *wanted, float *out, propane_error *err) {
     propane_device *device = NULL;
@@ -183,7 +183,7 @@ TEST(functions_inputs_outputs_and_states_are_told) {
     propane_module_free(m);
 }
 
-/* An older program knows fewer members: none after them is touched. */
+/* An older program knows fewer members: none after them is changed. */
 TEST(structures_may_grow) {
     struct older {
         size_t size;
@@ -205,7 +205,7 @@ TEST(structures_may_grow) {
     EXPECT(count == propane_op_count() && count > 100);
 }
 
-/* Against central differences of the function itself. */
+/* Compares with central differences of the function itself. */
 TEST(the_gradient_is_a_module) {
     static const char source[] = "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [2, 3]> x, tensor<fp32, [3, 2]> w) {\n"
                                  "tensor<fp32, [2, 2]> p = matmul(transpose_x = false, transpose_y = false, x = x, y = "
@@ -236,7 +236,7 @@ TEST(the_gradient_is_a_module) {
         const double off = fabs((double)d[i] - (sum[0] - sum[1]) / (2 * h));
         if (off > worst) worst = off;
     }
-    EXPECT_MSG(worst < 1e-3, "off by %g", worst); /* observed: 1e-4, the differences' own rounding */
+    EXPECT_MSG(worst < 1e-3, "off by %g", worst); /* observed: 1e-4, from the rounding of the differences */
     propane_module_free(g);
     EXPECT_FAIL(propane_module_gradient(m, NULL, NULL, (const char *const[]){"v"}, 1, &g, &err), PROPANE_ERR_NOT_FOUND,
                 "'v'");
@@ -311,7 +311,7 @@ TEST(an_estimate_has_rows_and_operations) {
         EXPECT(propane_estimate_get_op(e, 1, i, &op) && op.op && op.bound);
         flops += op.flops;
     }
-    EXPECT(flops == row.flops && flops >= 48); /* 2 * 2 * 3 * 4 of the product */
+    EXPECT(flops == row.flops && flops >= 48); /* 2 * 2 * 3 * 4 in the matrix product */
     EXPECT_OK(propane_estimate_print(e, PROPANE_JSON, false, &json, &err));
     EXPECT(strstr(json, "\"chip\": \"m4\"") && strstr(json, "\"kind\": \"estimated\""));
     propane_free(json);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Sessions through propane.h: packages with states and classifiers, which a program alone refuses; what is set, what is
- * missing, batches, the profile; and each request for memory on the way failing.
+ * Tests sessions through propane.h: packages with states and classifiers, which need a session; set and missing
+ * inputs, batches, the profile; and the failure of each memory request.
  */
 #include <math.h>
 #include <stdio.h>
@@ -81,7 +81,8 @@ static const char pair[] =
     "tensor<fp32, [4]> s = add(x = x, y = y)[name = string(\"s\")];\n"
     "tensor<fp32, [4]> o = add(x = s, y = z)[name = string(\"o\")];\n} -> (o);\n}\n";
 
-/* The output for what is set; -1: the run asks for inputs, and the message has `missing`. */
+/* Returns the output for the inputs that are set. If `missing` is not NULL, expects the run to fail with that text
+ * and returns -1. */
 static float sum_of(propane_session *s, const char *missing) {
     propane_error err = {0};
     float o[4] = {0};
@@ -109,7 +110,7 @@ TEST(a_cleared_input_is_asked_for_again) {
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
     EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, two, 4, &err));
     EXPECT_OK(propane_session_set(s, "z", PROPANE_FP32, two, 4, &err));
-    EXPECT(sum_of(s, NULL) == 5 && sum_of(s, NULL) == 5); /* what is set stays */
+    EXPECT(sum_of(s, NULL) == 5 && sum_of(s, NULL) == 5); /* inputs stay set */
     EXPECT_OK(propane_session_clear(s, "y", &err));
     sum_of(s, "nothing is given for y [4]: set them first");
     EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, one, 4, &err));
@@ -117,7 +118,7 @@ TEST(a_cleared_input_is_asked_for_again) {
     EXPECT_OK(propane_session_clear(s, NULL, &err));
     sum_of(s, "nothing is given for x [4], y [4], z [4]");
     EXPECT_FAIL(propane_session_clear(s, "q", &err), PROPANE_ERR_NOT_FOUND, "there is: x, y, z");
-    /* Lent memory is the caller's alone again. */
+    /* Lent memory belongs only to the caller again. */
     _Alignas(16) float mine[4] = {7, 7, 7, 7};
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
     EXPECT_OK(propane_session_set(s, "z", PROPANE_FP32, one, 4, &err));
@@ -127,7 +128,7 @@ TEST(a_cleared_input_is_asked_for_again) {
     sum_of(s, "nothing is given for y [4]");
     EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, one, 4, &err));
     EXPECT(sum_of(s, NULL) == 3 && mine[3] == 7);
-    /* A batch's inputs are the batch's. */
+    /* A batch's inputs apply only to the batch. */
     float batch[8] = {0, 0, 0, 10, 0, 0, 0, 20}, got[8];
     const propane_array in = {"y", PROPANE_FP32, batch}, out = {"o", PROPANE_FP32, got};
     EXPECT_OK(propane_session_run_batch(s, &in, 1, &out, 1, 2, &err));
@@ -145,7 +146,8 @@ static const char overflow[] =
     "tensor<fp16, [2]> large = mul(x = after, y = fp16(600));\n"
     "tensor<fp16, [2]> none = sub(x = large, y = large);\n} -> (large);\n}\n";
 
-/* From a state that was finite before the run; what the state holds itself is nobody's fault. */
+/* The state was finite before the run; a non-finite value that the state itself holds is attributed to no
+ * operation. */
 TEST(numbers_that_are_none_are_counted_and_explained) {
     propane_error err = {0};
     const propane_session_options keep = {.size = sizeof keep, .keep = true};
@@ -246,8 +248,8 @@ TEST(sessions_share_their_states) {
     EXPECT_OK(propane_session_get(b, "sum", PROPANE_FP32, sum, 4, &err));
     for (int i = 0; i < 4; i++) EXPECT_MSG(sum[i] == 2 * x[i] + 10, "%g", (double)sum[i]);
     EXPECT_OK(propane_session_get(b, "twice", PROPANE_FP32, sum, 4, &err));
-    EXPECT(sum[0] == 2 * (1 + 10)); /* what b's own run gave */
-    options.precision = "fp32";     /* its states are of another type */
+    EXPECT(sum[0] == 2 * (1 + 10)); /* the result of b's run */
+    options.precision = "fp32";     /* its states have another type */
     EXPECT_FAIL(open_text(adder, &options, &c, &err), PROPANE_ERR_INVALID, "'sum'");
     EXPECT(!c);
     propane_session_close(b);
@@ -406,7 +408,7 @@ TEST(memory_comes_from_the_hook) {
     EXPECT(asked > 20);
     EXPECT_FAIL(propane_set_allocator(NULL, &err), PROPANE_ERR_INVALID, "are alive");
     propane_session_close(s);
-    EXPECT_MSG(asked - given_back < 20, "%d blocks", asked - given_back); /* tables of the process stay */
+    EXPECT_MSG(asked - given_back < 20, "%d blocks", asked - given_back); /* tables of the process stay allocated */
 }
 
 TEST(versions_and_threads) {
@@ -444,7 +446,7 @@ static bool asked_once(void *context) {
     return --*left == 0;
 }
 
-/* A run that the host ends leaves states as they were, and the next one goes through. */
+/* A run that the host ends leaves states unchanged, and the next run succeeds. */
 TEST(a_host_ends_a_run) {
     static const char *const devices[] = {"cpu", "sim:m4"};
     for (int d = 0; d < 2; d++) {
@@ -457,9 +459,9 @@ TEST(a_host_ends_a_run) {
         propane_status status = PROPANE_OK;
         EXPECT_OK(open_text(adder, &o, &s, &err));
         EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, x, 4, &err));
-        for (int64_t end = clock_ns() + 60000000; clock_ns() < end;) continue; /* it is asked every 50 ms */
+        for (int64_t end = clock_ns() + 60000000; clock_ns() < end;) continue; /* the callback is called every 50 ms */
         propane_set_interrupt(asked_once, &left);
-        /* The first run, but for those that the device's thread has done before this one looks. */
+        /* The first run fails, apart from those that the device's thread completes before this thread looks. */
         while (!status && count < 2000) status = propane_session_run(s, NULL, &err), count += !status;
         EXPECT_MSG(status == PROPANE_ERR_CANCELLED && strstr(err.text, "the run was stopped at"), "%d: %s", count,
                    err.text);
@@ -471,7 +473,7 @@ TEST(a_host_ends_a_run) {
     }
 }
 
-/* An input that the model leaves open has the shape of its file; a shape that is named goes before it. */
+/* An input that the model leaves open gets the shape of its file; a shape that is named takes precedence. */
 TEST(files_choose_open_shapes) {
     static const char open[] = "program(1.3)\n{\nfunc main<ios17>(tensor<fp32, [1, ?]> x, tensor<fp32, [2]> k) {\n"
                                "tensor<fp32, [1, ?]> y = square(x = x)[name = string(\"y\")];\n"
@@ -503,7 +505,7 @@ TEST(files_choose_open_shapes) {
     o.shapes = &named, o.shape_count = 1;
     EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "the array is [1, 3]");
     EXPECT(!s);
-    snprintf(given, sizeof given, "k=%s", array); /* of an input that is not open, and the wrong rank */
+    snprintf(given, sizeof given, "k=%s", array); /* of an input that is not open, and with the wrong rank */
     EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID,
                 "input 'k' is [2]; the array is [1, 3]");
     snprintf(given, sizeof given, "q=%s", array);

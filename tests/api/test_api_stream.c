@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Texts at the same time: each is what it is alone; how many go on is bounded; and each request for memory on the way failing.
- * Losses and corpora through propane.h.
+ * Tests several texts at the same time: each is the same as when generated alone, their number is limited, and each
+ * memory request may fail. Also tests losses and corpora through propane.h.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static const int lengths[STREAMS] = {4, 2, 3};
 static propane_sampling sampling_of(int index) {
     propane_sampling s = {.size = sizeof s};
     propane_sampling_default(&s);
-    s.count = IDS - index; /* they end one after the other */
+    s.count = IDS - index; /* they end at different times */
     s.seed = (uint64_t)index + 5;
     return s;
 }
@@ -68,7 +68,7 @@ TEST(each_text_is_what_it_is_alone) {
     EXPECT_OK(propane_generator_create(m, NULL, NULL, &one, &err));
     EXPECT_OK(propane_generator_create(m, NULL, &options, &several, &err));
     EXPECT(propane_generator_parallel(one) == 1 && propane_generator_parallel(several) == STREAMS);
-    for (int round = 0; round < 2; round++) { /* places are free again */
+    for (int round = 0; round < 2; round++) { /* the places are free again */
         memset(together, 0, sizeof together);
         EXPECT_OK(write_all(several, together, &err));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Eight threads at once through the public calls: each opens, compiles, runs and trains, on a device of its own and on one
- * that all of them share. Every thread must come to the numbers that one alone comes to. Run under TSan, too.
+ * Tests eight threads in the public calls at once: each opens, compiles, runs and trains, on its own device and on a
+ * device that all share. Every thread must get the same numbers as a single one. Also run under TSan.
  */
 #include <pthread.h>
 #include <string.h>
@@ -21,11 +21,11 @@ static const char threads_mil[] = "program(1.3)\n{\n    func main<ios18>(tensor<
 typedef struct threads_result {
     float sums[2];
     double losses[STEPS], held_out;
-    int64_t stopped; /* steps done when another thread had cancelled */
+    int64_t stopped; /* steps done when another thread cancelled */
 } threads_result;
 
 typedef struct threads_job {
-    propane_device *shared; /* NULL: a device of its own */
+    propane_device *shared; /* NULL for its own device */
     threads_result result;
     propane_status status;
     propane_error err;
@@ -71,7 +71,7 @@ static void *threads_cancel(void *trainer) {
     return NULL;
 }
 
-/* Cancelled by another thread before it begins, it does nothing and can be gone on with. */
+/* A trainer that another thread cancels before it begins does nothing and can continue. */
 static propane_status threads_stop(threads_job *j, propane_trainer *t, propane_error *err) {
     pthread_t other;
     propane_trainer_info info = {.size = sizeof info};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The public trainer: options are the rows of options.def, steps and the loop come to the same bits, runs are stopped, saved and
- * gone on with, data in memory are as good as files, what is wrong is told, and nothing is lost when memory fails.
+ * Tests the public trainer. Options are the rows of options.def. Steps and the loop give the same bits. Runs are
+ * stopped, saved and continued. Data in memory work like files. Errors are reported, and nothing is lost if memory
+ * fails.
  */
 #include <string.h>
 
@@ -63,7 +64,7 @@ TEST(options_are_set_from_texts_and_from_json) {
     expect_value(o, "lr", "0.0003");
     EXPECT_FAIL(propane_options_parse(o, bad, sizeof bad - 1, "o.json", &err), PROPANE_ERR_INVALID,
                 "o.json: steps: 'many' is not an integer");
-    expect_value(o, "lr", "0.0003"); /* all or none */
+    expect_value(o, "lr", "0.0003"); /* sets all or none */
     EXPECT_OK(propane_options_parse(o, small, sizeof small - 1, "o.json", &err));
     expect_value(o, "lr", "0.01");
     expect_value(o, "tie", "true");
@@ -121,7 +122,7 @@ static propane_trainer *open_text(const char *run, bool resume, book *b) {
     propane_options *o = text_options(run, resume);
     propane_trainer *t = NULL;
     EXPECT_OK(propane_trainer_create(o, &text_data, &t, &err));
-    propane_options_free(o); /* it was copied */
+    propane_options_free(o); /* the trainer has a copy */
     b->trainer = t;
     return t;
 }
@@ -159,7 +160,7 @@ TEST(single_steps_come_to_the_loops_bits) {
     propane_trainer_free(loop), propane_trainer_free(single);
 }
 
-/* From inside of its own callback, as from another thread. */
+/* Calls the trainer from inside its own callback, as another thread would. */
 static void meddle(void *context, const propane_step *s) {
     propane_trainer *t = context;
     const propane_trainer_callbacks again = {.size = sizeof again, .context = t, .on_step = meddle};
@@ -207,7 +208,7 @@ TEST(a_run_is_stopped_saved_and_gone_on_with) {
     t = open_text(parts, false, &b);
     EXPECT_FAIL(go_on(t, &b), PROPANE_ERR_CANCELLED, "stopped after step 3 of 6");
     EXPECT(steps_done(t) == 3);
-    EXPECT_OK(propane_trainer_step(t, NULL, &err)); /* the cancel is used up */
+    EXPECT_OK(propane_trainer_step(t, NULL, &err)); /* the cancellation has been consumed */
     EXPECT_OK(propane_trainer_save(t, &err));
     propane_trainer_free(t);
     t = open_text(parts, true, &b);
@@ -310,7 +311,7 @@ TEST(a_program_learns_from_arrays_in_memory) {
     mem_free(dir);
 }
 
-/* Only a loss that is a number, and smaller than the best one, makes weights the best. */
+/* Weights become the best only if their loss is a number and smaller than the best one. */
 TEST(the_best_validation_is_the_first_of_the_smallest) {
     char *dir = test_temp_dir(), path[1200];
     static const float nowhere[3] = {NAN, NAN, NAN};
@@ -327,7 +328,7 @@ TEST(the_best_validation_is_the_first_of_the_smallest) {
         propane_evaluation e = {.size = sizeof e};
         few[1].values = nan ? nowhere : sample_y;
         EXPECT_OK(propane_trainer_create(o, &data, &t, &err));
-        for (int step = 1; step <= 2; step++) { /* the weights stay: so does the loss */
+        for (int step = 1; step <= 2; step++) { /* the weights do not change, nor does the loss */
             EXPECT_OK(propane_trainer_step(t, NULL, &err));
             EXPECT_OK(propane_trainer_evaluate(t, &e, &err));
             EXPECT(nan ? isnan(e.loss) : isfinite(e.loss));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The learnt tensors of a trainer from outside: read, replaced, refused; a run in parts comes to the bits of a run in one.
+ * Tests access to a trainer's trained tensors: they are read, replaced and refused, and a run in parts gives the same
+ * bits as a run in one part.
  */
 #include <math.h>
 #include <string.h>
@@ -56,18 +57,18 @@ TEST(a_run_in_parts_is_the_run_in_one) {
     book a = {0}, b = {0};
     EXPECT_OK(go_on(one, 0, &a));
     EXPECT_OK(go_on(parts, 3, &b));
-    EXPECT(b.steps == 3 && b.evaluations == 1); /* the one that is due there */
+    EXPECT(b.steps == 3 && b.evaluations == 1); /* the evaluation that is due there */
     EXPECT_OK(go_on(parts, 2, &b));
     EXPECT(b.steps == 5 && b.evaluations == 1);
     EXPECT_OK(go_on(parts, INT64_MAX, &b));
     EXPECT(b.steps == STEPS && b.evaluations == a.evaluations && b.held_out == a.held_out);
     EXPECT(memcmp(a.losses, b.losses, sizeof a.losses) == 0);
-    EXPECT_OK(go_on(parts, 4, &b)); /* all is done */
+    EXPECT_OK(go_on(parts, 4, &b)); /* all steps are done */
     EXPECT(b.steps == STEPS);
     propane_trainer_free(one), propane_trainer_free(parts);
 }
 
-/* All learnt tensors, in memory of their own. */
+/* Copies all trained tensors into separate memory. */
 static int take(const propane_trainer *t, propane_tensor out[TENSORS]) {
     propane_learnt l = {.size = sizeof l};
     int n = 0;

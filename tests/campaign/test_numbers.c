@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * Single operations with numbers of all sizes (support/extreme_cases.h) on everything that computes, against the slow meaning in
- * double: the cpu driver with each instruction set that this machine has, and the simulator without its faults.
+ * Tests single operations with numbers of all sizes (support/extreme_cases.h) on everything that computes, against the
+ * slow double-precision reference: the cpu driver with each instruction set that this machine has, and the simulator
+ * without its faults.
  *
- * Equal means: NaN where NaN is meant, and the same infinity. Operations that round once (or move numbers) give the bits that are
- * meant, sign of zero included; functions of one element are a few units of the last place off, and no more at any size. Where
- * many elements make one, what is allowed follows from the operation itself: how far its result moves when its operands move by
- * their own rounding. An fp32 sum may leave the range of fp32 on its way where the double does not; it is then not compared.
+ * Results must have NaN where the reference has NaN, and the same infinities. Operations that round once (or move
+ * numbers) give the reference's bits, including the sign of zero. Functions of one element are at most a few units of
+ * the last place off, at any size. Where many elements make one, the tolerance follows from the operation itself: how
+ * far its result moves when its operands move by their rounding. An fp32 sum may leave the range of fp32 in between
+ * where the double does not; it is then not compared.
  *
- * NUMBERS=N: so many cases (2000); SEED=N: from which on (1); FIRST=N: a case's own seed, to see it again; NUMBERS_VERBOSE: every
- * wrong element's inputs, and what was refused; NUMBERS_WRITE=FILE: adds the cases to it, and what the cpu driver's best instructions make
- * of them, for tools/numbers_check.py, which compares them with NumPy; CAMPAIGN_STATE: counted there.
+ * NUMBERS=N: number of cases (2000); SEED=N: first seed (1); FIRST=N: the seed of one case, to repeat it;
+ * NUMBERS_VERBOSE: prints every wrong element's inputs, and refusals; NUMBERS_WRITE=FILE: adds the cases and the
+ * results of the cpu driver's best instruction set to the file, for tools/numbers_check.py, which compares them with
+ * NumPy; CAMPAIGN_STATE: counts the cases there.
  */
 #include <float.h>
 #include <math.h>
@@ -32,10 +35,11 @@ static propane_error err;
 
 static uint64_t first_seed(void) { return test_number("FIRST", test_number("SEED", 1) * 100000000); }
 
-/* ---- what is meant ------------------------------------------------------------------------------------------------------ */
+/* ---- the reference
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef enum exactness {
-    ROUNDED_ONCE, /* the bits */
+    ROUNDED_ONCE, /* identical bits */
     ELEMENT,      /* a function of one element of each operand */
     STEPS,        /* a function of one element in several rounded steps */
     SUM           /* of many elements */
@@ -68,13 +72,14 @@ typedef struct meaning {
     char label[360];
     exactness how;
     mil_tensor *want;
-    mil_tensor *rounded;         /* of a pair of operations: with what is between them rounded; NULL: one operation */
-    double *moved[MOST_RESULTS]; /* SUM: by how much each element may move */
-    double least;                /* what is below it is lost on the way: a denormal is scaled afterwards */
-    bool leaves;                 /* the range of fp32 on its way, though the double does not: not compared */
+    mil_tensor *rounded;         /* of a pair of operations: with the value between them rounded; NULL for one
+                                  * operation */
+    double *moved[MOST_RESULTS]; /* SUM: how far each element may move */
+    double least;                /* smaller values are lost in between: a denormal is scaled afterwards */
+    bool leaves;                 /* leaves the range of fp32 in between, though the double does not: not compared */
 } meaning;
 
-/* Each float moves by about as many units of fp32's last place, up or down. */
+/* Moves each float by about `by` units of fp32's last place, up or down. */
 static void move(const op_case *c, rng *r, double by, mil_tensor *to) {
     for (int i = 0; i < c->input_count; i++) {
         const int64_t count = mil_type_count(&c->inputs[i].type);
@@ -86,7 +91,7 @@ static void move(const op_case *c, rng *r, double by, mil_tensor *to) {
     }
 }
 
-/* `c`: the case, with inputs in place of constants where the operation takes them. */
+/* `c` is the case, with inputs in place of constants if the operation accepts them. */
 static void find_moves(meaning *m, const op_case *c) {
     mil_tensor moved[OP_CASE_INPUTS], *out = NULL;
     rng r;
@@ -109,8 +114,9 @@ static void find_moves(meaning *m, const op_case *c) {
     }
 }
 
-/* What one rounding on the way does and no movement of the operands shows: a mean that is off moves all that is centred by
- * it, also where the result is at its extreme; gates are full at 1, and a logarithm begins at it. */
+/* Adds the effects of a rounding in between that no movement of the operands shows. A mean that is off moves
+ * everything that it centres, even where the result is at its extreme. Gates saturate at 1, and a logarithm begins
+ * at it. */
 static void add_moves_on_the_way(meaning *m) {
     const mil_opcode code = m->c->code;
     const bool centred = code == MIL_OP_layer_norm || code == MIL_OP_instance_norm;
@@ -124,7 +130,7 @@ static void add_moves_on_the_way(meaning *m) {
     }
 }
 
-/* The largest and, of those that are not 0, the smallest size of all numbers, constants included. */
+/* Finds the largest magnitude of all numbers including constants, and the smallest nonzero one. */
 static void sizes_of(const op_case *c, double *most, double *least, double *logs, bool *weights_finite) {
     *most = 0, *least = INFINITY, *logs = 0, *weights_finite = true;
     for (int p = 0; p < c->op->info->param_count; p++)
@@ -150,7 +156,8 @@ static bool inputs_are_finite(const op_case *c, int count) {
     return true;
 }
 
-/* Padding, or a factor that vanishes in fp32 alone: times infinity it is NaN. */
+/* Returns whether the operation multiplies by zero: padding, or a factor that vanishes only in fp32. Times infinity
+ * it is NaN. */
 static bool meets_zero(mil_opcode code) {
     static const mil_opcode codes[] = {MIL_OP_conv,
                                        MIL_OP_conv_transpose,
@@ -165,15 +172,15 @@ static bool meets_zero(mil_opcode code) {
     return false;
 }
 
-/* They add, and weigh by at most 1. */
+/* These add, with weights of at most 1. */
 static const mil_opcode adding[] = {
     MIL_OP_reduce_sum, MIL_OP_reduce_mean,       MIL_OP_reduce_l1_norm,  MIL_OP_reduce_log_sum, MIL_OP_cumsum,
     MIL_OP_avg_pool,   MIL_OP_upsample_bilinear, MIL_OP_resize_bilinear, MIL_OP_resize,         MIL_OP_crop_resize,
     MIL_OP_affine,     MIL_OP_resample,
 };
 
-/* Sums of squares and products leave fp32 long before their result does; so do sums of the largest numbers, and numbers
- * that are scaled. */
+/* Returns whether intermediate values may leave the range of fp32. Sums of squares and products do so long before
+ * their result does; so do sums of the largest numbers, and numbers that are scaled. */
 static bool leaves_fp32(meaning *m) {
     const op_case *c = m->c;
     double most, least, logs, count = 0;
@@ -181,20 +188,20 @@ static bool leaves_fp32(meaning *m) {
     double epsilon = 1;
     if (m->how == SUM && mil_op_param(c->op->info, "epsilon") >= 0 &&
         !mil_attr_float(c->op, "epsilon", &epsilon, &err) && epsilon <= 0)
-        return true; /* a variance of 0 is one of rounding */
+        return true; /* a variance of 0 becomes one of rounding */
     if (m->how < STEPS || c->code == MIL_OP_softmax || c->code == MIL_OP_reduce_log_sum_exp) return false;
     const bool scaled = mil_op_param(c->op->info, "beta") >= 0, shifted = mil_op_param(c->op->info, "epsilon") >= 0;
     if (m->how == STEPS && !scaled && !shifted) return false;
     if ((c->code == MIL_OP_conv_transpose || c->code == MIL_OP_local_response_norm) &&
         !inputs_are_finite(c, c->input_count > 0))
         return true;
-    if (c->code == MIL_OP_einsum && !inputs_are_finite(c, c->input_count)) return true; /* in another order */
+    if (c->code == MIL_OP_einsum && !inputs_are_finite(c, c->input_count)) return true; /* sums in another order */
     sizes_of(c, &most, &least, &logs, &weights_finite);
     m->least = fmax(m->least, 0x1p-149 * most);
     for (int i = 0; i < c->input_count; i++) count += (double)mil_type_count(&c->inputs[i].type);
     /* without bounds on its state, an rnn multiplies by its weights at each step */
     if (c->code == MIL_OP_rnn && most > 0x1p24) return true;
-    /* where scores are large and nearly equal, rounding decides which is the largest */
+    /* if scores are large and nearly equal, rounding decides which is the largest */
     if (c->code == MIL_OP_scaled_dot_product_attention && most * most > 0x1p24) return true;
     if (c->code == MIL_OP_reduce_prod || c->code == MIL_OP_einsum) return logs > 120;
     if (m->how == STEPS && !scaled) return most > (double)FLT_MAX / 4;
@@ -203,7 +210,7 @@ static bool leaves_fp32(meaning *m) {
     return most * most * count > FLT_MAX || least < 0x1p-60 || (!weights_finite && meets_zero(c->code));
 }
 
-/* False: it is an error (an index of a list, say), or nothing that a device could be asked for. */
+/* Returns false if the case is an error (such as a list index), or not a request that a device can get. */
 static bool meaning_make(meaning *m, uint64_t seed) {
     *m = (meaning){.c = extreme_case(seed, true, &err)};
     if (!m->c) {
@@ -243,7 +250,8 @@ static void meaning_free(meaning *m) {
 
 /* ---- comparing ---------------------------------------------------------------------------------------------------------- */
 
-/* IEEE leaves open which zero is the larger one, and sums begin with a zero of their own. */
+/* Returns whether the sign of zero is defined. IEEE does not define which zero is the larger one, and sums begin
+ * with a zero. */
 static bool keeps_zero_sign(const meaning *m) {
     static const mil_opcode open[] = {MIL_OP_maximum,   MIL_OP_minimum,      MIL_OP_reduce_max,  MIL_OP_reduce_min,
                                       MIL_OP_max_pool,  MIL_OP_relu,         MIL_OP_relu6,       MIL_OP_clip,
@@ -255,14 +263,14 @@ static bool keeps_zero_sign(const meaning *m) {
 
 static bool is_same(double want, double got) { return want == got || (isnan(want) && isnan(got)); }
 
-/* Seen: at most 4 units of fp32's last place in a function of one element. */
+/* Observed: at most 4 units of fp32's last place in a function of one element. */
 static bool is_right(const meaning *m, int k, int64_t i, double got) {
     const mil_dtype dtype = m->c->function->results[k]->type.dtype;
     const double want = m->want[k].data[i];
     if (m->rounded) return is_same(mil_round(dtype, want), got) || is_same(m->rounded[k].data[i], got);
     if (!mil_dtype_is_float(dtype)) return got == want;
     if (m->how >= STEPS && isinf(m->moved[k][i])) return true;
-    if (m->how == SUM && isfinite(want) && fabs(want) > FLT_MAX) return !isfinite(got); /* inf - inf on the way */
+    if (m->how == SUM && isfinite(want) && fabs(want) > FLT_MAX) return !isfinite(got); /* inf - inf in between */
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     const double off = m->how == ROUNDED_ONCE ? 0
                        : m->how == ELEMENT    ? 6 * (double)FLT_EPSILON * fabs(want) + 0x1p-149
@@ -276,12 +284,12 @@ static bool is_right(const meaning *m, int k, int64_t i, double got) {
 typedef struct column {
     char name[40];
     cpu_plan_options options;
-    propane_device *device; /* NULL: a plan */
-    FILE *file;             /* NULL: not written */
+    propane_device *device; /* NULL for a plan */
+    FILE *file;             /* NULL if not written */
     int cases, refused, wrong, by_row[MIL_OP_COUNT];
 } column;
 
-typedef struct tally { /* shared with the processes that try */
+typedef struct tally { /* shared with the processes that run the cases */
     column columns[COLUMNS];
     int count, made, unmade, leaving, rows[MIL_OP_COUNT];
     uint64_t next; /* seed */
@@ -310,7 +318,7 @@ static void compare(const meaning *m, column *col, uint64_t seed, double *const 
                 if (getenv("NUMBERS_VERBOSE") && m->how >= STEPS) printf("    moves by %.3g\n", m->moved[k][i]);
                 if (getenv("NUMBERS_VERBOSE")) show_inputs(m->c, i);
             }
-            return; /* one a case */
+            return; /* one per case */
         }
 }
 
@@ -345,7 +353,7 @@ static void try_on(const meaning *m, column *col, uint64_t seed) {
     const op_case *c = m->c;
     double *got[MOST_RESULTS];
     const bool drawn = !strncmp(mil_op_get(c->code)->name, "random_", 7);
-    if (col->device && drawn) return; /* only the cpu driver draws as the slow meaning does */
+    if (col->device && drawn) return; /* only the cpu driver draws the same numbers as the reference */
     if (!col->device)
         run_plan(m, col, got);
     else if (!device_run(col->device, c->module, c->function, c->inputs, c->label, got, &err)) {
@@ -401,7 +409,7 @@ static void report(const tally *t) {
     EXPECT_MSG(wrong == 0, "%d results are wrong", wrong);
 }
 
-/* In a process of its own, as it may end. */
+/* Runs in a separate process, which may crash. */
 static void try_batch(tally *t, int most) {
     t->count = 0;
     add_columns(t);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Programs from a generator (support/grown_program.h, support/random_program.h) on everything that computes, against the slow
- * meaning in double: the cpu driver's plans with the instruction sets that this machine has, fused or not, the simulator, and the
- * ane driver on the stand-in. Then the other way round: an error is planted in each kind of step, and must be found.
+ * Tests generated programs (support/grown_program.h, support/random_program.h) on everything that computes, against
+ * the slow double-precision reference: the cpu driver's plans with the instruction sets that this machine has, fused
+ * or not, the simulator, and the ane driver on the stand-in. Conversely, an error is planted in each kind of step and
+ * must be found.
  *
- * How far a result may be off follows from the program itself: the slow meaning is computed exactly, and with each value rounded to
- * its type; what lies between the two is what rounding does here.
+ * The tolerance follows from the program itself: the reference is computed exactly, and with each value rounded to its
+ * type. The difference between the two is the effect of rounding here.
  *
- * PROGRAMS=N: so many (300); SEED=N: from which on (1); CAMPAIGN_STATE: counted there; PROGRAMS_VERBOSE: what was refused, and programs
- * that are wrong; FIRST=N: a program's own seed, to see it again.
+ * PROGRAMS=N: number of programs (300); SEED=N: first seed (1); CAMPAIGN_STATE: counts the programs there;
+ * PROGRAMS_VERBOSE: prints refusals and wrong programs; FIRST=N: the seed of one program, to repeat it.
  */
 #include <float.h>
 #include <math.h>
@@ -32,19 +33,20 @@ static propane_error err;
 
 static uint64_t first_seed(void) { return test_number("FIRST", test_number("SEED", 1) * 1000000); }
 
-/* ---- a program and what it means ---------------------------------------------------------------------------------------- */
+/* ---- a program and its reference results
+ * -------------------------------------------------------------------------------- */
 
 typedef struct program {
     uint64_t seed;
-    op_case *grown; /* NULL: of random_program */
+    op_case *grown; /* NULL for one of random_program */
     mil_module *module;
     const mil_function *f;
     const mil_tensor *inputs;
     mil_tensor own[8];
     mil_tensor *exact, *rounded;
-    double length; /* the square root of the longest sum, at most */
+    double length; /* upper bound of the square root of the longest sum */
     double unit;   /* of the coarsest type in it: a plan may round some values to it and keep others exact */
-    bool drawn;    /* random numbers: only the cpu driver draws as the slow meaning does */
+    bool drawn;    /* random numbers: only the cpu driver draws the same ones as the reference */
     arena *a;
     char label[300];
 } program;
@@ -74,7 +76,8 @@ static void fill_own(program *p, rng *r) {
     p->inputs = p->own;
 }
 
-/* False: nothing that a device can be asked for (what was drawn does not fit, results of less than a byte, none at all). */
+/* Returns false if a device cannot get such a request: the drawn parts do not fit, results are smaller than a byte,
+ * or there are none. */
 static bool program_make(program *p, uint64_t seed) {
     *p = (program){.seed = seed, .a = arena_create()};
     EXPECT(p->a != NULL);
@@ -102,7 +105,7 @@ static bool program_make(program *p, uint64_t seed) {
     for (const mil_op *op = p->f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++)
             if (op->results[r]->type.dtype == MIL_fp16) p->unit = 0x1p-11;
-    /* weights are spread inside: what cancels is larger than any value that is seen */
+    /* weights are spread inside: the terms that cancel are larger than any visible value */
     if (p->grown && strstr(mil_op_get(p->grown->code)->name, "quantized")) p->length *= 4;
     return true;
 }
@@ -117,7 +120,8 @@ static void program_free(program *p) {
 
 /* ---- comparing ------------------------------------------------------------------------------------------------------------ */
 
-/* The worst error of result `k` in bounds; above 1: wrong (observed in 10,000 programs: 0.50). `unit`: at least the rounding error of this type (0: the result's own). */
+/* Returns the worst error of result `k` in units of its bound; above 1 is wrong (observed in 10,000 programs:
+ * 0.50). `unit` is the least rounding error to allow (0 means the result type's). */
 static double error_of(const program *p, int k, const double *got, double unit) {
     const mil_type *type = &p->f->results[k]->type;
     const int64_t count = mil_type_count(type);
@@ -173,7 +177,7 @@ static void spoil_element(unsigned char *place, int64_t bytes) {
     }
 }
 
-/* One element of what the step changed, by a thousandth; integers and bits by one. */
+/* Changes one element of a step's result by a thousandth; integers and bits by one. */
 static void spoil(planted *all, const cpu_run *run, unsigned char *const *old) {
     const cpu_program *p = all->program;
     rng r;
@@ -198,7 +202,7 @@ static propane_status spoiled_run(const cpu_run *run, const void *args, propane_
     unsigned char **old = mem_array((size_t)p->buffer_count + 1, sizeof *old);
     EXPECT(old != NULL);
     for (int b = 0; b < p->buffer_count; b++) {
-        const cpu_buffer *o = &p->buffers[b]; /* scratch is no result */
+        const cpu_buffer *o = &p->buffers[b]; /* scratch is not a result */
         const bool result = o->place == CPU_STORAGE_OUTPUT || (o->place == CPU_STORAGE_TEMP && o->last > s->index);
         old[b] = result ? mem_alloc((size_t)o->bytes + 1) : NULL;
         if (old[b]) memcpy(old[b], run->base[b], (size_t)p->buffers[b].bytes);
@@ -234,7 +238,7 @@ static void note_kind(kinds *seen, const char *name) {
     seen->used += k == seen->used;
 }
 
-/* The worst error of all results. */
+/* Returns the worst error of all results. */
 static double run_plan(const program *p, const cpu_plan_options *options, planted *error, kinds *seen) {
     arena *a = arena_create();
     cpu_program *plan = NULL;
@@ -278,7 +282,7 @@ static double run_plan(const program *p, const cpu_plan_options *options, plante
 
 /* ---- devices -------------------------------------------------------------------------------------------------------------- */
 
-/* The worst error; -1: the device refuses the program, and says why. */
+/* Returns the worst error, or -1 if the device refuses the program with a reason. */
 static double run_device(propane_device *d, const program *p, double unit) {
     double *got[MOST_IO], worst = 0;
     if (!device_run(d, p->module, p->f, p->inputs, p->label, got, &err)) {
@@ -294,17 +298,20 @@ static double run_device(propane_device *d, const program *p, double unit) {
 
 /* ---- the tests ------------------------------------------------------------------------------------------------------------ */
 
-enum { BATCH = 100 /* a process each: the ane driver compiles 119 programs in one */, COLUMNS = 2 * CPU_ISA_COUNT + 2 };
+enum {
+    BATCH = 100 /* one process per batch: the ane driver compiles 119 programs in one process */,
+    COLUMNS = 2 * CPU_ISA_COUNT + 2
+};
 
 typedef struct column {
     char name[40];
     cpu_plan_options options;
-    propane_device *device; /* NULL: a plan */
+    propane_device *device; /* NULL for a plan */
     double unit, worst;
     int programs, refused, wrong;
 } column;
 
-typedef struct tally { /* shared with the processes that try */
+typedef struct tally { /* shared with the processes that run the programs */
     column columns[COLUMNS];
     int count, made, rows[MIL_OP_COUNT];
     uint64_t next; /* seed */
@@ -357,7 +364,7 @@ static void add_device(tally *t, const char *name, const char *uri, double unit)
     t->count++;
 }
 
-/* In a process of its own. */
+/* Runs in a separate process. */
 static void try_batch(tally *t) {
     t->count = 0;
     add_plans(t);
@@ -412,10 +419,12 @@ TEST(programs_mean_the_same_everywhere) {
     munmap(t, sizeof *t);
 }
 
-/* Programs with a spoiled step: fewer than ENOUGH show nothing; where that many were unlucky, up to SURE are looked for. */
+/* The number of programs with a spoiled step: fewer than ENOUGH prove nothing. If that many miss the error, up to
+ * SURE are tried. */
 enum { WITHIN = 1000, ENOUGH = 4, SURE = 40, MOST = 10 * WITHIN };
 
-/* After how many programs an error in steps of that kind is found; 0: in none. *spoiled_in: how many had one. */
+/* Returns after how many programs an error in steps of that kind is found; 0 if in none. *spoiled_in counts the
+ * programs that had one. */
 static int found_after(const char *kind, const cpu_plan_options *o, int *spoiled_in) {
     static planted error;
     const uint64_t seed = first_seed();
@@ -436,7 +445,8 @@ static int found_after(const char *kind, const cpu_plan_options *o, int *spoiled
     return 0;
 }
 
-/* All kinds of steps that a set's plans of these programs have; each is spoiled in turn and must be found among them. */
+/* Spoils each kind of step in turn that the instruction set's plans of these programs have. Each error must be
+ * found in these programs. */
 static void expect_found(cpu_isa isa) {
     static kinds seen;
     const cpu_plan_options o = {.kernels = cpu_kernels_of(isa), .fuse = true};

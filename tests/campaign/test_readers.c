@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Generated programs (support/grown_program.h, support/random_program.h) before everything that reads a program without running it:
- * both forms of text, the rules on both paths, the estimate, the compiler of registers, gradients, and the rewrites for engines,
- * whose result must still mean the same. Refusals are fine; crashes, errors without a sentence and other meanings are not.
+ * Tests generated programs (support/grown_program.h, support/random_program.h) in everything that reads a program
+ * without running it: both forms of text, the rules on both paths, the estimate, the compiler of registers, gradients,
+ * and the rewrites for engines, whose results must compute the same. Refusals are allowed; crashes, errors without a
+ * sentence and different results are not.
  *
- * PROGRAMS=N: so many (200); SEED=N: from which on (1); FIRST=N: a program's own seed, to see it again; PROGRAMS_VERBOSE: as text.
+ * PROGRAMS=N: number of programs (200); SEED=N: first seed (1); FIRST=N: the seed of one program, to repeat it;
+ * PROGRAMS_VERBOSE: prints them as text.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,10 +22,10 @@ enum { FILES = 10 };
 static propane_error err;
 
 typedef struct subject {
-    op_case *grown; /* NULL: of random_program */
+    op_case *grown; /* NULL for one of random_program */
     mil_module *module;
     uint64_t seed;
-    bool drawn; /* random numbers: other ones each time */
+    bool drawn; /* random numbers: different each time */
 } subject;
 
 static bool subject_make(subject *s, uint64_t seed) {
@@ -95,7 +97,8 @@ static void meet_registers(const subject *s) {
     propane_module_free(m);
 }
 
-/* The largest difference in units of the largest value; what is not finite is not compared: that is what some rewrites change. */
+/* Returns the largest difference in units of the largest value. Non-finite values are not compared, because some
+ * rewrites change them. */
 static double apart(const mil_tensor *a, const mil_tensor *b) {
     double worst = 0, scale = 1;
     for (int64_t i = 0; i < mil_type_count(&a->type); i++)
@@ -105,7 +108,7 @@ static double apart(const mil_tensor *a, const mil_tensor *b) {
     return worst;
 }
 
-/* What `m` means is what the subject's module does. */
+/* Expects `m` to compute the same as the subject's module. */
 static void expect_same(const subject *s, propane_module *m, double most, const char *how) {
     mil_tensor *before = NULL, *after = NULL;
     arena *a = arena_create();
@@ -129,7 +132,7 @@ static void meet_rewrites(const subject *s) {
     propane_module_free(m);
 }
 
-/* Files are synced: one in FILES of them. */
+/* Files are synced, so only one in FILES subjects is written. */
 static void meet_package(const subject *s, const char *folder) {
     char path[300];
     propane_module *m = NULL, *again = NULL;

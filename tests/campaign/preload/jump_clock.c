@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Loaded before a command (LD_PRELOAD): the system's clock jumps at every look at it, ten years ahead and ten back in turn, as a clock
- * does that is set by hand or by a network. The monotonic clock goes on as it does.
+ * Loaded before a command (LD_PRELOAD). The system clock jumps at every reading, ten years ahead and ten years back in
+ * turn, like a clock that is set by hand or over a network. The monotonic clock is not changed.
  */
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * Loaded before a command (LD_PRELOAD): the machine stops at one of the calls that change the disk. The process ends there as by a
- * power cut, exit code 137, before the call is made.
- *   STOP_AT=N      the N-th of write, fsync, rename, unlink, mkdir, truncation and creation of a file; 0 or unset: none
- *   STOP_LOSE=1    what was written to files and not synced is lost, too, as POSIX allows: these files are empty; 2: they have their
- *                  length and zeros in it, as where a file's length reaches the disk before its contents
- *   STOP_UNDO=DIR  so are the last changes of folders that were not synced: renames, new and removed files and folders. DIR is an empty
- *                  folder of the same file system, where what they replaced is kept
- *   STOP_UNDO_LAST=N  at most so many of them, the latest first (unset: all); the others have reached the disk before
- *   STOP_UNDO_SEED=N  any of them, drawn by N: an earlier one may be lost and a later one kept, unless both are about one name
- *   STOP_ERROR=N   the call fails instead with that error number (28: full, 122: quota, 5: input or output), and the process goes on
- *   STOP_ON=1      and so do all that write, create or sync after it: a disk that is full, a mount that has gone
- *   STOP_COUNT=F   how many there were goes into this file when the process ends
+ * Loaded before a command (LD_PRELOAD): the machine stops at one of the calls that change the disk. The process ends
+ * there as in a power cut, with exit code 137, before the call is made.
+ *   STOP_AT=N         the N-th of write, fsync, rename, unlink, mkdir, truncation and creation of a file; 0 or unset
+ *                     for none
+ *   STOP_LOSE=1       data written to files and not synced are lost too, as POSIX allows: these files are empty. 2:
+ *                     they have their length and contain zeros, as if a file's length reached the disk before its
+ *                     contents
+ *   STOP_UNDO=DIR     the last changes of folders that were not synced are lost too: renames, new and removed files
+ *                     and folders. DIR is an empty folder of the same file system, where replaced files are kept
+ *   STOP_UNDO_LAST=N  undoes at most N of them, the latest first (unset: all); the earlier ones have reached the disk
+ *   STOP_UNDO_SEED=N  undoes a random selection, drawn from seed N: an earlier change may be lost and a later one
+ *                     kept, unless both affect one name
+ *   STOP_ERROR=N      the call fails instead with that error number (28: full, 122: quota, 5: input or output), and
+ *                     the process continues
+ *   STOP_ON=1         all later calls that write, create or sync fail too: a disk that is full, a mount that has gone
+ *   STOP_COUNT=F      writes the number of calls to this file when the process ends
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +57,8 @@ __attribute__((destructor)) static void stop_end(void) {
     fclose(f);
 }
 
-/* The changes of folders since each was synced, in their order. A folder is known by its device and number, so that a change inside a
- * folder that was renamed since is still its own. */
+/* The changes of folders since each was synced, in order. A folder is identified by device and number, so that a
+ * change inside a folder that was renamed later still belongs to it. */
 enum { STOP_CHANGES = 4096 };
 typedef struct StopFolder {
     dev_t device;
@@ -70,10 +74,10 @@ typedef struct StopChange {
         STOP_REMOVED,
         STOP_REMOVED_FOLDER
     } what;
-    StopFolder folder[2]; /* of the new name and, where there is one, of the old one */
-    int open[2];          /* these folders */
+    StopFolder folder[2]; /* of the new name and, if there is one, of the old one */
+    int open[2];          /* descriptors of these folders */
     char name[2][NAME_MAX + 1];
-    int kept; /* what the new name held before is DIR/<index> */
+    int kept; /* the previous file of the new name is DIR/<index> */
 } StopChange;
 static StopChange stop_changes[STOP_CHANGES];
 static int stop_change_count;
@@ -84,7 +88,7 @@ static StopFolder stop_folder_of(int fd) {
     return fstat(fd, &st) == 0 ? (StopFolder){st.st_dev, st.st_ino} : (StopFolder){0};
 }
 
-/* The folder of a path, opened, and the name in it. */
+/* Opens the folder of a path and returns the name in it. */
 static int stop_split(int folder, const char *path, char *name, StopFolder *id) {
     char before[PATH_MAX];
     snprintf(before, sizeof before, "%s", path);
@@ -100,7 +104,7 @@ static int stop_split(int folder, const char *path, char *name, StopFolder *id) 
 
 static void stop_kept_name(char name[PATH_MAX], int i) { snprintf(name, PATH_MAX, "%s/%d", stop_kept, i); }
 
-/* Room for a change of the new name (and from an old one), noted before it is made; NULL if nothing is undone. */
+/* Records a change of the new name (and an old one) before it is made. Returns NULL if nothing is undone. */
 static StopChange *stop_note(int folder, const char *path, int old_folder, const char *old) {
     if (!stop_kept || stop_change_count == STOP_CHANGES) return NULL;
     StopChange *c = &stop_changes[stop_change_count];
@@ -110,7 +114,7 @@ static StopChange *stop_note(int folder, const char *path, int old_folder, const
     char kept[PATH_MAX];
     stop_kept_name(kept, stop_change_count);
     c->kept = syscall(SYS_linkat, c->open[0], c->name[0], AT_FDCWD, kept, 0) ==
-              0; /* folders cannot be linked: they are exchanged */
+              0; /* folders cannot be linked, so they are exchanged */
     return c;
 }
 
@@ -134,7 +138,8 @@ static long stop_noted(StopChange *c, int what, long result) {
     return result;
 }
 
-/* The folder is on the disk as it is: its changes are. A rename between two folders is once either is. */
+/* Records that the folder is on the disk with its changes. A rename between two folders is on the disk as soon as
+ * either is. */
 static void stop_folder_synced(int fd) {
     const StopFolder id = stop_folder_of(fd);
     for (StopChange *c = stop_changes; c < stop_changes + stop_change_count; c++)
@@ -142,7 +147,7 @@ static void stop_folder_synced(int fd) {
             if (c->folder[k].number == id.number && c->folder[k].device == id.device) stop_forget(c);
 }
 
-/* Through whichever descriptor it was written. */
+/* Records a sync through any descriptor of the file. */
 static void stop_file_synced(int fd) {
     const StopFolder id = stop_folder_of(fd);
     for (int other = 3; other < STOP_FILES; other++) {
@@ -169,7 +174,7 @@ static void stop_undo_one(const StopChange *c, int i) {
         syscall(SYS_renameat2, AT_FDCWD, kept, c->open[0], c->name[0], 0);
 }
 
-/* Both changes are about one name of one folder. */
+/* Returns whether both changes affect one name in one folder. */
 static int stop_same_name(const StopChange *a, const StopChange *b) {
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2; k++)
@@ -179,7 +184,7 @@ static int stop_same_name(const StopChange *a, const StopChange *b) {
     return 0;
 }
 
-/* A later change of the same name has reached the disk: this one has, too. */
+/* Returns whether a later change of the same name has reached the disk, so that this one has too. */
 static int stop_is_pinned(int i, const char *undone) {
     for (int later = i + 1; later < stop_change_count; later++)
         if (!undone[later] && stop_changes[later].what != STOP_SYNCED &&
@@ -203,7 +208,7 @@ static void stop_undo(void) {
     }
 }
 
-/* What was not synced: nothing of it is there, or zeros are. */
+/* Loses unsynced data: the files become empty, or contain zeros. */
 static void stop_lose_contents(void) {
     for (int fd = 3; fd < STOP_FILES; fd++) {
         struct stat st;
@@ -213,7 +218,7 @@ static void stop_lose_contents(void) {
     }
 }
 
-/* True: this call fails. */
+/* Returns true if this call fails. */
 static int stop_here(void) {
     const uint64_t n = atomic_fetch_add(&stop_calls, 1) + 1;
     if (!stop_at || (stop_error && stop_on ? n < stop_at : n != stop_at)) return 0;
@@ -248,7 +253,7 @@ int fsync(int fd) {
     return (int)syscall(SYS_fsync, fd);
 }
 
-/* A file that is closed unsynced can still lose its contents: a copy of the descriptor stands for it. */
+/* A file that is closed without a sync can still lose its contents, so a copy of the descriptor is kept. */
 int close(int fd) {
     if (fd >= 0 && fd < STOP_FILES && atomic_exchange(&stop_dirty[fd], 0)) {
         const int copy = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STOP_FILES / 4);
@@ -290,7 +295,7 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
     StopChange *const c = stop_note(b, to, a, from);
     const long result =
         stop_noted(c, flags & 2 ? STOP_EXCHANGED : STOP_RENAMED, syscall(SYS_renameat2, a, from, b, to, flags));
-    if (c && result >= 0 && flags & 2) c->kept = 0; /* both are still there */
+    if (c && result >= 0 && flags & 2) c->kept = 0; /* both still exist */
     pthread_mutex_unlock(&stop_lock);
     return (int)result;
 }
@@ -298,7 +303,7 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
 int rename(const char *from, const char *to) { return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 int unlinkat(int folder, const char *path, int flags) {
-    if (!stop_error && stop_here()) return -1; /* a full disk can be tidied */
+    if (!stop_error && stop_here()) return -1; /* files can be removed from a full disk */
     pthread_mutex_lock(&stop_lock);
     StopChange *const c = stop_note(folder, path, 0, NULL);
     const long result = stop_noted(c, flags & AT_REMOVEDIR ? STOP_REMOVED_FOLDER : STOP_REMOVED,
