@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The scripted driver.
+ * Owns the scripted driver.
  */
 #include "device/scripted.h"
 

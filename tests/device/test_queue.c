@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Devices, requests, events and the queue, with a driver that fails, sleeps and counts on request.
+ * Tests devices, requests, events and the queue, with a driver that fails, sleeps and counts on request.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 enum { DEPTH = 127 };
 
-/* One request with buffers of its own. */
+/* One request with separate buffers. */
 typedef struct job {
     propane_buffer *in, *out;
     propane_request *request;
@@ -60,7 +60,7 @@ static void job_free(job *j) {
     propane_buffer_free(j->out);
 }
 
-/* Which execution it was. */
+/* Returns the number of the execution. */
 static int order_of(const rig *r, const job *j) {
     int32_t values[4];
     propane_error e = {0};
@@ -153,7 +153,7 @@ TEST(a_request_in_flight_is_not_taken_again) {
     EXPECT_FAIL(propane_request_events(a.request, NULL, 0, NULL, 0, &err), PROPANE_ERR_INVALID, "in flight");
     propane_event_signal(gate, 1);
     EXPECT_OK(propane_wait(a.request, NULL, &err));
-    EXPECT_OK(propane_wait(a.request, NULL, &err)); /* as often as one likes */
+    EXPECT_OK(propane_wait(a.request, NULL, &err)); /* any number of times */
     EXPECT_OK(propane_submit(chain, 2, &err));
     EXPECT_OK(propane_wait(a.request, NULL, &err));
     EXPECT(order_of(&r, &b) == 2 && order_of(&r, &a) == 3);
@@ -239,7 +239,7 @@ TEST(devices_wait_for_one_another) {
     for (uint64_t round = 1; round <= 20; round++) {
         set_events(&a, NULL, 0, event, round);
         set_events(&b, event, round, NULL, 0);
-        EXPECT_OK(propane_submit(&b.request, 1, &err)); /* first the one that waits */
+        EXPECT_OK(propane_submit(&b.request, 1, &err)); /* first the waiting request */
         EXPECT_OK(propane_submit(&a.request, 1, &err));
         EXPECT_OK(propane_wait(b.request, NULL, &err));
         EXPECT_OK(propane_wait(a.request, NULL, &err));
@@ -282,7 +282,7 @@ TEST(waiters_of_several_requests_all_return) {
         later laters[] = {{gate, c.request, round}, {gate, a.request, round}, {gate, b.request, round}};
         pthread_t threads[4];
         for (int i = 0; i < 3; i++) EXPECT(pthread_create(&threads[i], NULL, wait_for_it, &laters[i]) == 0);
-        EXPECT_OK(propane_wait(a.request, NULL, &err)); /* before the gate: nobody's help may hold it up */
+        EXPECT_OK(propane_wait(a.request, NULL, &err)); /* before the gate: a helping thread must not delay it */
         EXPECT(pthread_create(&threads[3], NULL, signal_later, &laters[0]) == 0);
         EXPECT_OK(propane_wait(b.request, NULL, &err));
         for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
@@ -316,7 +316,7 @@ TEST(free_and_close_wait_for_what_is_in_flight) {
     propane_device_close(r.device);
     EXPECT(atomic_load(&scripted_count) == 5);
     EXPECT_FAIL(propane_submit(&b.request, 1, &err), PROPANE_ERR_INVALID, "closed");
-    /* The children go after their device here: wrong, but harmless. */
+    /* The children are freed after their device here: wrong, but harmless. */
     job_free(&b);
     propane_event_free(gate);
     propane_program_free(r.program);
@@ -327,7 +327,7 @@ static void *close_device(void *device) {
     return NULL;
 }
 
-/* Whoever waits is told, what stands behind runs, and what would be signalled is. */
+/* Waiting callers get an error, later requests run, and their signals are sent. */
 TEST(closing_cancels_what_waits_for_an_event) {
     rig r = rig_open("scripted");
     propane_event *never = event_create(&r), *after = event_create(&r);
@@ -446,7 +446,7 @@ TEST(several_threads_share_one_request) {
     rig_close(&r);
 }
 
-/* Every allocation fails once; the sanitizer build finds what is not given back. */
+/* Makes every allocation fail once; the sanitizer build finds leaks. */
 TEST(no_memory_is_an_error_and_leaks_nothing) {
     rig r = rig_open("scripted");
     propane_event *event = event_create(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the test files: everything lies at BASE + its offset in the file, pointers are noted as slots while the tables are
- * laid out and are coded at the end.
+ * Owns building the test files. Everything is at BASE plus its offset in the file. Pointers are recorded as slots
+ * while the tables are laid out, and are encoded at the end.
  */
 #include "macho/build.h"
 
@@ -90,11 +90,12 @@ static uint32_t plain_list(maker *m, const method *methods, int count) {
     return list;
 }
 
-/* As the field wants it: a list of lists has its lowest bit set. */
+/* Returns the value for the field: a list of lists has its lowest bit set. */
 static uint32_t method_list(maker *m, const method *methods, int count) {
     if (m->lists != LISTS_OF_LISTS) return plain_list(m, methods, count);
     uint32_t lists[4];
-    for (int i = 0; i < count; i++) lists[i] = plain_list(m, &methods[i], 1); /* one of the class, one of a category */
+    for (int i = 0; i < count; i++)
+        lists[i] = plain_list(m, &methods[i], 1); /* one for the class, one for a category */
     uint32_t outer = room(m, 8 + 8 * (uint32_t)count);
     put(m->f, outer, 8, 4);
     put(m->f, outer + 4, (uint64_t)count, 4);
@@ -179,7 +180,7 @@ static tables make_tables(maker *m) {
 
 static const char *const imports[] = {"_unused", "_OBJC_CLASS_$_NSObject"};
 
-/* What stands in the file for a pointer. The links of the chains are set to something: readers do not follow them. */
+/* Encodes a pointer for the file. The links of the chains are arbitrary, because readers do not follow them. */
 static uint64_t coded(build_form form, const slot *s) {
     uint64_t to = s->to, top = UINT64_C(1) << 63, second = UINT64_C(1) << 62, next = UINT64_C(2) << 51;
     bool sign = s->at % 16 == 0; /* some of them */
@@ -225,7 +226,8 @@ static void put_segment(build_file *f, uint32_t at, const char *name, uint32_t s
     put(f, at + 64, sections, 4);
 }
 
-/* Header and commands at `at`; `rest` are the bytes of a last command that is there already, behind the segment. */
+/* Writes the header and commands at `at`; `rest` is the size of a last command that is already there, after the
+ * segment. */
 static void put_image(maker *m, uint32_t at, const tables *t, uint32_t rest, uint32_t commands) {
     build_file *f = m->f;
     uint32_t sections = t->selectors ? 1 : 3, next;
@@ -386,11 +388,11 @@ void build_macho(build_form form, build_lists lists, build_file *out) {
 void build_split_cache(const char *suffix, build_file *main, build_file *part) {
     build_macho(FORM_CACHE_5, LISTS_DIRECT, part);
     *main = *part;
-    uint32_t list = 0x240; /* between the header and the image, where nothing is */
+    uint32_t list = 0x240; /* between the header and the image, where the file is empty */
     put(main, 0x188, list, 4);
     put(main, 0x18c, 1, 4);
     memcpy(main->data + list + 24, suffix, strlen(suffix));
-    /* Its own mapping covers nothing that the image needs. */
+    /* The file's own mapping covers nothing that the image needs. */
     uint64_t mapping = main->data[0x138] | (uint64_t)main->data[0x139] << 8;
     put(main, 0x1f0, BASE + 0x100000, 8);
     put(main, mapping, BASE, 8);

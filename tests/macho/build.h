@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Makes small Mach-O files and shared caches with Objective-C tables in each form that a pointer or a method list can
- * have, those included that no linker for other systems writes.
+ * have, including forms that no linker for other systems writes.
  */
 #ifndef TESTS_MACHO_BUILD_H
 #define TESTS_MACHO_BUILD_H
@@ -11,7 +11,7 @@
 typedef enum build_lists {
     LISTS_ABSOLUTE,
     LISTS_RELATIVE,
-    LISTS_DIRECT, /* selectors from a cache's base */
+    LISTS_DIRECT, /* selectors relative to a cache's base */
     LISTS_OF_LISTS
 } build_lists;
 
@@ -32,15 +32,16 @@ typedef enum build_form {
 typedef struct build_file {
     uint8_t data[16384];
     size_t bytes;
-    size_t classes; /* where the list of classes stands */
-    size_t methods; /* where the first method list stands */
+    size_t classes; /* offset of the list of classes */
+    size_t methods; /* offset of the first method list */
 } build_file;
 
 const char *build_form_name(build_form form);
 void build_macho(build_form form, build_lists lists, build_file *out);
-/* The cache of FORM_CACHE_5 with its image in a second file: `main` has header and list of images only. */
+/* Builds the cache of FORM_CACHE_5 with its image in a second file: `main` has only the header and the list of
+ * images. */
 void build_split_cache(const char *suffix, build_file *main, build_file *part);
-/* A fat file of two: x86_64 first, then arm64e. */
+/* Builds a fat file of two images: x86_64 first, then arm64e. */
 void build_fat(build_file *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The class lister on every form of pointer and method list, and on files that lie.
+ * Tests the class lister on every form of pointer and method list, and on files with false contents.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "macho/build.h"
 #include "support/test.h"
 
-/* One line an entry. */
+/* Prints one line per entry. */
 static void flatten(const macho_listing *l, text *t) {
     for (int i = 0; i < l->count; i++) {
         const macho_entry *e = &l->entries[i];
@@ -112,7 +112,7 @@ TEST(caches_in_several_files) {
     mem_free(dir);
 }
 
-/* What is wrong is told by name. */
+/* Messages name what is wrong. */
 TEST(refusals) {
     static build_file f;
     propane_error err = {0};
@@ -135,7 +135,7 @@ TEST(refusals) {
     text_deinit(&t);
 }
 
-/* A list of classes that all are one class: more methods than the file has bytes for. */
+/* A list in which all classes are the same class: more methods than the file has bytes for. */
 TEST(tables_that_are_reached_again) {
     static build_file f;
     propane_error err = {0};
@@ -149,13 +149,14 @@ TEST(tables_that_are_reached_again) {
     memcpy(f.data + section + 32, &address, 8);
     memcpy(f.data + size, &bytes, 8);
     f.bytes += bytes;
-    memcpy(f.data + 32 + 32, &f.bytes, 8); /* the segment reaches to the end */
+    memcpy(f.data + 32 + 32, &f.bytes, 8); /* the segment extends to the end */
     memcpy(f.data + 32 + 48, &f.bytes, 8);
     EXPECT_FAIL(list(f.data, f.bytes, NULL, &t, &err), PROPANE_ERR_INVALID, "more than the file has room for");
     text_deinit(&t);
 }
 
-/* Each byte changed, each length cut: read or refused with a reason, never a crash (which the sanitizers would see). */
+/* Changes each byte and cuts at each length: the file is read or refused with a reason, and never crashes (which
+ * the sanitizers would detect). */
 TEST(damaged_files) {
     static build_file f;
     propane_error err;
@@ -177,7 +178,7 @@ TEST(damaged_files) {
         }
         for (size_t bytes = 0; bytes < f.bytes; bytes++) {
             err = (propane_error){0};
-            uint8_t *copy = mem_alloc(bytes); /* exactly so long: reads beyond it are seen */
+            uint8_t *copy = mem_alloc(bytes); /* of exactly that size, so that reads beyond it are detected */
             memcpy(copy, f.data, bytes);
             EXPECT(list(copy, bytes, image, &t, &err) == PROPANE_OK || err.text[0]);
             mem_free(copy);

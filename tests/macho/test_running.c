@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The lister of running classes over functions of our own with the runtime's names.
+ * Tests the lister of running classes on functions of our own with the runtime's names.
  */
 #include <stdlib.h>
 
@@ -79,7 +79,7 @@ TEST(classes_of_a_library) {
     EXPECT(e->method_count == 3 && e->methods[0].of_class && !e->methods[1].of_class && !e->methods[2].types);
     EXPECT_TEXT(e->methods[0].name, "shared");
     EXPECT_TEXT(e->methods[1].types, "B32@0:8@16^@24");
-    EXPECT_TEXT(l.entries[1].name, "_ANELost"); /* known, but not to be had */
+    EXPECT_TEXT(l.entries[1].name, "_ANELost"); /* known, but not available */
     EXPECT(l.entries[1].method_count == 0 && !l.entries[1].super);
     arena_free(a);
 }

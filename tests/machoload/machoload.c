@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the loading: segments to memory, chained fixups (pointers of formats 2 and 6, which lld writes), thread-local
+ * Owns loading: segments to memory, chained fixups (pointers of formats 2 and 6, which lld writes), thread-local
  * variables, initialisers, and the call of main. Usage: machoload PROGRAM [ARGUMENT...]
  */
 #include "machoload.h"
@@ -42,8 +42,8 @@ typedef struct program {
     segment segments[SEGMENTS];
     int count;
     uint64_t low, high; /* addresses as linked */
-    uint8_t *memory;    /* where `low` lies now */
-    uint64_t entry;     /* offset of main; 0: none */
+    uint8_t *memory;    /* the address of `low` now */
+    uint64_t entry;     /* offset of main; 0 if there is none */
     const uint8_t *fixups;
     struct {
         uint64_t address, size;
@@ -65,7 +65,7 @@ static void *at(const program *p, uint64_t address) { return p->memory + (addres
 static void read_segment(program *p, const uint8_t *c) {
     if (p->count == SEGMENTS) fail("more than %d segments", SEGMENTS);
     if (strncmp((const char *)c + 8, "__PAGEZERO", 16) == 0) {
-        p->segments[p->count++] = (segment){0}; /* fixups count it */
+        p->segments[p->count++] = (segment){0}; /* fixups count this segment too */
         return;
     }
     segment s = {u64(c + 24), u64(c + 32), u64(c + 40), u64(c + 48), u32(c + 60)};
@@ -188,7 +188,7 @@ static void missing(const char *name) {
     fail("the program calls %s, which has neither a shim nor a namesake", name + 1);
 }
 
-/* Code that tells the name: ldr x0, name; ldr x16, missing; br x16. */
+/* Makes code that reports the missing name: ldr x0, name; ldr x16, missing; br x16. */
 static void *trap(const char *name) {
     static uint32_t *page;
     static size_t used, room = 4096;
@@ -207,7 +207,7 @@ static void *trap(const char *name) {
     return code;
 }
 
-/* Names that mean the same in both systems: plain arguments, no structure or constant that differs. */
+/* Names with the same meaning in both systems: plain arguments, and no structure or constant that differs. */
 static const char *const same[] = {
     "___memcpy_chk",
     "___memmove_chk",
@@ -420,7 +420,8 @@ static const char *const same[] = {
     "_write",
 };
 
-/* Libraries of their own, built for Linux: their functions pass as they are, those with variable arguments have shims. */
+/* Returns whether a name belongs to a separate library that is built for Linux. Its functions pass unchanged; those
+ * with variable arguments have shims. */
 static bool of_library(const char *name) {
     static const char *const prefixes[] = {"_json_",   "_jansson_",    "_pcre2_",  "_utf8proc_", "_tcase_",
                                            "_suite_",  "_srunner_",    "__tcase_", "__ck_",      "__mark_point",
@@ -439,7 +440,7 @@ void *bind_symbol(const char *name) {
     if (known) {
         char plain[200];
         snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name + 1, "$"), name + 1);
-        /* The one without a signal mask: 180 bytes, where Darwin's jmp_buf has 192 and glibc's own 312. */
+        /* The variant without a signal mask: 180 bytes, while Darwin's jmp_buf has 192 and glibc's 312. */
         if (strcmp(plain, "setjmp") == 0) strcpy(plain, "_setjmp");
         found = dlsym(RTLD_DEFAULT, plain);
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Runs an arm64 Mach-O program (as tools/macos.sh links it) on aarch64 Linux, so that code compiled to Apple's calling
- * conventions can be executed where there is no Mac. What the program asks of libSystem is bound to glibc; where a
- * name, a structure, a constant or the convention differs, to a shim that converts. A name that has neither is an error
- * that is told when it is called.
+ * Runs an arm64 Mach-O program (linked by tools/macos.sh) on aarch64 Linux, so that code compiled to Apple's calling
+ * conventions can be executed without a Mac. The program's libSystem imports are bound to glibc, or to a shim that
+ * converts if a name, a structure, a constant or the convention differs. Calling a name that has neither is an error.
  */
 #ifndef MACHOLOAD_H
 #define MACHOLOAD_H
@@ -10,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The address for "_name"; never NULL. */
+/* Returns the address for "_name"; never NULL. */
 void *bind_symbol(const char *name);
-/* From the shims; NULL: no shim of that name. */
+/* Returns a shim, or NULL if that name has none. */
 void *shim_find(const char *name);
-/* The path of the loaded program: starting it again means starting this loader again. */
+/* The path of the loaded program: to start it again, this loader must be started again. */
 extern const char *loaded_path;
 extern char **loaded_environ;
 
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Thread-local variables: a descriptor's first word is tlv_get (machoload.S), which calls tlv_address. */
+/* Thread-local variables: the first word of a descriptor is tlv_get (machoload.S), which calls tlv_address. */
 typedef struct tlv_descriptor {
     void *get;
     uint64_t key, offset;

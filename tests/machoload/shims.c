@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the functions of libSystem that differ from glibc's: variable arguments and va_list (a plain pointer to 8-byte
- * places on Apple's arm64), error numbers, structures, constants, statically initialised locks.
+ * Owns the libSystem functions that differ from glibc's: variable arguments and va_list (a plain pointer to 8-byte
+ * places on Apple's arm64), error numbers, structures, constants, and statically initialised locks.
  *
  * Constants and layouts are those of macOS's public headers on arm64.
  */
@@ -29,7 +29,7 @@
 
 /* ---- variable arguments -------------------------------------------------------------------------------------------- */
 
-/* glibc's va_list for arguments that all lie on the stack. */
+/* Makes glibc's va_list for arguments that are all on the stack. */
 static va_list *as_va_list(va_list *out, void *stack) {
     struct {
         void *stack, *gr_top, *vr_top;
@@ -63,10 +63,10 @@ static int shim_vsnprintf_chk(char *out, size_t n, int flag, size_t room, const 
     return shim_snprintf_chk(out, n, flag, room, format, stack);
 }
 void shim_syslog(int priority, const char *format, void *stack) {
-    (void)priority, (void)format, (void)stack; /* nobody reads it here */
+    (void)priority, (void)format, (void)stack; /* the log has no reader here */
 }
 
-/* Linux libraries' functions with variable arguments, through their va_list forms. */
+/* Functions of Linux libraries with variable arguments, called through their va_list forms. */
 void *shim_json_pack(const char *format, void *stack) {
     void *(*pack)(void *, size_t, const char *, va_list) =
         (void *(*)(void *, size_t, const char *, va_list))dlsym(RTLD_DEFAULT, "json_vpack_ex");
@@ -108,7 +108,8 @@ static int from_apple(int number) {
     return number;
 }
 
-/* The program's errno. glibc's value is moved here and cleared, so that what the program itself wrote stays. */
+/* Returns the program's errno. glibc's value is moved here and cleared, so that a value that the program wrote
+ * stays. */
 static int *shim_error(void) {
     static __thread int number;
     if (errno) number = to_apple(errno);
@@ -151,7 +152,7 @@ int shim_fcntl(int fd, int command, const long *argument) {
         return flags < 0 ? flags : (flags & 3) | (flags & O_NONBLOCK ? 4 : 0) | (flags & O_APPEND ? 8 : 0);
     }
     case 4: return fcntl(fd, F_SETFL, open_flags((int)*argument));
-    case 51: return fsync(fd); /* to the disk itself */
+    case 51: return fsync(fd); /* flushes to the disk itself */
     case 67: return fcntl(fd, F_DUPFD_CLOEXEC, *argument);
     case 48: return 0; /* no cache */
     default: errno = EINVAL; return -1;
@@ -257,7 +258,8 @@ static int shim_madvise(void *address, size_t bytes, int advice) {
 
 /* ---- threads ------------------------------------------------------------------------------------------------------- */
 
-/* A lock that was initialised statically begins with a signature and is zero after it: zero is what glibc begins with. */
+/* A statically initialised lock begins with a signature followed by zeros. Replaces the signature with zero, which
+ * is glibc's initial value. */
 static void *ready(void *object, uint64_t signature) {
     __atomic_compare_exchange_n((uint64_t *)object, &signature, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return object;
@@ -317,13 +319,13 @@ static void to_set(uint32_t apple, sigset_t *out) {
     for (int i = 1; i < 32; i++)
         if (apple >> (i - 1) & 1 && i != 7 && i != 29) sigaddset(out, signal_number(i));
 }
-/* What a handler with SA_SIGINFO is given. */
+/* The argument of a handler with SA_SIGINFO. */
 typedef struct apple_siginfo {
     int number, error, code, pid, uid, status;
     void *address;
     long more[9];
 } apple_siginfo;
-static void (*with_info[32])(int, apple_siginfo *, void *); /* by Linux's number */
+static void (*with_info[32])(int, apple_siginfo *, void *); /* indexed by Linux's number */
 static int apple_number[32];
 
 static void on_signal_with_info(int number, siginfo_t *info, void *context) {
@@ -412,8 +414,8 @@ static bool is_macho(const char *path) {
     return is;
 }
 
-/* Starting itself or another program for macOS means starting the loader: MACHOLOAD holds the words before the program's
- * path. */
+/* To start itself or another program for macOS, the program must start the loader. MACHOLOAD holds the words before
+ * the program's path. */
 static int shim_execvp(const char *file, char *const *argv) {
     const char *words = getenv("MACHOLOAD");
     bool itself = strcmp(file, "/proc/self/exe") == 0;
@@ -448,7 +450,7 @@ static int shim_dlclose(void *library) { return dlclose(library); }
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
 
-/* The table behind isalpha and its like. */
+/* The table behind isalpha and similar functions. */
 static struct {
     char magic[8], encoding[32];
     void *get, *put;
@@ -517,7 +519,7 @@ VARIADIC(json_sprintf);
 VARIADIC(_ck_assert_failed);
 VARIADIC(snprintf_chk);
 
-/* A va_list is the address itself, so that the forms with a list take the same shims. */
+/* A va_list is the address itself, so the va_list forms use the same shims. */
 static const struct {
     const char *name;
     void *address;

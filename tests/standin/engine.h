@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the files of the stand-in's AppleNeuralEngine share: models, errors by system, and the machine.
+ * Declarations shared by the files of the stand-in's AppleNeuralEngine: models, errors by system, and the machine.
  */
 #ifndef TESTS_STANDIN_ENGINE_H
 #define TESTS_STANDIN_ENGINE_H
@@ -8,32 +8,33 @@
 
 /* ---- machine.c --------------------------------------------------------------------------------------------------- */
 
-/* It exists, and stays as long as the switch is not set again. */
+/* Returns a folder that exists, and that stays the same until the switch is set again. */
 const char *standin_temporary(void);
-/* For a loaded program; 0: none is left; negative: none is needed. */
+/* Takes a place for a loaded program. Returns 0 if none is left, and a negative number if none is needed. */
 int standin_take_place(void);
 void standin_give_place(int place);
-/* False: it comes up, and this evaluation is refused. */
+/* Returns false if the engine is coming up; this evaluation is then refused. */
 bool standin_engine_is_up(void);
 void standin_engine_worked(void);
 
 /* ---- engine_model.c ---------------------------------------------------------------------------------------------- */
 
-/* What a memory model and its inner model share. */
+/* The state that a memory model and its inner model share. */
 typedef struct model {
     int references;
     bool is_client;
     bool elsewhere;         /* setModelURL: was called */
-    object *text, *weights; /* memory: NSData, NSDictionary; NULL: the descriptor was taken away */
+    object *text, *weights; /* memory: NSData, NSDictionary; NULL after the descriptor was removed */
     char folder[1200], name[200];
     program *loaded;
     object *attributes;
-    int loads; /* tries */
+    int loads; /* attempts */
     int place;
-    uint32_t mask; /* of statistics */
+    uint32_t mask; /* of the statistics */
 } model;
 
-/* Of a memory model or an inner one; NULL, and a violation: it is neither. */
+/* Returns the model of a memory model or an inner one. For any other object it returns NULL and records a
+ * violation. */
 model *standin_model_of(const object *o);
 object *standin_model_object(const char *class_name, model *m); /* autoreleased; takes over a reference */
 bool standin_compile(model *m, const char *selector, object **error);
@@ -41,12 +42,13 @@ bool standin_load(model *m, const char *selector, object **error);
 bool standin_unload(model *m, object **error);
 bool standin_cached(const model *m);
 void standin_purge(const model *m);
-bool standin_destroy_model(object *o); /* false: it is none of this file's, as the following one */
+bool standin_destroy_model(object *o); /* returns false if the object is not from this file, as does the next
+                                        * function */
 
-/* What fails has a code and a text of each system's. */
+/* Kinds of failure. Each has a code and a text per system. */
 typedef enum failure {
     FAIL_TEXT,   /* the compiler refuses the program: `detail` */
-    FAIL_BUNDLE, /* the files are not what the dictionary says, or not where it says */
+    FAIL_BUNDLE, /* the files differ from the dictionary, or are elsewhere */
     FAIL_LOAD,
     FAIL_LARGE,
     FAIL_PLACES,
@@ -54,11 +56,11 @@ typedef enum failure {
     FAIL_SURFACES,
     FAIL_INDEX,
     FAIL_POWER,
-    FAIL_WAY, /* this way to evaluate is not offered */
+    FAIL_WAY, /* this kind of evaluation is not offered */
     FAIL_RUN,
     FAIL_CHAIN
 } failure;
-bool standin_fail(object **error, failure what, const char *selector, const char *detail); /* false */
+bool standin_fail(object **error, failure what, const char *selector, const char *detail); /* returns false */
 
 /* ---- engine_attributes.c ----------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a loaded program tells of itself: its symbols, procedures, shapes and strides, in the dictionary that
- * modelAttributes gives.
+ * Owns the description of a loaded program: its symbols, procedures, shapes and strides, in the dictionary that
+ * modelAttributes returns.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static object *make_entry(const port *p, bool output) {
     return standin_make_dictionary(keys, values, 11);
 }
 
-/* Names to numbers. */
+/* Maps names to numbers. */
 static object *make_map(const program *p) {
     object *keys[128], *values[128];
     int count = standin_program_procedures(p);
@@ -36,7 +36,7 @@ static object *make_map(const program *p) {
     return standin_make_dictionary(keys, values, count);
 }
 
-/* LiveInputList and LiveOutputList of one procedure. */
+/* Makes LiveInputList and LiveOutputList of one procedure. */
 static object *make_network(const program *p, int procedure) {
     static const char *const live[] = {"LiveInputList", "LiveOutputList"};
     object *lists[2], *keys[2], *list[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns _ANEClient, the ways to evaluate that it has besides the standard one, and _ANEDeviceInfo.
+ * Owns _ANEClient, its ways to evaluate besides the standard one, and _ANEDeviceInfo.
  */
 #include <signal.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 /* ---- _ANEClient ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Client code calls what _ANEInMemoryModel does not have (Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs). */
+/* Client code calls methods that _ANEInMemoryModel does not have
+ * (Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs). */
 static model *client_model(object *o) {
     if (standin_is_class(o, "_ANEInMemoryModel") && standin_switch("wrapper"))
         standin_raise("NSInvalidArgumentException",
@@ -70,7 +71,7 @@ static bool client_end_task(object *self, const char *selector) {
     standin_count("tasks", -1);
     return true;
 }
-/* On 27 it answers NO and gives no error (PM). */
+/* On macOS 27 it answers NO without an error (PM). */
 static bool client_load_real_time(object *self, const char *selector, object *o, object *options, uint32_t qos,
                                   object **error) {
     if (standin_is("realtime", "none")) return false;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the engine says when it fails: a row each with domain, code and text of the systems up to 26, and of 27. The
- * texts of 27 have the shape "METHOD: TEXT (underlying=0x..)", and the number is in the user info, too. Where no report of
- * 27 is known the code stays.
+ * Owns the engine's error messages: one row per failure with domain, code and text of the systems up to 26, and of 27.
+ * The texts of 27 have the form "METHOD: TEXT (underlying=0x..)", and the number is in the user info, too. If no
+ * report from 27 is known, the code is unchanged.
  */
 #include <stdio.h>
 
 #include "standin/engine.h"
 
 typedef struct row {
-    const char *domain; /* behind com.apple.appleneuralengine */
+    const char *domain; /* follows com.apple.appleneuralengine */
     long code;
-    const char *text; /* NULL: the caller's */
+    const char *text; /* NULL for the caller's */
     long new_code;
-    const char *new_text; /* NULL: as before, without the new shape */
-    long underlying;      /* negative: none */
-    long stage;           /* of a load; negative: none */
+    const char *new_text; /* NULL for the previous text without the new form */
+    long underlying;      /* negative if there is none */
+    long stage;           /* of a load; negative if there is none */
 } row;
 
 static const row rows[] = {

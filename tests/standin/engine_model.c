@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns descriptors and models of AppleNeuralEngine: what they are compiled from, the system's cache, and what they load.
- * Compiled programs live in a cache by their three hashes; a loaded program is made of net.plist and data in the model's
- * folder, never of the weight files (so weights that are written over change nothing).
+ * Owns descriptors and models of AppleNeuralEngine: their sources, the system's cache, and the programs that they
+ * load. Compiled programs are in a cache by their three hashes. A loaded program is made from net.plist and data in
+ * the model's folder, never from the weight files, so overwriting weights changes nothing.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ typedef struct cached {
 
 static cached *cache;
 
-/* `part`: how many characters of the name must agree. */
+/* `part` is the number of characters of the name that must match. */
 static cached *cache_find(const char *name, size_t part) {
     cached *c = cache;
     while (c && strncmp(c->name, name, part) != 0) c = c->next;
@@ -47,7 +47,8 @@ static void cache_remove(const char *name) {
     }
 }
 
-/* ---- models: what a memory model and its inner model share ------------------------------------------------------------------ */
+/* ---- models: the state shared by a memory model and its inner model
+ * ---------------------------------------------------------- */
 
 model *standin_model_of(const object *o) {
     if (standin_is_class(o, "_ANEInMemoryModel") || standin_is_class(o, "_ANEModel")) return o->memory;
@@ -81,7 +82,8 @@ static const object *weight_data(const model *m, long i) {
     return standin_entry(((object **)m->weights->memory)[m->weights->count + i], "data");
 }
 
-/* Three hashes: text, weights and options, in the system's order (True2456/qwen-ane/docs/MEMORY.md: options behind). */
+/* Makes the name from three hashes of text, weights and options, in the system's order
+ * (True2456/qwen-ane/docs/MEMORY.md: options last). */
 static void name_model(model *m) {
     char text_hash[65], option_hash[65], weight_hash[65];
     sha256 h;
@@ -119,7 +121,7 @@ static bool has_file(const model *m, const char *path) {
     return file_exists(full);
 }
 
-/* One entry of the dictionary against the folder. */
+/* Compares one entry of the dictionary with the folder. */
 static bool check_weight(const model *m, long i) {
     static const char prefix[] = "@model_path/";
     const char *path = weight_path(m, i);
@@ -132,7 +134,8 @@ static bool check_weight(const model *m, long i) {
     return standin_is("contents", "equal") ? same_file(m->folder, path, data) : has_file(m, path);
 }
 
-/* One client of macOS 27.0.1 says that TMPDIR must be unset or the user's own folder (rule F5). */
+/* Returns whether TMPDIR is foreign. One client of macOS 27.0.1 says that TMPDIR must be unset or the user's folder
+ * (rule F5). */
 static bool tmpdir_is_foreign(void) {
     const char *set = getenv("TMPDIR"), *own = standin_temporary();
     if (!set || !standin_is("tmpdir", "own")) return false;
@@ -140,8 +143,8 @@ static bool tmpdir_is_foreign(void) {
     return strncmp(set, own, length) != 0 || (set[length] && strcmp(set + length, "/") != 0);
 }
 
-/* The text and the weights lie where the compiler reads them: on the memory route that is the model's own folder, and
- * since 27 it has one weight file at most. */
+/* Checks that the text and the weights are where the compiler reads them. On the memory route that is the model's
+ * folder, which since 27 may hold at most one weight file. */
 static bool check_files(const model *m, char why[600]) {
     snprintf(why, 600, "_ANECompiler : ANECCompile() FAILED err=(): ");
     size_t said = strlen(why);
@@ -169,11 +172,11 @@ static bool check_files(const model *m, char why[600]) {
     return false;
 }
 
-/* What the program reads has been in the dictionary. */
+/* Checks that the dictionary names every file that the program reads. */
 static bool check_named_files(const model *m, const program *p) {
     const char *files[16];
     int count = standin_program_files(p, files, 16);
-    long most = standin_counted("weight_files"); /* of one program so far */
+    long most = standin_counted("weight_files"); /* largest number in one program so far */
     if (count > most) standin_count("weight_files", count - most);
     if (m->is_client || !standin_is("bundle", "checked")) return true;
     for (int i = 0; i < count && i < 16; i++) {
@@ -209,7 +212,7 @@ static bool write_net(const char *folder, const cached *c) {
     return file_write_scratch(path, c->data, c->data_length, NULL) == PROPANE_OK;
 }
 
-/* Into the cache and the folder. */
+/* Stores the compiled program in the cache and the folder. */
 static bool keep_compiled(const model *m, program *p) {
     cached *c = calloc(1, sizeof *c);
     if (!c || !standin_program_pack(p, &c->net, &c->net_length, &c->data, &c->data_length)) abort();
@@ -230,7 +233,7 @@ bool standin_compile(model *m, const char *selector, object **error) {
     long count = standin_counted("compiles"), limit = standin_number("limit", 0);
     if (limit && count > limit) {
         standin_violation("compile %ld of a process that may make %ld", count, limit);
-        return false; /* without a reason */
+        return false; /* fails without a reason */
     }
     if (switched_off(count, error)) return false;
     if (!check_files(m, why)) return standin_fail(error, FAIL_BUNDLE, "verifyBundleAtPath", why);
@@ -260,7 +263,7 @@ void standin_purge(const model *m) {
 
 /* ---- load and unload ------------------------------------------------------------------------------------------------------------ */
 
-/* What a load reads, and where it lies: the model's folder, or, where that is gone, one for this load alone. */
+/* Finds the files that a load reads: in the model's folder, or if that is gone, in a folder for this load only. */
 static bool find_net(const model *m, char folder[1300], bool *scratch) {
     char path[1300];
     snprintf(path, sizeof path, "%s/net.plist", m->folder);
@@ -317,7 +320,7 @@ bool standin_load(model *m, const char *selector, object **error) {
         m->place = 0;
         return standin_fail(error, FAIL_LOAD, selector, "");
     }
-    if (!standin_switch("statistics")) m->mask = 0; /* gated: what was set does not stay */
+    if (!standin_switch("statistics")) m->mask = 0; /* gated: the mask is not kept */
     if (!standin_is("attributes", "nil") && !m->attributes) m->attributes = standin_make_attributes(m->loaded);
     return true;
 }
@@ -346,7 +349,7 @@ static object *descriptor_make(object *self, const char *selector, object *text,
     return standin_autorelease(standin_new("_ANEInMemoryModelDescriptor", KIND_OTHER, d, 0));
 }
 
-/* Paths and hashes of the dictionary's data. */
+/* Returns the paths and hashes of the dictionary's data. */
 static object *descriptor_hashes(object *self, const char *selector) {
     const descriptor *d = self->memory;
     const model m = {.weights = d->weights};
@@ -395,7 +398,7 @@ static object *memory_inner(object *self, const char *selector) {
 }
 static object *attributes_of(object *self, const char *selector) { return standin_model_of(self)->attributes; }
 
-/* Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs says so of one Mac, and others ask without trouble. */
+/* Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs reports this for one Mac; others call it without trouble. */
 static object *memory_attributes(object *self, const char *selector) {
     if (standin_is("wrapper", "attributes"))
         standin_raise("NSInvalidArgumentException",
@@ -410,7 +413,7 @@ static void memory_set_url(object *self, const char *selector, object *url) {
     snprintf(m->folder, sizeof m->folder, "%s", (const char *)url->memory);
 }
 
-/* Only nil is known: text and weights are not needed once the program is loaded. */
+/* Only nil is known to work: text and weights are not needed after the program is loaded. */
 static void memory_set_descriptor(object *self, const char *selector, object *to) {
     model *m = standin_model_of(self);
     if (to) standin_violation("setDescriptor: another one");
@@ -452,7 +455,7 @@ static object *model_make(object *self, const char *selector, object *url, objec
     return standin_model_object("_ANEModel", m);
 }
 
-/* An NSIndexSet: to be made into an array before a request takes it. */
+/* Returns an NSIndexSet, which must be made into an array before a request accepts it. */
 static object *symbol_indices(const model *m, bool outputs, unsigned long procedure) {
     const port *ports = NULL;
     int count = m->loaded ? standin_program_ports(m->loaded, outputs, &ports) : 0, own = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns requests, the surfaces they name, shared events, and evaluation. What a request of the wrong make does is seen where
- * it is used: at its evaluation.
+ * Owns requests, the surfaces they name, shared events, and evaluation. A malformed request is detected where it is
+ * used: at its evaluation.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -10,22 +10,22 @@
 
 #include "standin/engine.h"
 
-static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER; /* one evaluation at a time */
+static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER; /* allows one evaluation at a time */
 
 /* ---- requests --------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct request {
     object *lists[4]; /* inputs, their indices, outputs, their indices */
     long procedure;
-    object *given;      /* perfStats: of the caller; NULL: none */
-    object *statistics; /* of the last run; NULL: none */
-    object *events;     /* NULL: none */
+    object *given;      /* perfStats: from the caller; NULL if there is none */
+    object *statistics; /* of the last run; NULL if there is none */
+    object *events;     /* NULL if there are none */
     object *handler;    /* a block */
 } request;
 
 enum { LISTS = 4 };
 
-/* Every entry of the right class, or a violation. A set of indices is found out at the evaluation. */
+/* Checks that every entry has the right class. A set of indices is detected at the evaluation. */
 static bool check_list(const object *list, bool indices) {
     if (indices && list && list->kind == KIND_INDEX_SET) return true;
     if (!standin_check(list, KIND_ARRAY, "requestWithInputs:...")) return false;
@@ -103,7 +103,7 @@ static object *request_statistics(object *self, const char *selector) {
 }
 static uint64_t statistics_time(object *self, const char *selector) { return (uint64_t)self->count; }
 
-/* The surface in `memory`, where its data begins in `count`. */
+/* Keeps the surface in `memory` and the offset of its data in `count`. */
 static object *wrap_at(object *self, const char *selector, object *surface_object, uint64_t start) {
     if (standin_is("wrap", "nil") || !standin_check(surface_object, KIND_SURFACE, selector)) return NULL;
     if (start > ((const surface *)surface_object->memory)->size) return NULL;
@@ -125,7 +125,7 @@ static object *wrap_init(object *self, const char *selector, object *surface_obj
 
 /* ---- shared events and chains ------------------------------------------------------------------------------------------ */
 
-/* The value in `count`. */
+/* The value is in `count`. */
 static object *event_alloc(object *self, const char *selector) {
     return standin_new("IOSurfaceSharedEvent", KIND_OTHER, NULL, 0);
 }
@@ -137,7 +137,7 @@ static void event_set_value(object *self, const char *selector, uint64_t value) 
     __atomic_store_n(&self->count, (long)value, __ATOMIC_SEQ_CST);
 }
 
-/* The event in `memory`, its value in `count`. */
+/* The event is in `memory`, its value in `count`. */
 static object *signal_make(object *self, const char *selector, uint64_t value, uint32_t symbol, int64_t type,
                            object *event) {
     if (!standin_is_class(event, "IOSurfaceSharedEvent") && !standin_is_class(event, standin_metal_event)) return NULL;
@@ -147,7 +147,7 @@ static object *wait_make(object *self, const char *selector, uint64_t value, obj
     if (!standin_is_class(event, "IOSurfaceSharedEvent") && !standin_is_class(event, standin_metal_event)) return NULL;
     return standin_autorelease(standin_new("_ANESharedWaitEvent", KIND_OTHER, standin_retain(event), (long)value));
 }
-/* An array of the two arrays. */
+/* Returns an array of the two arrays. */
 static object *events_make(object *self, const char *selector, object *signals, object *waits) {
     if (!standin_check(signals, KIND_ARRAY, "signalEvents:") || !standin_check(waits, KIND_ARRAY, "waitEvents:"))
         return NULL;
@@ -169,8 +169,8 @@ static void signal_events(const request *r, bool done, object *error) {
         return;
     }
     void (*invoke)(object *, bool, object *);
-    object *handler = _Block_copy(r->handler);                  /* the request may be gone once it was called */
-    memcpy(&invoke, (const char *)handler + 16, sizeof invoke); /* behind isa, flags and a reserved word */
+    object *handler = _Block_copy(r->handler);                  /* the request may be gone after the call */
+    memcpy(&invoke, (const char *)handler + 16, sizeof invoke); /* follows isa, flags and a reserved word */
     invoke(handler, done, error);
     if (standin_is("handler", "twice")) invoke(handler, !done, NULL);
     _Block_release(handler);
@@ -196,7 +196,7 @@ static object *chain_make(object *self, const char *selector, object *inputs, ob
 
 typedef enum status { STATUS_GOOD, STATUS_SURFACES, STATUS_INDEX } status;
 
-/* The surfaces of one side by symbol. */
+/* Collects the surfaces of one side by symbol. */
 static status gather(const request *r, const model *m, bool outputs, unsigned char **out) {
     const port *ports;
     int count = standin_program_ports(m->loaded, outputs, &ports), own = 0;
@@ -222,7 +222,7 @@ static status gather(const request *r, const model *m, bool outputs, unsigned ch
     return STATUS_GOOD;
 }
 
-/* How the first procedure's symbols would lie: for an engine that runs it whichever is asked for. */
+/* Places the procedure's symbols like those of the first one, for an engine that always runs the first procedure. */
 static void shift(const model *m, bool outputs, long from, unsigned char **out) {
     const port *ports;
     int count = standin_program_ports(m->loaded, outputs, &ports);
@@ -245,7 +245,8 @@ static bool run_procedure(model *m, request *r, unsigned char **inputs, unsigned
     char why[600];
     long index = r->procedure;
     if (index > 0 && standin_is("procedures", "fail")) return standin_fail(error, FAIL_INDEX, selector, "");
-    if (index == 1 && standin_is("procedures", "first")) { /* it has the shape of the first one in the driver's proof */
+    if (index == 1 && standin_is("procedures", "first")) { /* it has the shape of the first one in the driver's test
+                                                            * for this */
         shift(m, false, index, inputs);
         shift(m, true, index, outputs);
         index = 0;
@@ -261,7 +262,7 @@ static bool run_procedure(model *m, request *r, unsigned char **inputs, unsigned
     return true;
 }
 
-/* What the system's own check of a request runs into (True2456/qwen-ane/runtime/ane_c_bridge.m;
+/* Makes the checks that the system makes on a request (True2456/qwen-ane/runtime/ane_c_bridge.m;
  * Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs). */
 static void validate(const request *r) {
     for (int k = 1; k < LISTS; k += 2)
@@ -322,7 +323,7 @@ static bool evaluate_now(model *m, request *r, const char *selector, object **er
     return done;
 }
 
-/* A request that waits for events is queued: the call returns, and the handler tells the end. */
+/* A request that waits for events is queued: the call returns, and the handler reports the end. */
 typedef struct queued {
     model *m;
     request *r;
@@ -353,7 +354,7 @@ static void *run_queued(void *from) {
     return NULL;
 }
 
-/* Events work on the client route; on the memory route an event of 27 is never signalled (QA). */
+/* Events work on the client route; on the memory route of 27 an event is never signalled (QA). */
 static bool evaluate_with_events(model *m, request *r, const char *selector, object **error) {
     bool deaf = standin_is("events", "ignored") || (!m->is_client && standin_is("events", "client"));
     if (!deaf && events_of(r, 1)->count) {
@@ -380,7 +381,7 @@ bool standin_evaluate(model *m, object *request_object, const char *selector, ob
     return r->events ? evaluate_with_events(m, r, selector, error) : evaluate_now(m, r, selector, error);
 }
 
-/* Classes whose objects keep one other object in `memory`. */
+/* Returns whether objects of this class keep one other object in `memory`. */
 static bool holds_one(const char *name) {
     static const char *const names[] = {
         "_ANEIOSurfaceObject", "_ANESharedSignalEvent",   "_ANESharedWaitEvent", "_ANESharedEvents",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what shared events need of Metal and of blocks: a device that gives events, and blocks that are counted as their ABI
- * says (https://clang.llvm.org/docs/Block-ABI-Apple.html). Events of the memory route's clients are in engine_request.c.
+ * Owns the parts of Metal and of blocks that shared events need: a device that creates events, and blocks that are
+ * counted according to their ABI (https://clang.llvm.org/docs/Block-ABI-Apple.html). Events of the memory route's
+ * clients are in engine_request.c.
  */
 #include <stdlib.h>
 
@@ -19,7 +20,7 @@ EXPORT const class *object_getClass(const object *o) {
     return standin_check(o, KIND_NONE, "object_getClass") ? o->isa : NULL;
 }
 
-/* A block on the heap is kept, any other one stays where it is. */
+/* Retains a block on the heap; any other block stays where it is. */
 EXPORT void *_Block_copy(void *from) {
     block *b = from;
     if (b && __atomic_load_n(&b->flags, __ATOMIC_SEQ_CST) & NEEDS_FREE)
@@ -46,7 +47,7 @@ EXPORT object *MTLCreateSystemDefaultDevice(void) {
 static object *new_event(object *self, const char *selector) {
     return standin_is("metal", "eventless") ? NULL : standin_new(standin_metal_event, KIND_OTHER, NULL, 0);
 }
-/* The value in `count`, as in engine_request.c. */
+/* The value is in `count`, as in engine_request.c. */
 static uint64_t event_value(object *self, const char *selector) {
     return (uint64_t)__atomic_load_n(&self->count, __ATOMIC_SEQ_CST);
 }

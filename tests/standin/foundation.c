@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns strings, numbers, data, arrays, dictionaries, URLs, errors and surfaces: CoreFoundation's and IOSurface's functions
- * as far as the driver needs them.
+ * Owns strings, numbers, data, arrays, dictionaries, URLs, errors and surfaces: those functions of CoreFoundation and
+ * IOSurface that the driver needs.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -252,7 +252,7 @@ EXPORT object *CFURLCreateWithFileSystemPath(void *allocator, const object *path
     return standin_new("NSURL", KIND_URL, copy_bytes(path->memory, (size_t)path->count), path->count);
 }
 
-/* As on a Mac, with a slash at the end, and whatever TMPDIR says. */
+/* As on a Mac, the path has a slash at the end and does not depend on TMPDIR. */
 EXPORT object *NSTemporaryDirectory(void) {
     char path[1300];
     snprintf(path, sizeof path, "%s/", standin_temporary());
@@ -263,7 +263,7 @@ EXPORT const long _NSConcreteGlobalBlock[32] = {0};
 
 /* ---- surfaces ------------------------------------------------------------------------------------------------------------------ */
 
-/* Constants: alive as long as the process, so not counted as objects that somebody has to release. */
+/* Constants live as long as the process, so they are not counted as objects that must be released. */
 static const class string_class = {NULL, 0, "NSString"};
 #define KEY(name, text)                                                                                                \
     static object name##_object = {&string_class,           0x0b7ec7u,       1 << 30, KIND_STRING,                     \
@@ -295,7 +295,7 @@ EXPORT object *IOSurfaceCreate(const object *properties) {
     }
     s->size = (size_t)size;
     standin_count("surface_bytes", size);
-    memset(s->memory, 0xee, s->size); /* nobody promised zeros */
+    memset(s->memory, 0xee, s->size); /* zeros are not guaranteed */
     return standin_new("IOSurface", KIND_SURFACE, s, 0);
 }
 

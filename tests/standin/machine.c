@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns what belongs to the machine and not to a program: the user's temporary folder, the places for loaded programs that
- * all processes share, and the engine's power.
+ * Owns the state of the machine rather than of a program: the user's temporary folder, the places for loaded programs
+ * that all processes share, and the engine's power.
  *
- * Places: the lock of one byte of a file in the temporary folder each, which the kernel takes back when a process ends,
- * however it ends. A place that is given back while all are taken is not free at once: the next load fails and clears it,
- * the next one succeeds. That is how a repeated load has been seen to go:
+ * Each place is a lock on one byte of a file in the temporary folder, which the kernel releases when a process ends,
+ * however it ends. A place that is released while all are taken is not free at once: the next load fails and clears
+ * it, and the one after that succeeds. Repeated loads have been observed to behave this way:
  * cortexkit/synapse/crates/synapse-worker-ane-direct/resource-experiments.md, midasdf/ANEDVD/src/ane/shim.m.
  *
- * Power: an engine that is off refuses requests while it comes up, up to five that are 3 ms apart:
+ * An engine that is off refuses requests while it comes up, up to five that are 3 ms apart:
  * loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md.
  */
 #include <errno.h>
@@ -36,15 +36,15 @@ const char *standin_temporary(void) {
 /* ---- places ---------------------------------------------------------------------------------------------------------------- */
 
 static struct {
-    int file;    /* 0: not opened yet */
-    pid_t owner; /* locks are a process's own: a child has none of its parent's */
+    int file;    /* 0 if not opened yet */
+    pid_t owner; /* locks belong to one process: a child has none of its parent's */
     bool own[MAX_PLACES];
 } places;
 
 static void open_places(void) {
     char path[1300];
     if (places.file && places.owner == getpid()) return;
-    if (places.file) close(places.file); /* closes the child's copy: its parent keeps what it has locked */
+    if (places.file) close(places.file); /* closes the child's copy; its parent keeps its locks */
     memset(&places, 0, sizeof places);
     snprintf(path, sizeof path, "%s/.standin-places", standin_temporary());
     places.file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -76,7 +76,7 @@ static int pool_size(void) {
     return size > MAX_PLACES ? MAX_PLACES : (int)size;
 }
 
-/* A place; 0: all are taken, and those that were left are cleared. */
+/* Returns a place. Returns 0 if all are taken, and clears those that were released. */
 static int find_place(int size) {
     for (int i = 0; i < size; i++) {
         if (places.own[i] || is_left(i) || !lock_place(i, F_WRLCK, F_SETLK)) continue;
@@ -121,12 +121,12 @@ static uint64_t now_ns(void) {
 
 static struct {
     pid_t owner;
-    uint64_t last;    /* the last evaluation's end; 0: none yet */
+    uint64_t last;    /* end of the last evaluation; 0 if none yet */
     uint64_t refused; /* the last refusal */
     int left, starts;
 } power;
 
-/* A refusal that comes at once behind another one does not bring the engine nearer. */
+/* A refusal that immediately follows another one does not bring the engine closer to readiness. */
 bool standin_engine_is_up(void) {
     uint64_t idle = (uint64_t)standin_number("idle", 0) * 1000000, now = now_ns();
     if (!idle) return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what happens to MIL text: parsing, the rules that are known of Apple's compiler and of one chip, the order and
- * layout of symbols, and running on Propane's cpu driver.
+ * Owns the handling of MIL text: parsing, the known rules of Apple's compiler and of one chip, the order and layout of
+ * symbols, and running on Propane's cpu driver.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ typedef struct procedure {
 struct program {
     mil_module *module;
     int procedure_count;
-    procedure *procedures; /* in the order of the text */
-    port *ports[2];        /* inputs, outputs of all, in symbol order */
+    procedure *procedures; /* in the text's order */
+    port *ports[2];        /* inputs and outputs of all procedures, in symbol order */
     int count[2];
 };
 
@@ -47,8 +47,9 @@ static void *the_cpu(void) {
 
 /* ---- constants ------------------------------------------------------------------------------------------------------------- */
 
-/* How the engine reads a record: the payload's place is taken as written, whatever lies there; its size is the text's. So
- * a place that is the first record's gives the first record's data, and nobody says so (Epistates/pmetal issue 34). */
+/* Reads a record as the engine does: the payload's offset is used as written, whatever is there, and the size is
+ * the text's. An offset of the first record therefore reads the first record's data without an error
+ * (Epistates/pmetal issue 34). */
 static bool read_record(const mil_module *m, mil_const *c) {
     enum { RECORD = 64 };
     static const char prefix[] = "@model_path/";
@@ -70,7 +71,7 @@ static bool read_record(const mil_module *m, mil_const *c) {
     return good && c->data;
 }
 
-/* The size that a record says of its payload. */
+/* Returns the payload size in a record. */
 static uint64_t record_bytes(const mil_module *m, const mil_const *c) {
     char path[1400];
     uint64_t bytes = 0;
@@ -140,7 +141,7 @@ static bool load_constants(mil_module *m, const mil_function *f, char why[600]) 
     return true;
 }
 
-/* Types that a function takes and gives. */
+/* Checks the types of a function's inputs and outputs. */
 static bool check_signature(const mil_function *f, char why[600]) {
     for (int i = 0; i < f->param_count + f->result_count; i++) {
         const mil_value *v = i < f->param_count ? f->params[i] : f->results[i - f->param_count];
@@ -159,7 +160,7 @@ static void make_port(port *p, const mil_value *v, int place) {
     snprintf(p->name, sizeof p->name, "%.199s", v->name);
     for (int k = 0; k < t->rank; k++) {
         int from_end = t->rank - 1 - k, axis = 4 - from_end;
-        if (from_end >= 2 && t->rank < 5) axis--; /* no depth */
+        if (from_end >= 2 && t->rank < 5) axis--; /* there is no depth */
         p->size[axis] = t->dim[k];
     }
     p->stride[4] = p->element;
@@ -183,7 +184,7 @@ static void make_ports(program *p) {
     for (int side = 0; side < 2; side++) p->ports[side] = calloc(total, sizeof(port));
     for (int k = 0; k < p->procedure_count; k++) {
         const mil_function *f = p->procedures[k].function;
-        for (int i = 0; i < f->param_count; i++) /* what nothing reads is not a symbol (C24) */
+        for (int i = 0; i < f->param_count; i++) /* an unused parameter is not a symbol (C24) */
             if (is_used(f, f->params[i])) add_port(p, 0, f->params[i], k, i);
         for (int i = 0; i < f->result_count; i++) add_port(p, 1, f->results[i], k, i);
     }
@@ -197,7 +198,7 @@ static bool has_op(const mil_function *f, const char *name, size_t length) {
     return false;
 }
 
-/* refuse_op=NAME+OTHER: no function may have all of these. The compiler does not say why. */
+/* Checks refuse_op=NAME+OTHER: no function may have all of these. The compiler gives no reason. */
 static bool check_refused(const mil_function *f, char why[600]) {
     const char *at = standin_switch("refuse_op");
     for (size_t length; at && *at; at += length + (at[length] == '+')) {
@@ -221,7 +222,7 @@ static bool check_function(program *p, const mil_function *f, char why[600]) {
     return true;
 }
 
-/* Symbols are named by values alone: two procedures that name one alike cannot be told apart. */
+/* Only values name symbols, so two procedures that use the same name cannot be distinguished. */
 static bool check_symbols(const program *p, char why[600]) {
     for (int side = 0; side < 2; side++) {
         if (p->count[side] > STANDIN_MAX_SYMBOLS) return refuse(why, "CompilationFailure", "too many symbols");
@@ -279,9 +280,10 @@ int standin_program_files(const program *p, const char **out, int most) {
     return count;
 }
 
-/* ---- what a compile leaves ------------------------------------------------------------------------------------------------- */
+/* ---- the results of a compile
+ * ---------------------------------------------------------------------------------------------- */
 
-/* One file with all blobs: what a program of one weight file was given. */
+/* Writes all blobs to one file, as for a program with one weight file. */
 static bool append_blob(text *out, mil_const *c, arena *a) {
     c->blob_path = arena_string(a, "@model_path/data");
     return c->blob_path &&
@@ -379,7 +381,7 @@ int standin_program_ports(const program *p, bool outputs, const port **out) {
 int standin_program_procedures(const program *p) { return p->procedure_count; }
 const char *standin_program_name(const program *p, int index) { return p->procedures[index].function->name; }
 
-/* Between the engine's padded rows and dense memory. */
+/* Copies between the engine's padded rows and dense memory. */
 static void copy_rows(const port *p, unsigned char *wide, unsigned char *dense, bool in) {
     size_t row = (size_t)(p->size[4] * p->element);
     for (int64_t n = 0; n < p->size[0]; n++)

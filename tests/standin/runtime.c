@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns objects, classes, selectors, autorelease pools and objc_msgSend. A selector is the address of its name, each name
- * once. objc_msgSend keeps all argument registers, asks for the code, and jumps there, so that a method is an ordinary C
- * function; a message to nil gives 0. A call through a variadic prototype would pass its arguments elsewhere on arm64 and
- * fail here, too.
+ * Owns objects, classes, selectors, autorelease pools and objc_msgSend. A selector is the address of its name; each
+ * name exists once. objc_msgSend keeps all argument registers, looks up the code and jumps there, so that a method is
+ * an ordinary C function; a message to nil returns 0. A call through a variadic prototype would pass its arguments
+ * elsewhere on arm64, and it fails here too.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static const method *const tables[] = {standin_foundation_methods, standin_model
                                        standin_request_methods, standin_metal_methods};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
-/* Every class that has a method is there. */
+/* Finds or creates a class. Only classes with methods exist. */
 static class *find_class(const char *name) {
     for (int i = 0; i < MAX_CLASSES; i++) {
         if (!classes[i].name) {
@@ -83,7 +83,7 @@ EXPORT const char *method_getTypeEncoding(const method *m) {
     return standin_is("encoding", m->selector) ? "{strange=dd}24@0:8f16" : m->encoding;
 }
 
-/* Code that was put in a method's place; its own stays in the table. */
+/* Code that replaces a method; the original code stays in the table. */
 static struct {
     const method *of;
     void (*code)(void);
@@ -245,7 +245,7 @@ static void (*uncaught)(object *exception);
 EXPORT void NSSetUncaughtExceptionHandler(void (*handler)(object *exception)) { uncaught = handler; }
 EXPORT void (*NSGetUncaughtExceptionHandler(void))(object *exception) { return uncaught; }
 
-/* Name and reason are a dictionary's, so that they are released with it. */
+/* Name and reason are in a dictionary, so that they are released with it. */
 void standin_raise(const char *name, const char *format, ...) {
     char reason[500];
     va_list arguments;
@@ -260,7 +260,8 @@ void standin_raise(const char *name, const char *format, ...) {
     abort();
 }
 
-/* ---- autorelease pools: a stack for each thread ------------------------------------------------------------------------------ */
+/* ---- autorelease pools: one stack per thread
+ * --------------------------------------------------------------------------------- */
 
 static __thread object *pool[POOL];
 static __thread int pool_size;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns switches and counters. A switch that is not in the list is a mistake of the test and ends the process.
+ * Owns switches and counters. A switch that is not in the list is an error in the test and ends the process.
  */
 #include "standin/standin.h"
 
@@ -10,75 +10,76 @@
 #include <string.h>
 #include <time.h>
 
-/* One row a switch: what it is where nothing is said, by system. */
+/* One row per switch: its default values, by system. */
 enum { SYSTEMS = 3 };
 static const struct {
     const char *key, *standard[SYSTEMS]; /* macOS 15, 26, 27 */
 } known[] = {
-    {"system", {"15", "26", "27"}}, /* of Apple's: 15, 26, 27; sets what the other rows say of it */
-    {"build", {"24-stand-in", "25-stand-in", "26-stand-in"}}, /* as Apple's builds begin */
-    {"temporary", {0}}, /* the folder that the system gives to the user; TMPDIR does not move it */
+    {"system", {"15", "26", "27"}}, /* of Apple's: 15, 26, 27; selects the defaults of the other rows */
+    {"build", {"24-stand-in", "25-stand-in", "26-stand-in"}}, /* beginnings of Apple's build numbers */
+    {"temporary", {0}}, /* the system's folder for the user; TMPDIR does not change it */
 
-    /* What differs from system to system. */
-    {"files", {0, 0, "one"}},      /* one: a program with several weight files is refused on the memory route */
-    {"bundle", {0, 0, "checked"}}, /* checked: what is not where the framework looks has a code for it */
-    {"tmpdir", {0}},               /* own: on the memory route nothing compiles in a process whose TMPDIR is another */
-    {"contents", {"equal", "equal", 0}}, /* equal: a file holds what the dictionary says of it */
+    /* Differences between systems. */
+    {"files", {0, 0, "one"}},      /* one: the memory route refuses a program with several weight files */
+    {"bundle", {0, 0, "checked"}}, /* checked: a file that is not where the framework looks has its own error code */
+    {"tmpdir", {0}},               /* own: on the memory route nothing compiles in a process with another TMPDIR */
+    {"contents", {"equal", "equal", 0}}, /* equal: a file must match its entry in the dictionary */
     {"texts", {0, 0, "new"}},            /* new: shapes and codes of errors */
     {"sizes", {0, 0, "any"}},            /* any: surfaces of one side may differ in size */
-    {"limit", {"119", "119", "0"}},      /* compiles of a process; 0: any number */
-    {"pool", {"0", "0", "115"}},         /* loaded programs of all processes; 0: any number */
-    {"idle", {"0", "0", "5000"}}, /* ms after which the engine is off, as before the first evaluation; 0: never */
-    {"realtime", {0, 0, "none"}}, /* none: nothing of it answers YES; fail; task: only beginRealTimeTask answers
-                                           NO; untasked: it does, and no task is needed; crash; wrong: it answers
-                                           with what was there */
+    {"limit", {"119", "119", "0"}},      /* compiles per process; 0: unlimited */
+    {"pool", {"0", "0", "115"}},         /* loaded programs of all processes; 0: unlimited */
+    {"idle", {"0", "0", "5000"}},        /* ms until the engine is off, as before the first evaluation; 0: never */
+    {"realtime", {0, 0, "none"}}, /* none: no real-time call answers YES; fail; task: only beginRealTimeTask answers
+                                   * NO; untasked: it does, and no task is needed; crash; wrong: it answers with the
+                                   * previous contents */
     {"events", {0, 0, "client"}}, /* client: on the memory route shared events are never signalled; ignored: nowhere */
     {"statistics_object", {0, 0, "array"}}, /* array: a request's perfStats of another class raises */
-    {"wrapper", {0, 0, "raises"}}, /* raises: a client does not know _ANEInMemoryModel; attributes: nor does that
-                                           know its own attributes */
-    {"names", {"options", "options", "weights"}}, /* what comes behind the text's hash in a program's name */
-    {"affine", {"any", "refused", "scalar"}},     /* constexpr_affine_dequantize: any; scalar: of the scale; refused */
+    {"wrapper", {0, 0, "raises"}}, /* raises: a client does not know _ANEInMemoryModel; attributes: that class does
+                                    * not know its attributes either */
+    {"names", {"options", "options", "weights"}}, /* the part after the text's hash in a program's name */
+    {"affine", {"any", "refused", "scalar"}},     /* constexpr_affine_dequantize: any; scalar: only a scalar scale;
+                                                   * refused */
     {"int8", {0, 0, "refused"}},                  /* in a function's signature */
     {"float32", {0}},                             /* refused: in a function's signature */
 
     /* Faults. */
-    {"hide_class", {0}},  /* this class is not there */
-    {"hide_method", {0}}, /* this selector is not there */
+    {"hide_class", {0}},  /* this class does not exist */
+    {"hide_method", {0}}, /* this selector does not exist */
     {"encoding", {0}},    /* this selector has another type */
-    {"engine", {0}},      /* no: the machine has none */
+    {"engine", {0}},      /* no: the machine has no engine */
     {"descriptor", {0}},  /* nil */
     {"model", {0}},       /* nil */
     {"client", {0}},      /* nil: no connection */
     {"compile", {0}},     /* invalid, failed: NO with an error; silent: NO without one; crash */
     {"refuse_op", {0}},   /* NAME, or NAME+OTHER+...: functions that have all of these are refused */
-    {"compile_at", {0}},  /* only this compile of the process fails that way */
+    {"compile_at", {0}},  /* only this compile in the process fails that way */
     {"load", {0}},        /* once: the first load fails; always; large: 0x20004 */
     {"evaluate", {0}},    /* 0x1d, 0x2, 0x12, silent: fails; raises: an Objective-C exception */
-    {"evaluate_at", {0}}, /* only this evaluation */
-    {"attributes", {0}},  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half as
-                             long; params: inputs have other shapes and are in LiveInputParamList */
-    {"order", {0}},       /* declared: symbols in declared order, not in alphabetical */
+    {"evaluate_at", {0}}, /* only this evaluation fails */
+    {"attributes", {0}},  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half
+                           * the length; params: inputs have other shapes and are in LiveInputParamList */
+    {"order", {0}},       /* declared: symbols in declared instead of alphabetical order */
     {"surface", {0}},     /* nil: no IOSurface */
     {"wrap", {0}},        /* nil: no _ANEIOSurfaceObject */
     {"lock", {0}},        /* fail: surfaces cannot be locked */
-    {"lock_at", {0}},     /* only this call of the process */
+    {"lock_at", {0}},     /* only this call in the process */
     {"request", {0}},     /* nil */
     {"procedures",
-     {0}}, /* refused: programs of several functions; a number: of more; first: all run the first one's code; fail: only it
-                             runs */
-    {"statistics", {0}},  /* gives: the engine keeps the mask and tells its times; kept: it keeps the mask and tells
-                             nothing; array: in an array; strange: an object of another class */
-    {"standard_ns", {0}}, /* a standard evaluation takes at least this long */
-    {"direct_ns", {0}},   /* likewise a direct one */
-    {"realtime_ns", {0}}, /* likewise a real-time one */
-    {"direct", {0}},      /* fail: direct evaluation answers NO; wrong: it answers with what was there */
+     {0}}, /* refused: programs of several functions; a number: of more; first: all run the first one's code; fail:
+            * only the first runs */
+    {"statistics", {0}},  /* gives: the engine keeps the mask and reports its times; kept: it keeps the mask and
+                           * reports nothing; array: in an array; strange: an object of another class */
+    {"standard_ns", {0}}, /* minimum time of a standard evaluation */
+    {"direct_ns", {0}},   /* minimum time of a direct one */
+    {"realtime_ns", {0}}, /* minimum time of a real-time one */
+    {"direct", {0}},      /* fail: direct evaluation answers NO; wrong: it answers with the previous contents */
     {"reload", {0}},      /* baked: patched data is ignored */
-    {"slow_ns", {0}},     /* an evaluation takes at least this long */
-    {"inputs", {0}},      /* stale: a program goes on with the inputs of its first evaluation */
-    {"metal", {0}},       /* none: no Metal device; eventless: it gives no event */
+    {"slow_ns", {0}},     /* minimum time of an evaluation */
+    {"inputs", {0}},      /* stale: a program keeps using the inputs of its first evaluation */
+    {"metal", {0}},       /* none: no Metal device; eventless: it creates no event */
     {"handler", {0}},     /* twice: completion handlers are called twice, the second time late */
     {"outputs", {0}},     /* nan: an output that the program reads itself (C59) */
-    {"path", {0}},        /* nil: no localModelPath; other: it is not where the compiler reads */
+    {"path", {0}},        /* nil: no localModelPath; other: the compiler does not read there */
 };
 enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32, SYSTEM_ROW = 0, STANDARD_SYSTEM = 27 };
 
@@ -101,7 +102,7 @@ static void store(const char *key, size_t key_length, const char *value, size_t 
     abort();
 }
 
-/* What is said of the machine, for all programs of a test, and then of this program. */
+/* Reads the settings of the machine, for all programs of a test, and then those of this program. */
 static void parse_environment(void) {
     static const char *const variables[] = {"PROPANE_STANDIN_MACHINE", "PROPANE_STANDIN"};
     parsed = true;
@@ -128,7 +129,7 @@ static int system_index(void) {
     abort();
 }
 
-/* Nothing said: what the system does. "off": nothing at all. */
+/* Returns the system's default if the switch is not set. "off" means no value. */
 const char *standin_switch(const char *key) {
     const char *found = NULL;
     pthread_mutex_lock(&mutex);
