@@ -14,7 +14,7 @@
 
 static char folder[1100], cache[1120];
 
-/* Sets up the stand-in's machine: as the caller requests, with the test's own temporary folder. */
+/* Sets up the stand-in's machine as the caller requests, with the test's temporary folder. */
 static void set_machine(void) {
     char machine[2400];
     const char *said = getenv("PROPANE_STANDIN_MACHINE");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the lines of case_json.h. Numbers are as Python's json reads them: NaN, Infinity, -0.0, 17 digits.
+ * Owns the lines of case_json.h. Numbers are written as Python's json reads them: NaN, Infinity, -0.0, 17 digits.
  */
 #include "support/case_json.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * A case with its results as a line of JSON, for checks in other languages (tools/numbers_check.py):
+ * Writes a case with its results as one line of JSON, for checks in other languages (tools/numbers_check.py):
  *
  *     {"op": "add", "operands": {"x": [{"dtype": "fp32", "shape": [2], "values": [1, NaN]}], ...}, "results": [...]}
  *
- * Operands are as the function has them, constants and texts among them; those that were left out are not there.
+ * The operands are those of the function, including constants and texts; omitted operands are left out.
  */
 #ifndef TESTS_SUPPORT_CASE_JSON_H
 #define TESTS_SUPPORT_CASE_JSON_H
@@ -12,7 +12,7 @@
 
 #include "support/op_cases.h"
 
-/* got[k]: result k. */
+/* got[k] is result k. */
 void case_json_write(FILE *f, const op_case *c, double *const *got);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way of device_run.h: a device names its inputs and outputs, and may have them in another order.
+ * Owns running a program on a device, which names its inputs and outputs and may have them in another order.
  */
 #include "support/device_run.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A program with its inputs as doubles on any device, and its results as doubles.
+ * Runs a program on any device, with inputs and results as doubles.
  */
 #ifndef TESTS_SUPPORT_DEVICE_RUN_H
 #define TESTS_SUPPORT_DEVICE_RUN_H
@@ -7,8 +7,9 @@
 #include "core/mil/ops.h"
 #include "propane.h"
 
-/* `f`: the module's function; got[k]: its result k, mem_free it. False: the device refuses the program, with its reason in
- * `err`, and nothing is allocated. Whatever else goes wrong fails the running test with `label`. */
+/* Runs `f`, the module's function; got[k] is its result k, which the caller frees with mem_free. Returns false with
+ * the reason in `err` if the device refuses the program; nothing is then allocated. Any other failure fails the
+ * running test with `label`. */
 bool device_run(propane_device *d, mil_module *m, const mil_function *f, const mil_tensor *inputs, const char *label,
                 double **got, propane_error *err);
 

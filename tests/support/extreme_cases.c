@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the generator of extreme_cases.h. A tensor has one mood, as its elements decide together what is seen: one NaN hides
- * whatever else is summed with it, one huge number whatever is small.
+ * Owns the generator of extreme_cases.h. Each tensor has one mood, because its elements together decide what a test
+ * can detect: one NaN hides everything else in a sum, and one huge number hides small ones.
  */
 #include "support/extreme_cases.h"
 
@@ -16,7 +16,7 @@
 enum { LINE = 400 };
 
 typedef enum mood {
-    MOOD_ANY,      /* any of all the others, element by element */
+    MOOD_ANY,      /* any of the other moods, per element */
     MOOD_BITS,     /* random bits */
     MOOD_EDGES,    /* zeros, denormals, infinities, NaN, the largest */
     MOOD_DECIMALS, /* multiples of 0.1, 0.25, 0.3, ... */
@@ -24,17 +24,17 @@ typedef enum mood {
     MOOD_HALF,     /* about the largest fp16 value */
     MOOD_DENORMAL,
     MOOD_WHOLE, /* integers, above 2^24 too */
-    MOOD_SCALE, /* of one size, which may be huge or tiny */
-    MOOD_PLAIN, /* normal ones */
-    MOOD_SPECK, /* normal ones and a few edges */
-    MOOD_SAME,  /* one number everywhere */
+    MOOD_SCALE, /* of one magnitude, which may be huge or tiny */
+    MOOD_PLAIN, /* ordinary numbers */
+    MOOD_SPECK, /* ordinary numbers and a few edges */
+    MOOD_SAME,  /* the same number everywhere */
     MOOD_COUNT
 } mood;
 
 typedef struct drawer {
     rng r;
-    bool pair; /* another operation after it */
-    bool calm; /* weights that are drawn by: positive and finite */
+    bool pair; /* another operation follows */
+    bool calm; /* weights for drawing: positive and finite */
 } drawer;
 
 static int below(drawer *d, int n) { return (int)rng_below(&d->r, (uint64_t)n); }
@@ -133,7 +133,7 @@ static void numbers(const mil_type *type, const char *how, double *data, void *c
 
 /* ---- operations that round once ---------------------------------------------------------------------------------------- */
 
-/* One rounding of an exact result; those that cost nothing move numbers. */
+/* Those with one rounding of an exact result. Operations without cost move numbers. */
 static const mil_opcode once[] = {
     MIL_OP_add,           MIL_OP_sub,           MIL_OP_mul,         MIL_OP_real_div,
     MIL_OP_floor_div,     MIL_OP_mod,           MIL_OP_maximum,     MIL_OP_minimum,
@@ -157,7 +157,7 @@ bool extreme_rounds_once(mil_opcode code) {
 
 /* ---- pairs -------------------------------------------------------------------------------------------------------------- */
 
-/* One operation that rounds once, after another one: what becomes one step of both. */
+/* Builds an operation that rounds once after another one, so that both become one step. */
 static mil_value *second(drawer *d, mil_builder *b, mil_value *x) {
     static const mil_opcode one[] = {MIL_OP_abs,  MIL_OP_relu, MIL_OP_floor, MIL_OP_round,
                                      MIL_OP_sqrt, MIL_OP_sign, MIL_OP_square};
@@ -177,7 +177,8 @@ static mil_value *second(drawer *d, mil_builder *b, mil_value *x) {
     }
 }
 
-/* A step keeps fp32 between two operations of fp16: only where that is what both forms of the meaning have is one followed. */
+/* Returns whether two fp16 operations may keep fp32 in between, as a step does: only if the reference agrees in
+ * both forms. */
 static bool fits_fp32(const mil_op *op) {
     static const mil_opcode inexact[] = {MIL_OP_add, MIL_OP_sub,  MIL_OP_real_div,
                                          MIL_OP_mod, MIL_OP_sqrt, MIL_OP_leaky_relu};
@@ -200,7 +201,7 @@ static void after(mil_builder *b, const mil_op *op, void *context) {
 
 static bool is_rule(const op_case_row *row, const char *name) { return !strcmp(op_rule_name(row->code), name); }
 
-/* A size about those of vectors, more often than not with a rest. */
+/* Draws a size close to those of vectors, usually with a remainder. */
 static int size_of(drawer *d) {
     static const int tops[] = {4, 8, 16, 32, 64, 128, 256};
     const int size = tops[below(d, 7)] + below(d, 5) - 2;
@@ -208,7 +209,7 @@ static int size_of(drawer *d) {
     return below(d, 4) ? size : 1 + below(d, 20);
 }
 
-/* Shapes of its own for rows that take any. */
+/* Draws new shapes for rows that accept any. */
 static bool reshaped(drawer *d, const op_case_row *row, char *out) {
     static const char *const shapes[] = {"[%d]", "[]", "[%d]!", "[]!", "[3,1]", "[3,%d]", "[1]"};
     const char *rest = strchr(row->line, ' ');
@@ -238,7 +239,8 @@ static bool reshaped(drawer *d, const op_case_row *row, char *out) {
     return false;
 }
 
-/* Products of sizes beside those of blocks, strips and tiles, weights of another element type among them. */
+/* Draws matrix products with sizes close to those of blocks, strips and tiles, some with weights of another element
+ * type. */
 static bool product(drawer *d, const op_case_row *row, char *out) {
     static const char *const types[] = {"", "", "fp32", "fp16"};
     const char *type = types[below(d, 4)], *constant = below(d, 2) ? "!" : "";
@@ -266,13 +268,13 @@ static bool product(drawer *d, const op_case_row *row, char *out) {
     return true;
 }
 
-/* Every pair of element types. */
+/* Draws every pair of element types. */
 static void casting(drawer *d, char *out) {
     static const char *const types[] = {"fp32", "fp16", "int32", "int8", "uint8", "int16", "uint16", "bool"};
     snprintf(out, LINE, "x=%s[%d] dtype=%s", types[below(d, 8)], size_of(d), types[below(d, 8)]);
 }
 
-/* A box or a matrix with one number that is somewhere else, or nowhere. */
+/* Draws a box or a matrix in which one number is out of place or not finite. */
 static void moved_place(drawer *d, char *out) {
     static const char *const places[] = {"nan", "inf", "-inf", "1e30", "-1e30", "-0.0", "0.5", "1e-40", "65504"};
     char old[LINE], *list = strstr(out, "~=");
@@ -286,7 +288,7 @@ static void moved_place(drawer *d, char *out) {
     snprintf(list, (size_t)(LINE - (list - out)), "%s%s", places[below(d, 9)], old);
 }
 
-/* Another element type where any will do; other numbers for what is named. */
+/* Draws another element type if any is allowed, and other numbers for named values. */
 static void varied(drawer *d, const op_case_row *row, char *out) {
     static const char *const types[] = {"int8", "uint8", "int16", "uint16", "bool"};
     static const char *const values[] = {"0",     "-0.0", "1",    "-1",   "65504", "3e38",
@@ -310,13 +312,13 @@ static void varied(drawer *d, const op_case_row *row, char *out) {
     }
 }
 
-/* What is a constant in the line is an input instead. */
+/* Makes the line's constants inputs instead. */
 static void without_constants(char *line) {
     for (char *at = line; (at = strchr(at, '!'));) memmove(at, at + 1, strlen(at));
 }
 
 op_case *extreme_case(uint64_t seed, bool constants, propane_error *err) {
-    static op_case_row *rows; /* once a process */
+    static op_case_row *rows; /* made once per process */
     static int count, first[MIL_OP_COUNT + 1], code_count;
     if (!rows) {
         count = op_cases_list(OP_CASES_ALL, NULL, 0);

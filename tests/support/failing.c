@@ -38,8 +38,8 @@ static void failing_count(const failing *f, int points) {
     fclose(out);
 }
 
-/* Learns the expected result. Runs twice, because the first run also creates what is made once per process (tables,
- * threads). */
+/* Finds the expected result. Runs twice, because the first run also creates objects that are made once per process
+ * (tables, threads). */
 static void failing_learn(failing *f) {
     propane_error err = {0};
     for (int i = 0; i < 2; i++) {
@@ -74,7 +74,7 @@ static int failing_order(const void *a, const void *b) {
     return x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* Makes one more attempt to learn which place makes each of its requests. The C library's memory is not counted. */
+/* Makes one more attempt to record which place makes each request. The C library's memory is not counted. */
 static void failing_learn_places(failing *f) {
     propane_error err = {0};
     text result = {0};

@@ -8,8 +8,8 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 
-/* One attempt. It writes what it made to `result` as text (a hash, a listing, files that it read back) and frees it
- * again. It leaves no block allocated, whatever failed. */
+/* One attempt. It writes its results to `result` as text (a hash, a listing, files that it read back) and frees
+ * them again. It leaves no block allocated, whatever failed. */
 typedef propane_status (*failing_attempt)(void *context, text *result, propane_error *err);
 
 /* Tests every point. Either the status is PROPANE_ERR_MEMORY and the message mentions memory, or the attempt succeeds

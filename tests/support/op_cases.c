@@ -58,7 +58,7 @@ typedef struct maker {
     char *words[WORDS][2]; /* name, spec */
     int word_count;
     char label[400];
-    const op_case_growth *growth; /* NULL for the operation alone */
+    const op_case_growth *growth; /* NULL for the operation by itself */
     mil_value *values[OP_CASE_INPUTS];
 } maker;
 
@@ -145,7 +145,7 @@ static const struct drawing {
 };
 
 static const char *const draw_names[] = {
-    /* By mil_draw. */
+    /* Indexed by mil_draw. */
     [MIL_DRAW_any] = "any",       [MIL_DRAW_positive] = "positive", [MIL_DRAW_nonzero] = "nonzero",
     [MIL_DRAW_unit] = "unit",     [MIL_DRAW_apart] = "apart",       [MIL_DRAW_integer] = "integer",
     [MIL_DRAW_custom] = "custom",
@@ -241,7 +241,7 @@ static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, con
     return dtype == MIL_uint8 || dtype == MIL_int8 || dtype == MIL_uint16 ? "bytes" : draw_names[m->info->draw];
 }
 
-/* Indices and masks must be legal, and so must what a line gives. */
+/* Returns whether any number is legal: not for indices, masks and values that a line specifies. */
 static bool takes_any_number(const mil_param *p, const char *how) {
     return p->type_class != MIL_CLASS_INT && how[0] != '=' && !strchr(how, ':') && strcmp(how, "mask") != 0 &&
            strcmp(how, "bits") != 0;

@@ -44,11 +44,11 @@ int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context);
 op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err);
 void op_case_free(op_case *c);
 
-/* What stands around the operation of a case (grown_program.h), and the numbers in it (extreme_cases.h); each may be
- * NULL. `before` makes an input of the given name and what leads from it to a value of that type with the very same
- * elements; the input may have another shape, the elements stay in their order. `after` takes the operation's results
- * and makes the function's. `numbers` draws elements in place of the line's drawing, wherever any number is legal: not
- * where the line gives values, nor for indices and masks. `how`: the drawing that it replaces. */
+/* Additions to the operation of a case (grown_program.h) and its numbers (extreme_cases.h); each may be NULL.
+ * `before` makes an input of the given name and the operations from it to a value of that type with exactly the
+ * same elements; the input may have another shape, but the order of elements stays. `after` takes the operation's
+ * results and makes the function's. `numbers` draws elements instead of the line's drawing `how`, wherever any
+ * number is legal: not where the line specifies values, nor for indices and masks. */
 typedef struct op_case_growth {
     mil_value *(*before)(mil_builder *b, const char *name, mil_type type, void *context);
     void (*after)(mil_builder *b, const mil_op *op, void *context);

@@ -673,7 +673,8 @@ const op_line op_lines[] = {
     {"dequantize", "input=int8[3,9] scale=fp32[3]~positive zero_point=int8[3] axis=0"},
     {"dequantize", "input=int8[2,3,4,5] scale=fp16[4]~positive axis=-2"},
 
-    /* ---- at the end, so that the numbers drawn for the others stay: element types other than x's, volumes  */
+    /* ---- at the end, so that the numbers drawn for the other lines stay the same: element types other than x's,
+     * volumes */
     {"instance_norm", "x=[2,3,2,3,4] gamma=[3] beta=[3]"},
     {"prelu", "x=[1,4,3,3] alpha=fp32[4]"},
     {"prelu", "x=[1,4,3,3] alpha=fp16[4]"},
@@ -740,11 +741,11 @@ const op_line op_lines[] = {
     {"crop_resize", "x=[2,3,5,6] roi=$[2,1,5,1,1]~=1,0.25,0.25,0.75,1,0,0,0,1,1! target_height=3 target_width=4 "
                     "normalized_coordinates=true sampling_mode=ALIGN_CORNERS"},
     {"crop_resize", "x=[2,2,5,6] roi=$[1,1,4,1,1]~=1,1,3.4,4! target_height=3 target_width=2"},
-    /* weights of another element type than x's, which hold what x's does not */
+    /* weights of another element type than x's, with values that x's type cannot hold */
     {"conv", "for=float x=[2,3,2,3] weight=fp32[17,3,1,1]! bias=fp32[17]!"},
     {"conv", "for=float x=[1,4,5,6] weight=fp32[3,4,3,3] pad_type=same"},
     {"conv_transpose", "for=float x=[1,2,3,4] weight=fp32[2,3,3,3]! bias=fp16[3]! strides=[2,2]"},
-    /* norms of small numbers, where the epsilon is what counts */
+    /* norms of small numbers, where the epsilon matters */
     {"l2_norm", "for=float x=[1,1,1,4]~=0.0001,0.0002,-0.0003,0.00005 epsilon=1e-12"},
     {"layer_norm", "for=float x=[4]~=0.00001,0.00002,-0.00003,0.00001 epsilon=1e-12"},
 };

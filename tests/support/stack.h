@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <unwind.h>
 
-enum { STACK_DEPTH = 100 }; /* frames that count: more than there are, except in long recursions */
+enum { STACK_DEPTH = 100 }; /* maximum number of counted frames, more than there are except in long recursions */
 
 typedef struct stack_walk {
     uint64_t hash;
