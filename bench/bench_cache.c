@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Keys and values on a Neural Engine, where a program can write whole outputs alone: what a token costs when the host copies
- * the new rows into the cache (as src/lm/infer does there) and when the program gives the whole cache anew, the new row chosen
- * by a mask of its place, into a second surface that takes turns with the first. Simulated time of one layer's attention of
- * the shape of Stories110M for caches of several lengths; the host's copy is measured on this machine.
+ * Compares two ways to update keys and values on a Neural Engine, where a program can only write whole outputs. In the
+ * first, the host copies the new rows into the cache (as src/lm/infer does there). In the second, the program writes
+ * the whole cache to a second surface, which alternates with the first; a mask selects the place of the new row. The
+ * times are simulated, for one layer's attention of the shape of Stories110M and caches of several lengths; the host's
+ * copy is measured on this machine.
  *
  *   bench_cache [device]        sim:m4 if none is given
  */
@@ -33,7 +34,7 @@ static mil_value *find(mil_value *const *values, int count, const char *name) {
     exit(1);
 }
 
-/* The cache with the new row at its place: cache * keep + fresh * place, both masks [1, T, 1, 1]. */
+/* Builds the cache with the new row in its place: cache * keep + fresh * place, both masks [1, T, 1, 1]. */
 static void give_whole(mil_builder *b, const char *cache_name, const char *fresh_name, const char *out, mil_value *keep,
                        mil_value *place) {
     mil_function *f = b->function;
@@ -67,7 +68,7 @@ static propane_program *compile(propane_device *d, const model_config *c, int64_
     return p;
 }
 
-/* One run; the buffers hold zeros. */
+/* Runs once, with zeros in the buffers. */
 static double device_us(propane_device *d, propane_program *p) {
     propane_binding all[MOST];
     propane_completion done = {.size = sizeof done};
@@ -87,7 +88,7 @@ static double device_us(propane_device *d, propane_program *p) {
     return (double)done.device_ns / 1e3;
 }
 
-/* The host's way: two rows of the widths from one surface into another, locks included. */
+/* Times the host's way: copies two rows of these widths from one surface to another, including locks. */
 static double copy_us(propane_device *d, const model_config *c, int64_t cache) {
     size_t row = (size_t)(c->num_key_value_heads * c->head_dim) * 2;
     propane_buffer *from, *to;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A program of 5,000 operations from text to verdict: read and verified, checked against the rules of all Mac chips, its
- * time estimated for one. CSV: subject, median of 21 in ms. All of it on one core.
+ * Measures a program of 5,000 operations from text to verdict: reading and verifying it, checking it against the rules
+ * of all Mac chips, and estimating its time on one. CSV: subject, median of 21 in ms. Everything runs on one core.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 
 enum { OPS = 5000, ROUNDS = 21 };
 
-/* Layers of a network: a convolution with an input as weight, a norm of its own, a matrix product, a function. */
+/* Writes layers of a network: each has a convolution with an input as its weight, a separate norm, a matrix product
+ * and a function. */
 static void write_program(text *t) {
     text_append(
         t, "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"

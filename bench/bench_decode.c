@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Generation with a model of the shape of Stories110M and random weights: tokens/s for each form of the weights, the bytes
- * that a token reads, and what part that is of the memory's speed; reading a prompt as a part of what the same machine's
- * matrix products reach. Everything is measured in turns, so that all share good and bad moments; the best turn is told.
+ * Measures generation with a model of the shape of Stories110M and random weights. For each form of the weights it
+ * prints tokens/s, the bytes read per token, and their rate as a part of the memory's speed. Reading a prompt is shown
+ * as a part of the speed of the same machine's matrix products. Everything is measured in turns, so that all forms
+ * share good and bad moments; the best turn is printed.
  *
  *   bench_decode [rounds] [position]        threads: PROPANE_THREADS, instruction set: PROPANE_ISA
  */
@@ -35,7 +36,7 @@ static void must(propane_status status) {
 
 static uint64_t sink;
 
-/* Eight independent chains of loads: nothing but memory limits it. */
+/* Reads in eight independent chains of loads, so that only memory limits the speed. */
 static void read_part(void *context, int task, int worker) {
     const uint64_t *p = (const uint64_t *)context + (size_t)task * STREAM_PART / 8;
     uint64_t x[32] = {0};
@@ -46,7 +47,7 @@ static void read_part(void *context, int task, int worker) {
     if (x[0] == 1) sink++;
 }
 
-/* The best of several stretches, each about as long as a token. */
+/* Returns the best speed of several stretches, each about as long as a token. */
 static double read_speed(char *memory) {
     double best = 0;
     for (size_t at = 0; at < STREAM_BYTES; at += STREAM_BYTES / 4) {
@@ -99,8 +100,8 @@ static model_weights *stories110m(void) {
     return w;
 }
 
-/* The same sizes as a file of k-quants holds them: each matrix in one form, of any bytes, with scales so small that the numbers stay
- * finite. */
+/* Makes the same sizes as a file of k-quants holds them: each matrix in one form, with arbitrary bytes, and scales
+ * small enough that the numbers stay finite. */
 static model_weights *as_stored(const model_config *c, model_packing form) {
     model_weights *w;
     uint32_t state = 1;
@@ -120,7 +121,8 @@ static model_weights *as_stored(const model_config *c, model_packing form) {
     return w;
 }
 
-/* Multiplications and additions of a prompt's products, attention's included; the head works on its last position. */
+/* Returns the multiplications and additions of a prompt's matrix products, including attention's; the head
+ * processes only its last position. */
 static double prompt_flops(const model_config *c, int64_t n) {
     double d = (double)c->hidden_size, h = (double)c->intermediate_size, q = (double)model_config_q(c);
     double layer = 4 * d * q + 3 * d * h + (double)n * q;
@@ -131,10 +133,10 @@ typedef struct contender {
     const char *name;
     mil_dtype dtype;
     model_packing packing;
-    bool stored;            /* as a file holds it: made by as_stored */
-    model_weights *weights; /* then */
+    bool stored;            /* as in a file: made by as_stored */
+    model_weights *weights; /* set if stored */
     infer *machine;
-    double token, prompt; /* best, seconds */
+    double token, prompt; /* best times, seconds */
 } contender;
 
 static contender contenders[MOST] = {{.name = "fp32", .dtype = MIL_fp32, .packing = MODEL_UNPACKED},

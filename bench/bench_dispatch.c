@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What it costs to hand work over: an empty program from submit to completion on the null driver, and an empty loop of the
- * thread pool. CSV: subject, median and 99th percentile in microseconds. Usage: bench_dispatch [ROUNDS]
+ * Measures the cost of handing over work: an empty program from submit to completion on the null driver, and an empty
+ * loop of the thread pool. CSV: subject, median and 99th percentile in microseconds. Usage: bench_dispatch [ROUNDS]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void report(const char *subject, int64_t *ns, int count, int parts) {
 
 static void nothing(void *context, int task, int worker) {}
 
-/* Between two rounds the host does something else for a moment, so that the device's thread goes to sleep. */
+/* Keeps the host busy between two rounds, so that the device's thread goes to sleep. */
 static void pause_ns(int64_t ns) {
     for (int64_t end = clock_ns() + ns; clock_ns() < end;) {
     }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products at the shapes of training, as a part of what the machine's multiply-add units can do, in alternation with
- * OpenBLAS and oneDNN where they are installed. First the machine itself is measured: independent chains of multiply-adds in registers.
+ * Measures matrix products at the shapes of training, as a part of the speed of the machine's multiply-add units,
+ * alternating with OpenBLAS and oneDNN if they are installed. First it measures the machine itself: independent chains
+ * of multiply-adds in registers.
  *
  *   bench_gemm [rounds] [part of a shape's name]        threads: PROPANE_THREADS, instruction set: PROPANE_ISA
  *
- * Each round runs a shape a few times with Propane, rests so that idle threads of either side fall asleep, then with the
- * others. The median over all runs is printed, and the best in brackets; with one thread of the process's own time.
+ * Each round runs a shape a few times with Propane, rests so that idle threads of either side fall asleep, and then
+ * runs it with the others. It prints the median over all runs, and the best in brackets. With one thread, the times
+ * are the process's processor time.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +28,7 @@ enum { RUNS = 4, MOST_ROUNDS = 50 };
 typedef struct shape {
     const char *name;
     int64_t m, n, k;
-    bool turn_a, turn_b; /* the operand's columns are neighbours in memory */
+    bool turn_a, turn_b; /* the elements of a column are adjacent in memory */
     int64_t batch;
 } shape;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * One Llama layer's kernels (plan "layer": forward, backward, weight gradients) on the cpu driver: milliseconds and
- * GFLOP/s of each, and with a third argument where the time goes, step by step. The peak is what one large fp32 product
- * reaches on the same machine in the same minute.
- * Usage: bench_layer [BATCH] [CONTEXT] [profile]     (768 wide, 2048 hidden, 12 heads)
+ * Measures one Llama layer's kernels (plan "layer": forward, backward, weight gradients) on the cpu driver:
+ * milliseconds and GFLOP/s of each, and with a third argument the time of each step. The peak is the speed of one
+ * large fp32 matrix product on the same machine in the same minute. Usage: bench_layer [BATCH] [CONTEXT] [profile]
+ * (768 wide, 2048 hidden, 12 heads)
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT
- * One training step end to end, as a part of what the machine allows: forward, loss, backward, norm of the gradients,
- * AdamW, at the sizes of known models, with random weights and tokens.
+ * Measures one training step end to end, as a part of what the machine allows: forward, loss, backward, norm of the
+ * gradients, AdamW, at the sizes of known models, with random weights and tokens.
  *
  *     bench_step [ROUNDS [part of a row's name [fp32|fp16|bf16 [wait]]]]
  *
- * Threads: PROPANE_THREADS, instruction set: PROPANE_ISA. With `wait` each round begins when a line comes in, and prints its
- * steps: so another program's steps can take turns with these (bench/peers/pytorch_step.py).
+ * Threads: PROPANE_THREADS, instruction set: PROPANE_ISA. With `wait` each round begins when it reads a line, and
+ * prints its steps, so that another program's steps can alternate with these (bench/peers/pytorch_step.py).
  *
- * Two limits are measured in the same rounds, before each step (before four, where a step is short). Both are arithmetic
- * of the matrix products (causal attention counted as context * (context + 1) / 2, nothing that is computed twice) at a
- * rate, and 28 bytes a parameter at the rate at which a sweep reads four arrays and writes three of them. The rate is that of
- * the multiply-add units ("units"), which no product reaches, or that of the fastest product: Propane's, OpenBLAS's or
- * oneDNN's where they are installed, of a large square and of the step's own shapes ("products"). The best step is compared
- * with the best rates, the median step with the median ones: what is short meets a calm moment of the machine more often than
- * what takes a second. With one thread times are the thread's own, so that other work on the machine counts less.
+ * Two limits are measured in the same rounds, before each step (before four, if a step is short). Each limit is the
+ * sum of two times. The first is the arithmetic of the matrix products (causal attention counted as context * (context
+ * + 1) / 2, nothing counted that is computed twice) at a rate. The second is 28 bytes per parameter at the rate of a
+ * sweep that reads four arrays and writes three of them. The arithmetic rate is that of the multiply-add units
+ * ("units"), which no matrix product reaches, or that of the fastest matrix product ("products"): Propane's, or
+ * OpenBLAS's or oneDNN's if they are installed, of a large square and of the step's shapes.
+ *
+ * The best step is compared with the best rates, and the median step with the median ones, because a short measurement
+ * meets a calm moment of the machine more often than one of a second. With one thread, times are the thread's
+ * processor time, so that other work on the machine counts less.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -35,7 +38,7 @@ enum {
     SWEEP_FLOATS = 1 << 23,
     SQUARE = 1024,
     SHAPES = 4,
-    RUNS = 3, /* of a product in a round that count, behind one that does not */
+    RUNS = 3, /* counted runs of a product per round, after one that does not count */
     PRODUCT_FLOATS = 1 << 22
 };
 
@@ -48,7 +51,7 @@ typedef struct row {
 
 enum { PROPANE, OTHERS, MAKERS = OTHERS + MACHINE_LIBRARIES };
 
-/* What was measured of one thing: a nanosecond. */
+/* The rates measured for one thing, per nanosecond. */
 typedef struct rates {
     double each[MOST_ROUNDS * RUNS];
     int count;
@@ -70,7 +73,7 @@ static void note(rates *r, double rate) {
 
 static double rate_of(const rates *r, bool median) { return r->count ? r->each[median ? r->count / 2 : 0] : 0; }
 
-/* Of the fastest product. `who`: whose it is; NULL: not wanted */
+/* Returns the rate of the fastest matrix product. `who` (may be NULL) receives its library. */
 static double product_rate(const machine *m, bool median, const char **who) {
     double most = 0;
     for (int i = 0; i < SHAPES * MAKERS; i++) {
@@ -93,7 +96,7 @@ static void task_sweep(void *context, int task, int worker) {
     }
 }
 
-/* By everyone; the first run, which packs into memory that is new to it, does not count. */
+/* Measures a product with each library. The first run, which packs into new memory, does not count. */
 static void measure_product(machine *m, int shape, machine_product p, bool bf16) {
     cpu_gemm g = {
         .kernels = cpu_kernels_of(m->isa), .bf16 = bf16, .m = p.m, .n = p.n, .k = p.k, .batch = 1, .alpha = 1};
@@ -129,7 +132,7 @@ static void measure_machine(machine *m, const row *r, bool bf16) {
     measure_product(m, 3, (machine_product){r->width, tokens, r->hidden, .turn_a = true}, bf16);
 }
 
-/* What is measured of a row is measured with it. */
+/* Forgets the rates, because each row is compared only with rates measured with it. */
 static void forget_rates(machine *m) {
     m->units.count = m->bytes.count = 0;
     for (int i = 0; i < SHAPES * MAKERS; i++) m->products[i / MAKERS][i % MAKERS].count = 0;
@@ -171,7 +174,7 @@ typedef struct part {
 
 typedef struct times {
     part step[MOST_ROUNDS * SHORT_STEPS];
-    int count, run; /* run: those that do not count included */
+    int count, run; /* run: including those that do not count */
 } times;
 
 static int compare(const void *a, const void *b) {
@@ -201,8 +204,9 @@ static propane_status run_step(train_step *s, const row *r, const int32_t *token
     return PROPANE_OK;
 }
 
-/* A round: the machine, then steps. The first one follows other libraries' products, whose threads still spin and whose
- * operands are in the caches: a short step, which would show that, is run again. */
+/* Runs one round: the machine's measurements, then steps. The first step follows other libraries' products, whose
+ * threads still spin and whose operands are in the caches. A short step would be affected by that, so it is run
+ * again. */
 static propane_status run_round(train_step *s, const row *r, const int32_t *tokens, bool warm_up, machine *m, bool bf16,
                                 times *t, propane_error *err) {
     part p;
@@ -218,7 +222,7 @@ static propane_status run_round(train_step *s, const row *r, const int32_t *toke
     return PROPANE_OK;
 }
 
-/* A step of `ns` as a part of the limits that the machine's rates set. */
+/* Prints a step of `ns` as a part of the limits that the machine's rates set. */
 static void print_limits(const machine *m, double flops, double bytes, bool median, double ns) {
     const double sweep = bytes / rate_of(&m->bytes, median), rate = rate_of(&m->units, median);
     const double units = rate > 0 ? flops / rate + sweep : 0, products = flops / product_rate(m, median, NULL) + sweep;
@@ -249,7 +253,7 @@ static void print_row(const row *r, const model_weights *w, const machine *m, ti
     fflush(stdout);
 }
 
-/* Somebody else's turn until a line comes in. */
+/* Waits for a line from another program. */
 static void wait_turn(void) {
     for (int c = 0; c != '\n' && c != EOF;) c = getchar();
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Training runs with a known result: the character model of nanoGPT's published CPU run (4 layers, width 128, context 64,
- * 2,000 steps of 12 sequences on tinyshakespeare: 1.88 nats per character), with its time. The run is that of
+ * Times a training run with a known result: the character model of nanoGPT's published CPU run (4 layers, width 128,
+ * context 64, 2,000 steps of 12 sequences on tinyshakespeare: 1.88 nats per character). The run is the same as that of
  *
  *     propane train --data FILE.txt --kind chars --layers 4 --width 128 --heads 4 --context 64 --batch 12 --steps 2000
  *
- * and gives its losses.
+ * and has the same losses.
  *
  *     bench_train [FILE.txt [STEPS [fp32|fp16|bf16 [PLAN]]]]
  *
- * Without FILE: tinyshakespeare.txt in $PROPANE_DATA or ../shared/data; skipped if it is not there.
+ * Without FILE it uses tinyshakespeare.txt in $PROPANE_DATA or ../shared/data, and skips if that does not exist.
  */
 #include <stdio.h>
 #include <stdlib.h>

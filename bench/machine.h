@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What benches measure their rows against: a clock, the multiply-add units, and the fp32 products of the libraries that
- * are installed here (OpenBLAS, oneDNN), found at run time. Included by bench_*.c alone.
+ * The references that benches compare their rows with: a clock, the multiply-add units, and the fp32 matrix products
+ * of the libraries that are installed here (OpenBLAS, oneDNN), found at run time. Included only by bench_*.c.
  */
 #ifndef BENCH_MACHINE_H
 #define BENCH_MACHINE_H
@@ -21,7 +21,7 @@
 #include <arm_neon.h>
 #endif
 
-/* With one thread the process's own time, so that other work on the machine counts less. */
+/* With one thread, returns the process's processor time, so that other work on the machine counts less. */
 static int64_t machine_ns(void) {
     struct timespec t;
     if (pool_threads() > 1) return clock_ns();
@@ -29,7 +29,7 @@ static int64_t machine_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* So that the idle threads of another library fall asleep. */
+/* Rests so that the idle threads of another library fall asleep. */
 static void machine_rest(void) {
     if (pool_threads() > 1) nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
@@ -79,7 +79,7 @@ static void task_units(void *context, int task, int worker) {
     p->flops[task] = p->loop(200000);
 }
 
-/* GFLOP/s of all threads, the best of `runs` short ones; 0: not measured for this instruction set. */
+/* Returns the GFLOP/s of all threads, the best of `runs` short runs; 0 if this instruction set is not measured. */
 static double machine_units(cpu_isa isa, int runs) {
     machine_loop p = {.loop = NULL};
 #if defined(__x86_64__)
@@ -103,7 +103,7 @@ static double machine_units(cpu_isa isa, int runs) {
 
 /* ---- other libraries --------------------------------------------------------------------------------------------- */
 
-/* C = A B (+ C), row-major; an operand that is turned lies as its transpose. */
+/* C = A B (+ C), row-major; a turned operand is stored as its transpose. */
 typedef struct machine_product {
     int64_t m, n, k;
     bool turn_a, turn_b, add;
@@ -118,7 +118,7 @@ typedef int (*machine_dnnl)(char, char, int64_t, int64_t, int64_t, float, const 
 
 typedef struct machine_library {
     const char *name;
-    machine_cblas cblas; /* one of the two */
+    machine_cblas cblas; /* only one of these two is set */
     machine_dnnl dnnl;
 } machine_library;
 
@@ -130,7 +130,8 @@ static void *machine_symbol(void *library, const char *name, void *function) {
     return symbol;
 }
 
-/* Fills in OpenBLAS and oneDNN; a library that is not here has no functions. They get as many threads as the pool. */
+/* Finds OpenBLAS and oneDNN; a library that is not installed has no functions. They get as many threads as the
+ * pool. */
 static void machine_find(machine_library out[MACHINE_LIBRARIES]) {
     void (*set_threads)(int) = NULL;
     void *blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL), *dnnl = NULL;

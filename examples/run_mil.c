@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Runs a MIL program: run_mil FILE.mil [DEVICE]. Each input is filled with 0, 1, 2, ...; each output is printed. It goes
- * on where the example at the top of propane.h ends.
+ * Runs a MIL program: run_mil FILE.mil [DEVICE]. Each input is filled with 0, 1, 2, ...; each output is printed. It
+ * continues where the example at the top of propane.h ends.
  *
  *     $ build/release/examples/run_mil examples/add.mil cpu
  *     total = [2, 3]: 0 2 4 6 8 10
@@ -24,7 +24,7 @@ static const propane_io *io_at(const run *r, int i) {
     return i < r->inputs ? propane_program_input(r->program, i) : propane_program_output(r->program, i - r->inputs);
 }
 
-/* Any type of element can be written from integers. */
+/* Fills a buffer from integers, which can be converted to any element type. */
 static propane_status fill(const run *r, int i, propane_error *err) {
     const propane_io *io = io_at(r, i);
     int64_t count = propane_io_count(io);
@@ -36,7 +36,7 @@ static propane_status fill(const run *r, int i, propane_error *err) {
     return status;
 }
 
-/* And read as fp32. */
+/* Prints an output, read as fp32. */
 static propane_status print(const run *r, int i, propane_error *err) {
     const propane_io *io = io_at(r, i);
     int64_t count = propane_io_count(io);
@@ -72,13 +72,13 @@ static propane_status run_file(run *r, const char *path, const char *uri, propan
     }
     if (status == PROPANE_OK) status = propane_request_create(r->program, r->bindings, count, &r->request, err);
     if (status == PROPANE_OK) status = propane_submit(&r->request, 1, err);
-    /* Here the host may do something else: the device works by itself. */
+    /* The host may do other work here, because the device runs by itself. */
     if (status == PROPANE_OK) status = propane_wait(r->request, NULL, err);
     for (int i = r->inputs; i < count && status == PROPANE_OK; i++) status = print(r, i, err);
     return status;
 }
 
-/* Children before their device; every _free takes NULL, so this is right after any failure. */
+/* Frees children before their device. Every _free accepts NULL, so this is correct after any failure. */
 static void run_end(run *r) {
     propane_request_free(r->request);
     for (int i = 0; r->bindings && i < r->inputs + r->outputs; i++) propane_buffer_free(r->bindings[i].buffer);

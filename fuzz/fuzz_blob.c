@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weight files: every record that is accepted lies inside the file, and a walk ends. The checker refuses a file whose
- * header or first record the reader refuses.
+ * Weight files: every accepted record is inside the file, and iteration ends. The checker refuses a file whose header
+ * or first record the reader refuses.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t steps = 0;
         while (mil_blob_next(file, &at, &blob, &err) == PROPANE_OK) {
             use(&blob);
-            if (++steps > size / 64) abort(); /* each record has 64 bytes of its own */
+            if (++steps > size / 64) abort(); /* each record has a separate 64 bytes */
         }
         for (uint64_t offset = 0; offset <= size; offset += 64)
             if (mil_blob_get(file, offset, &blob, &err) == PROPANE_OK) use(&blob);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Configurations of models: any bytes are read as config.json; what is accepted is printed, reads back the same, and has
+ * Model configurations: any bytes are read as config.json. An accepted one is printed, reads back the same, and has
  * sizes whose sums do not overflow.
  */
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF: every key and tensor that is accepted lies inside the file and can be found; values, tensors, the configuration and
- * the vocabulary are read, and what the vocabulary accepts encodes.
+ * GGUF: every accepted key and tensor is inside the file and can be found. Values, tensors, the configuration and the
+ * vocabulary are read, and an accepted vocabulary can encode.
  */
 #include <stdint.h>
 #include <stdlib.h>

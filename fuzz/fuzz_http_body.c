@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Bodies of requests: what is accepted has values within their bounds, what is refused says why.
+ * Request bodies: an accepted body has values within their bounds, and a refused one has an error message.
  */
 #include <stdint.h>
 #include <stdlib.h>

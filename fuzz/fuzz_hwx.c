@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Compiled programs, .hwx and .anec: what is accepted can be described in words and as JSON, and its tasks encode to the
- * text they came from.
+ * Compiled programs, .hwx and .anec: an accepted file can be described in words and as JSON, and its tasks encode to
+ * the text that they came from.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * PNG and JPEG files through their libraries: what is accepted has all its pixels, in gray and in RGB, and can be scaled.
+ * PNG and JPEG files through their libraries: an accepted image has all its pixels, in gray and in RGB, and can be
+ * scaled.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The size stands in the file: large ones are the libraries' business and slow. */
+/* Reads the size from the file. Large images are slow, and only test the libraries. */
 static bool is_large(const uint8_t *data, size_t size) {
     if (size > 24 && data[0] == 0x89)
         return data[16] || data[17] || data[18] > 1 || data[20] || data[21] || data[22] > 1;

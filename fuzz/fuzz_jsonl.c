@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Instruction data: what is accepted has ids of the vocabulary, something to learn in every example, and windows whose
- * targets are the next inputs. The first byte chooses the chat format.
+ * Instruction data: an accepted file has ids of the vocabulary, trained tokens in every example, and windows whose
+ * targets are the next inputs. The first byte selects the chat format.
  */
 #include <stdint.h>
 #include <stdlib.h>

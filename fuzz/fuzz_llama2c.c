@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * llama2.c checkpoints: what is accepted has exactly the bytes of its model.
+ * llama2.c checkpoints: an accepted file has exactly the bytes of its model.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Mach-O files and shared caches: what is listed is text within the file, and a listing ends.
+ * Mach-O files and shared caches: every listed text is inside the file, and listing ends.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * MIL text: whatever is parsed must print, in both dialects, as text that parses again and prints the same, and can be
+ * MIL text: parsed text must print, in both dialects, as text that parses again and prints the same, and it can be
  * checked.
  */
 #include <stdint.h>

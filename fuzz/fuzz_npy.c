@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * NumPy's arrays and archives: what is accepted has as many elements as its shape says, and each can be read.
+ * NumPy arrays and archives: an accepted array has as many elements as its shape requires, and each can be read.
  */
 #include <stdint.h>
 #include <stdlib.h>

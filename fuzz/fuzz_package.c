@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Core ML model files and manifests: what is accepted can be printed, and packed again it is the same program. Data that begins
- * with '{' is the Manifest.json of a package whose model file is missing; anything else is a model file, with a small weight
- * file beside it.
+ * Core ML model files and manifests: an accepted file can be printed, and packed again it is the same program. Data
+ * that begins with '{' is the Manifest.json of a package whose model file is missing; anything else is a model file,
+ * with a small weight file next to it.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void clean_up(void) {
     if (system(command) != 0) fprintf(stderr, "%s stays behind\n", folder);
 }
 
-/* A folder with weights/weight.bin: 64 numbers of fp16 at offset 64. */
+/* Makes a folder with weights/weight.bin: 64 numbers of fp16 at offset 64. */
 static void set_up(void) {
     char path[200];
     uint8_t file[64 + 64 + 128] = {1, 0, 0, 0, 2};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Tables of published points: every one is read or refused, and every covered row has a finite time.
+ * Tables of published points: each table is read or refused, and every covered row has a finite time.
  */
 #include <math.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cost_point *points = NULL;
     int count = 0;
     arena *a = arena_create();
-    char *text = mem_alloc(size + 1); /* terminated, as file_read gives it */
+    char *text = mem_alloc(size + 1); /* terminated, as by file_read */
     if (!a || !text) abort();
     memcpy(text, data, size);
     text[size] = 0;

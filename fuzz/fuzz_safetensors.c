@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * safetensors: every tensor that is accepted lies inside the file, next to the one before it, and can be found and read.
+ * safetensors: every accepted tensor is inside the file, directly after the one before it, and can be found and read.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Compiled programs in the interpreter of registers: whatever tasks say, it runs them or refuses them with a sentence, and
- * touches no byte outside their buffers.
+ * Compiled programs in the interpreter of registers: it runs any tasks or refuses them with a sentence, and accesses
+ * no byte outside their buffers.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST = 1 << 14, SURFACE = 1 << 18 };
 
-/* Large shapes are slow and nothing else. */
+/* Large shapes are only slow, so they are skipped. */
 static bool small(const engine_task *t) {
     uint64_t in =
         (uint64_t)engine_get_bits(t, 0, 0, 15) * engine_get_bits(t, 0, 16, 15) * engine_get_bits(t, 0xc, 0, 17);

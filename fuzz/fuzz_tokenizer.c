@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Tokenizer files: what is accepted encodes any text, gives it back, and prints as a file that is the same tokenizer. A file
- * whose hash alone is wrong gets the right one and a second try, so that the search reaches what lies after it.
+ * Tokenizer files: an accepted file encodes any text, decodes it to the same text, and prints as a file that is the
+ * same tokenizer. A file in which only the hash is wrong gets the right one and a second try, so that the search
+ * reaches the code after the check.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ static void use(const tokenizer *t, const uint8_t *data, size_t size) {
     if (tokenizer_encode(t, (const char *)data, length, &list, &err) == PROPANE_OK) {
         tokenizer_decode_bytes(t, list.ids, list.count, &out);
         if (out.length != length || (length && memcmp(out.data, data, length) != 0)) {
-            /* a llama vocabulary without a piece for the space has no dummy space, so that it may lose a real one; a
-             * tokenizer.json may normalise and leave out */
+            /* a llama vocabulary without a piece for the space has no dummy space, so it may lose a real one; a
+             * tokenizer.json may normalise text or leave parts out */
             if (tokenizer_get_kind(t) != TOKENIZER_LLAMA && tokenizer_get_kind(t) != TOKENIZER_HF) abort();
         }
         for (size_t i = 0; i < list.count; i++) tokenizer_decode(t, &stream, list.ids[i], &shown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Token files: every id that is accepted is below the vocabulary. The checksum is put right before the second try.
+ * Token files: every accepted id is smaller than the vocabulary. The checksum is corrected before the second try.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Runs a fuzz target on the files that are named, and on all files of the folders that are; without arguments, fuzz_NAME
- * runs on fuzz/corpus/NAME. So the corpora are tested wherever there is no libFuzzer. Linked with one target each; ends
- * with a line as the other tests do.
+ * Runs a fuzz target on the named files, and on all files in the named folders. Without arguments, fuzz_NAME runs on
+ * fuzz/corpus/NAME. This tests the corpora without libFuzzer. Linked with one target each; ends with a line like the
+ * other tests.
  */
 #include <dirent.h>
 #include <stdint.h>
@@ -21,7 +21,8 @@ static int replay_file(const char *path) {
         return -1;
     }
     size_t size = (size_t)st.st_size;
-    uint8_t *data = malloc(size ? size : 1); /* exactly as large as the file: a sanitizer sees a step after it */
+    uint8_t *data = malloc(size ? size : 1); /* exactly as large as the file, so that a sanitizer detects reads
+                                              * beyond it */
     if (!data || fread(data, 1, size, file) != size) {
         fprintf(stderr, "%s: cannot be read\n", path);
         free(data);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Would a Neural Engine take a program, and how long would it take? check_program FILE CHIPS. Both are answered without one:
- * by the known rules, and by a model that is fitted to published measurements.
+ * Reports whether a Neural Engine accepts a program, and how long it takes: check_program FILE CHIPS. Both are
+ * answered without an engine: by the known rules, and by a model fitted to published measurements.
  */
 #include <stdio.h>
 
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     if (!status) status = propane_module_read(argv[1], &m, &err);
     if (!status) status = propane_estimate_module(m, &costs, &e, &err);
     if (!status) tell_costs(e);
-    propane_estimate_free(e); /* before its module */
+    propane_estimate_free(e); /* freed before its module */
     propane_module_free(m);
     propane_report_free(r);
     if (status) fprintf(stderr, "check_program: %s\n", err.text);

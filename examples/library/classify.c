@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Tells what is in an image: classify MODEL PICTURE. MODEL is a classifier with one image as its input, PICTURE a .png or
+ * Classifies an image: classify MODEL PICTURE. MODEL is a classifier with one image as its input, PICTURE a .png or
  * .jpg of any size.
  */
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "propane.h"
 
-/* The image goes to the first input, whatever that is called. */
+/* Sets the image as the first input, whatever its name. */
 static propane_status set_picture(propane_session *s, const char *path, propane_error *err) {
     const char *name = propane_session_input(s, 0)->name;
     const int length = snprintf(NULL, 0, "%s=%s", name, path);

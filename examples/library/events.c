@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Runs a program on a simulated M4 without waiting in between: events FILE.mil [DEVICE]. Two requests are queued at once. The
- * first waits for the host's event, the second for the first one's; the host opens the gate and waits at the end alone. On
- * sim:m4 times and energy are a model's; the results are computed under the chip's rules of rounding.
+ * Runs a program on a simulated M4 without waiting in between: events FILE.mil [DEVICE]. Two requests are queued at
+ * once. The first waits for the host's event, the second for the first one's event. The host opens the gate and waits
+ * only at the end. On sim:m4 times and energy come from a model; the results are computed with the chip's rounding
+ * rules.
  */
 #include <stdio.h>
 #include <stdlib.h>

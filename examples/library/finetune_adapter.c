@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Trains a LoRA adapter of a language model on instruction data in memory, is told to stop after some steps, goes on, and
- * writes the model with the adapter merged: finetune_adapter MODEL FOLDER RESULT
+ * Trains a LoRA adapter of a language model on instruction data in memory, is cancelled after some steps, continues,
+ * and writes the model with the adapter merged: finetune_adapter MODEL FOLDER RESULT
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static const char examples[] = "{\"prompt\": \"line 1 of\", \"completion\": \" 1
                                "{\"prompt\": \"line 4 of\", \"completion\": \" 4\"}\n";
 
 static void on_step(void *context, const propane_step *step) {
-    if (step->step == 5) propane_trainer_cancel(context); /* any thread could; so could a signal's handler */
+    if (step->step == 5) propane_trainer_cancel(context); /* any thread may call this, and so may a signal handler */
 }
 
 static void on_checkpoint(void *context, int64_t step, const char *path) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Trains weights of a Core ML package further, on arrays in memory, step by step: finetune_package PACKAGE RESULT.mlpackage
- * The package has an input [1, 4] and an output [1, 1]; it learns to add up its four numbers.
+ * Continues the training of a Core ML package's weights on arrays in memory, step by step: finetune_package PACKAGE
+ * RESULT.mlpackage. The package has an input [1, 4] and an output [1, 1]; it is trained to add up its four numbers.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Differentiates a MIL function and checks the gradient by differences: gradient. The function is the mean of tanh(x w); its
- * derivative by w is compared with what a small step in each element of w changes.
+ * Differentiates a MIL function and checks the gradient by differences: gradient. The function is the mean of tanh(x
+ * w). Its derivative by w is compared with the change caused by a small step in each element of w.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static propane_status loss_at(propane_session *s, const float *w, float *loss, p
     return status ? status : propane_session_get(s, "loss", PROPANE_FP32, loss, 1, err);
 }
 
-/* The gradient's inputs are the function's and d_loss; its outputs loss and d_w. */
+/* The gradient's inputs are the function's inputs and d_loss; its outputs are loss and d_w. */
 static propane_status derivative(propane_session *s, const float *x, const float *w, float *d_w, propane_error *err) {
     const float one = 1;
     propane_status status = propane_session_set(s, "x", PROPANE_FP32, x, ROWS * IN, err);
@@ -63,7 +63,7 @@ int main(void) {
     for (int i = 0; i < COUNT; i++) w[i] = (float)(i % 3 - 1) / 2;
     propane_status status = propane_module_parse(program, strlen(program), "program", NULL, &m, &err);
     if (!status) status = propane_module_gradient(m, NULL, "gradient", by, 1, &g, &err);
-    if (!status) status = propane_session_open_module(g, NULL, &backward, &err); /* takes the module */
+    if (!status) status = propane_session_open_module(g, NULL, &backward, &err); /* takes ownership of the module */
     if (!status) status = derivative(backward, x, w, d_w, &err);
     if (!status) {
         status = propane_session_open_module(m, NULL, &forward, &err);

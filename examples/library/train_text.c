@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Trains a model on a text for STEPS (100), goes on with the run from its checkpoint up to LAST (150), and lets the model write:
- * train_text TEXT FOLDER [STEPS LAST]
+ * Trains a model on a text for STEPS (100), continues the run from its checkpoint up to LAST (150), and generates text
+ * with the model: train_text TEXT FOLDER [STEPS LAST]
  */
 #include <stdio.h>
 
@@ -25,7 +25,7 @@ static propane_status train(propane_options *options, const char *const (*set)[2
     return status ? status : propane_trainer_run(*out, &callbacks, err);
 }
 
-/* With the weights as the trainer has them. */
+/* Generates text with the trainer's current weights. */
 static propane_status let_write(const propane_trainer *trainer, propane_error *err) {
     propane_model *model = NULL;
     propane_generator *generator = NULL;
