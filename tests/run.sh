@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs test programs and the command's cases, two at a time, and adds up: "N passed, N failed, N skipped".
-# Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases, "cli/cases/show" some)
-# TEST_ALL=1: also the long tests. TEST_TIMEOUT: seconds of processor time that a test may use (120). TEST_RUNNER: words before
-# each test program (an emulator). Exits 1 if a test failed, 2 if none ran. What was skipped is listed with its reason, and the
-# ten slowest by processor time, which does not depend on what else the machine does. Everything temporary lies in one folder,
-# which is removed at the end; what a test leaves there is a failure.
+# Runs test programs and the command's cases, two at a time, and prints the sums: "N passed, N failed, N skipped".
+# Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases,
+# "cli/cases/show" some of them)
+# TEST_ALL=1: also the long tests. TEST_TIMEOUT: seconds of processor time that a test may use (120). TEST_RUNNER:
+# words before each test program (an emulator). Exits with 1 if a test failed, 2 if none ran.
+# Lists skipped tests with their reasons, and the ten slowest by processor time, which does not depend on other work on
+# the machine. All temporary files are in one folder, which is removed at the end; a test that leaves files there
+# fails.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1
@@ -16,7 +18,8 @@ trap 'rm -rf "$work" 2> /dev/null || { sleep 1; rm -rf "$work"; }' EXIT
 trap 'exit 130' INT TERM HUP
 mkdir "$work/tmp"
 export TMPDIR="$work/tmp"
-# The machine that the stand-in for Apple's libraries is (tests/standin/standin.c): PROPANE_STANDIN_MACHINE=system=15 for another one.
+# The machine that the stand-in for Apple's libraries simulates (tests/standin/standin.c).
+# PROPANE_STANDIN_MACHINE=system=15 selects another one.
 export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/tmp"
 
 wanted() { # is "$1" asked for?
@@ -75,7 +78,7 @@ fi
 INNER
 xargs -P 2 -I '{}' sh "$work/one" '{}' "$work" "$build" < "$work/list"
 
-# Open MPI now and then leaves its session folder when a rank was killed; those are not ours.
+# Open MPI sometimes leaves its session folder when a rank was killed; those are not ours.
 left=$(ls -A "$work/tmp" | grep -v '^ompi\.' | grep -v '^\.standin-places$')
 if [ -n "$left" ]; then
     echo "FAILED  temporary files are left behind:"

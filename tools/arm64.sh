@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Puts the arm64 versions of the libraries in the Makefile's PACKAGES, and of Check, into build/arm64/root, without
-# installing anything: apt-get with lists of its own fetches Debian's packages, dpkg-deb unpacks them. Writes
-# build/arm64/make (make for aarch64 Linux) and build/arm64/run (a program under qemu). Exits 77 with the reason on the
-# last line where that cannot be had.
+# Puts the arm64 versions of the libraries in the Makefile's PACKAGES, and of Check, into build/arm64/root without
+# installing anything: apt-get with separate lists fetches Debian's packages, and dpkg-deb unpacks them. Writes
+# build/arm64/make (make for aarch64 Linux) and build/arm64/run (runs a program under qemu). Exits with 77, and the
+# reason on the last line, if they are not available.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 skip() { echo "$1"; exit 77; }
@@ -27,7 +27,7 @@ if [ "$(cat "$out/wanted" 2> /dev/null)" != "$wanted" ]; then
     export APT_CONFIG="$out/apt/conf"
     apt-get update > "$out/apt/log" 2>&1 || skip "the lists of arm64 packages cannot be fetched: $(tail -1 "$out/apt/log")"
     named=$(for name in $wanted; do echo "$name:arm64"; done)
-    # All that they need; the C library itself is the cross compiler's.
+    # Everything they need; the C library itself is the cross compiler's.
     # shellcheck disable=SC2086
     needed=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances $named |
         grep -E '^(lib[a-z0-9.+-]*|check|zlib1g|zlib1g-dev):arm64$' | grep -vE '^(libc6|libc-|libc-dev|libgcc|libcrypt|libstdc|libnsl|libtirpc)' | sort -u)

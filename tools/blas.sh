@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The processor's large products by a CBLAS of this machine (OpenBLAS): tests/cpu, the gradients of whole models against PyTorch's,
-# and 200 training steps beside those of the own kernels. LIBRARY (libopenblas.so.0) is the argument. Exits 77 with the
-# reason on the last line where it is not here.
+# Tests the processor's large matrix products with a CBLAS of this machine (OpenBLAS): tests/cpu, the gradients of
+# whole models against PyTorch's, and 200 training steps compared with those of our kernels. The argument is LIBRARY
+# (libopenblas.so.0). Exits with 77, and the reason on the last line, if it is missing.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 library=${1:-libopenblas.so.0}
@@ -20,8 +20,9 @@ line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -1
 [ -n "$line" ] || exit 1
 good=${line%% passed*} bad=$(printf '%s' "$line" | sed -E 's/.* ([0-9]+) failed.*/\1/')
 
-# Rounding differs in the last bits and grows from step to step. At a low rate: seen after 200 steps 3e-8. (At the default rate small
-# models on small texts are chaotic: a difference of 2e-8 is 0.03 after 200 steps.)
+# Rounding differs in the last bits, and the difference grows from step to step. At a low rate 3e-8 was observed after
+# 200 steps. (At the default rate small models on small texts are chaotic: a difference of 2e-8 becomes 0.03 after 200
+# steps.)
 for _ in 1 2 3 4; do cat docs/architecture.md; done | head -c 40000 > "$work/text"
 for blas in off "$library"; do
     "$propane" train --data "$work/text" --kind bytes --layers 2 --width 128 --heads 4 --batch 4 --context 64 --steps 200 --lr 3e-4 --schedule cosine \

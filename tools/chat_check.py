@@ -91,7 +91,8 @@ TEMPLATES = {
               "{{ m.content + eos_token }}" + END + "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\\n' }}"
               "{% endfor %}" + ASK + "{{ '<|assistant|>\\n' }}{% endif %}",
 }
-# No format's: a name of its own for answers, a refusal, a macro, what only a whole interpreter runs.
+# Formats that are none of the known ones: another name for answers, a refusal, a macro, and features that only a whole
+# interpreter runs.
 OWN = {
     "turns": "{{ bos_token }}{% for m in messages %}{{ '<turn>' + ('model' if m['role'] == 'assistant' else m['role']) }}\n"
              "{% if m.role == 'assistant' %}" + GEN + "{{ m['content'] | trim }}<end>" + END + "{% else %}"
@@ -201,7 +202,7 @@ ASKED, ANSWERED = {"role": "user", "content": "Hello"}, {"role": "assistant", "c
 CALL = {"role": "assistant", "tool_calls": [{"id": "abcdefghi", "type": "function", "function": {
     "name": "weather", "arguments": {"city": "K\u00f6ln"}}}]}
 RESULT = {"role": "tool", "content": '{"sky": "grey"}', "tool_call_id": "abcdefghi", "name": "weather"}
-# Messages, and whether tools go along.
+# Messages, and whether tools are passed.
 RICH = [
     ([ASKED], False), ([{"role": "system", "content": "Be brief."}, ASKED, ANSWERED, ASKED], False), ([ASKED], True),
     ([{"role": "system", "content": "Be brief."}, ASKED], True), ([ASKED, {**CALL, "content": ""}, RESULT], True),

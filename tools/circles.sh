@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Lists circles of files in src/ and apps/: sets of files each of which needs every other one, so that none can be read, tested or moved
-# alone. A .c and its .h are one file here. A needs B if A's code calls a function or uses data that B defines (read from the
-# object files), or if A's header includes B's. Tables of function pointers are not calls: through them a lower file
-# reaches what is above it (a driver, an operation's row) without needing it.
+# Lists circles of files in src/ and apps/: sets of files in which each needs every other one, so that none can be
+# read, tested or moved separately. A .c and its .h are one file here. A needs B if A's code calls a function or uses
+# data that B defines (read from the object files), or if A's header includes B's. Tables of function pointers are not
+# calls: through them a lower file reaches a higher one (a driver, an operation's row) without needing it.
 # Usage: tools/circles.sh BUILD [EXCEPTIONS]   (BUILD has the objects)
-# EXCEPTIONS: a file with lines "circle FILE FILE...": circles of these files alone are still allowed. It may only shrink: a
-# line without a circle is an error. Exits 1 if there is a circle that is not allowed, 2 if there are no objects.
+# EXCEPTIONS: a file with lines "circle FILE FILE...": circles of only these files are still allowed. It may only
+# shrink: a line without a circle is an error. Exits with 1 if there is a circle that is not allowed, 2 if there are no
+# objects.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} exceptions=${2:-}

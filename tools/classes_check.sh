@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# propane classes against compiler, linker and dumper of LLVM: builds tests/data/macho/classes.m in each form that ld64.lld
-# writes (absolute and relative method lists, chained fixups and binding code, arm64, arm64e, x86-64, fat), compares the
-# listing with tests/data/macho/expected, and on files with binding code the methods with llvm-objdump's. --bless writes
-# the committed files. Exits 77 with the reason where LLVM 19 is not here.
+# Checks propane classes against LLVM's compiler, linker and dumper. It builds tests/data/macho/classes.m in each form
+# that ld64.lld writes (absolute and relative method lists, chained fixups and binding code, arm64, arm64e, x86-64,
+# fat) and compares the listing with tests/data/macho/expected. For files with binding code it also compares the
+# methods with llvm-objdump's. --bless writes the committed files. Exits with 77 and the reason if LLVM 19 is missing.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 skip() { echo "$1"; exit 77; }
@@ -30,7 +30,7 @@ against_llvm() { # the selector and types of every method, in any order: llvm pr
         awk '/^ *(name|types) 0x[0-9a-f]/ || /^\t+ *(name|types) /' | sed -E 's/^[ \t]*//; s/0x[0-9a-f]+ ?(\(0x[0-9a-f]+[^)]*\))? ?//' > $out/llvm
     awk '/^name/ {name = $2} /^types/ {print name, $2}' $out/llvm | sort -u > $out/llvm.methods
     sed -nE 's/^  [+-] ([^ ]+)  ([^ ]+).*/\1 \2/p' $data/expected | sort -u > $out/own.methods
-    # What llvm prints of protocols depends on its version: every method of a class or category must be there.
+    # llvm's output for protocols depends on its version: only the methods of classes and categories must all be there.
     sed -n '/^protocol/,$!p' $data/expected | sed -nE 's/^  [+-] ([^ ]+)  ([^ ]+).*/\1 \2/p' | sort -u > $out/class.methods
     [ -s $out/llvm.methods ] && [ -z "$(comm -13 $out/llvm.methods $out/class.methods)" ] && [ -z "$(comm -23 $out/llvm.methods $out/own.methods)" ]
     verdict "$1: llvm-objdump sees other methods: $(comm -3 $out/llvm.methods $out/own.methods | head -3)"

@@ -141,7 +141,7 @@ def round_trip(package, work):
     return None
 
 
-# "tensor<fp16, [1, 2]> a, bool b = op(...)": in the text that Propane prints, results with their types.
+# "tensor<fp16, [1, 2]> a, bool b = op(...)": results have types in the text that Propane prints.
 STATEMENT = re.compile(r"^ *(?:(.*[\w>] [\w@.]+) = )?([a-z]\w*)\(.*\)?\[?.*$")
 RESULT = re.compile(r"((?:state<)?(?:tensor<\w+, \[[\d, ]*\]>|\w+(?:<[^=]*?>)?)>?) ([\w@.]+)(?:, |$)")
 

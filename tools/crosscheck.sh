@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Cross-checks against other programs where they can be had: makes a Python environment in build/python with PyTorch and
-# NumPy, computes the committed references again and compares, then runs each tools/*_check.py (exit 0 good, 77 skipped
-# with the reason on its last line, else failed). Closes with "N passed, N failed, N skipped".
+# Checks Propane against other programs, if they are available. Makes a Python environment in build/python with PyTorch
+# and NumPy, computes the committed references again and compares them, then runs each tools/*_check.py (exit code 0:
+# good; 77: skipped, with the reason on its last line; else failed). The last line is "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/.." || exit 2
 python=build/python/bin/python
@@ -13,12 +13,12 @@ if ! [ -x "$python" ] || ! "$python" -c 'import torch, numpy' 2> /dev/null; then
         { echo "PyTorch cannot be installed here: $(tail -1 build/python.log)"; exit 77; }
     python=build/python/bin/python
 fi
-# What single checks need besides; each says so itself where it is missing.
+# Further packages for single checks; each check reports a missing one.
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q transformers tokenizers safetensors gguf openai peft tensorboard > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q coremltools > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q prometheus_client 'lm_eval[api]' mistral_common tiktoken sentencepiece > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q trl > build/python.log 2>&1
-# As many at a time as there are cores, each on one of them.
+# Runs as many at a time as there are cores, each on one core.
 cores=$(getconf _NPROCESSORS_ONLN)
 export OMP_NUM_THREADS=1 PROPANE_THREADS=1
 rm -rf build/crosscheck

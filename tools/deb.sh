@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Debian packages of what is committed, in build/deb, out of the archive that `make dist` makes and packaging/debian. Nothing is
-# signed. JOBS: how many compilers at once.
+# Builds Debian packages of the committed files in build/deb, from the archive that `make dist` makes and
+# packaging/debian. Nothing is signed. JOBS: number of parallel compilers.
 set -eu
 cd "$(dirname "$0")/.."
 version=$(make -s version)

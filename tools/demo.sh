@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The demonstration: tools/demo.sh PROPANE [TEXT]. Trains a model of about two million parameters on this repository's own
-# source and documents (or on TEXT), shows the loss falling and the mark that it should reach, and lets it write.
+# The demonstration: tools/demo.sh PROPANE [TEXT]. Trains a model of about two million parameters on this repository's
+# source and documents (or on TEXT), shows the falling loss and the mark that it should reach, and generates text.
 set -eu
 cd "$(dirname "$0")/.."
 propane=$1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A release: build/dist/propane-VERSION.tar.gz of what is committed at HEAD, and propane-VERSION.changes.md, the changelog's section
-# of it, and the Homebrew formula (RELEASE_URL: where the archive will lie). The same commit gives the same bytes: names are sorted, times are the commit's, owners are nobody.
+# Makes a release: build/dist/propane-VERSION.tar.gz of the files committed at HEAD, propane-VERSION.changes.md with
+# its section of the changelog, and the Homebrew formula (RELEASE_URL: the archive's future address). The same commit
+# gives the same bytes: names are sorted, times are the commit's, and owners are nobody.
 # Usage: tools/dist.sh VERSION
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,7 +13,7 @@ out=build/dist
 mkdir -p "$out"
 rm -rf "${out:?}/$name" "$out/$name.tar.gz"
 git archive --format=tar --prefix="$name/" HEAD | tar -x -C "$out"
-# The section that is named by the version; before a release the one on top.
+# Prints the section named by the version; before a release, the first one.
 section() { awk -v name="$1" '/^## / {on = name == "" ? !seen++ : index($0 " ", " " name " ")} on' CHANGELOG.md; }
 section "$1" > "$out/$name.changes.md"
 [ -s "$out/$name.changes.md" ] || section '' > "$out/$name.changes.md"

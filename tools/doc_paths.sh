@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fails on a path in the documents, or in a comment of the sources, that names nothing in this repository. What counts as a
-# path: a word that begins with one of the repository's own folders (or a folder of src/, which is often left out), the target
-# of a link, and the name of a source file alone. A * and words in capitals (ID, NAME) stand for anything. The change log
-# speaks of the past and is left out.
+# Fails on a path in the documents, or in a comment of the sources, that does not exist in this repository. These count
+# as paths: a word that begins with one of the repository's folders (or a folder of src/, which is often left out), the
+# target of a link, and the name of a source file by itself. A * and words in capitals (ID, NAME) match anything. The
+# change log describes the past and is left out.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-paths.XXXXXX") || exit 2
@@ -47,7 +47,7 @@ FNR == 1 { document = FILENAME ~ /\.md$/ }
     }
 }' $(cat "$work/documents") > "$work/words"
 
-# The words as patterns of find_one: capitals and * match within one name.
+# Turns the words into patterns of find_one: capitals and * match within one name.
 awk -v files="$work/files" '
 BEGIN {
     while ((getline path < files) > 0) {

@@ -72,7 +72,7 @@ def main():
                              num_key_value_heads=2, vocab_size=len(tokenizer), max_position_embeddings=64,
                              eos_token_id=tokenizer.eos_token_id, bos_token_id=None, initializer_range=0.2)
         AutoModelForCausalLM.from_config(config).save_pretrained("base")
-        # A single pair in every batch: whatever the order, both see the same.
+        # Every batch is the same pair, so the order does not matter.
         pair = {"prompt": "north south ", "chosen": "east blue", "rejected": "cold dry red"}
         with open("pairs.jsonl", "w") as out:
             out.write((json.dumps(pair) + "\n") * 4)

@@ -121,7 +121,8 @@ def check(name, source, ids, logits, work):
     worst["stateless"] = off(np.load(os.path.join(work, "plain", "logits.npy"))[0], logits)
     if not worst["stateless"] <= FP16:
         bad.append(f"stateless: logits differ by {worst['stateless']:.1e}")
-    # What `propane generate` writes after four ids, fed to the package: each id is the most probable one after those before it.
+    # The ids that `propane generate` draws after the first four, given to the package: each must be the most probable
+    # one after those before it.
     written = command("generate", source, "--prompt-ids", " ".join(map(str, ids[:4])), "--temperature", "0", "--ignore-end", "--count", str(context - 5),
                       "--print-ids")
     chain = [int(i) for i in written.replace(",", " ").split()]

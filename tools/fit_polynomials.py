@@ -37,7 +37,7 @@ def remez(f, weight, lo, hi, powers, fixed, rounds=12):
             break
         c = [s[j] for j in range(n)]
         err = [(t - sum(cj * x**p for cj, p in zip(c, powers))) * w for x, t, w in tw]
-        # one extremum for each run of equal sign
+        # one extremum per run of equal sign
         runs, best = [], None
         for (x, _, _), e in zip(tw, err):
             if best is None or (e > 0) != (best[1] > 0):
@@ -104,11 +104,11 @@ fit("exp", lambda x: (exp(x) - 1 - x) / x**2, lambda x: x**2, -0.3468, 0.3469, r
 fit_from("power", lambda x: mpf(2) ** x, lambda x: mpf(2) ** -x, -0.5, 0.5, range(1, 6), [(0, mpf(1))])
 # log(1 + x) = x - x^2/2 + x^3 q(x), sqrt(1/2) <= 1 + x <= sqrt(2)
 fit("log", lambda x: (log(1 + x) - x + x**2 / 2) / x**3, lambda x: x**3 / log(1 + x), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, range(9))
-# tanh(x) = x + x^3 q(x^2), |x| <= 0.625; here x stands for x^2
+# tanh(x) = x + x^3 q(x^2), |x| <= 0.625; in the code x is x^2
 fit("tanh", lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z * sqrt(z) / tanh(sqrt(z)), 1e-9, 0.4, range(5))
 # erf(x) = x (1 + q(x^2)), |x| <= 0.93
 fit("erf", lambda z: erf(sqrt(z)) / sqrt(z) - 1, lambda z: sqrt(z) / erf(sqrt(z)), 1e-9, 0.865, range(7))
-# erfc(t) = u exp(-t^2 + q(u)), u = 1 / (1 + t/2), 0 <= t <= 10; here x stands for u
+# erfc(t) = u exp(-t^2 + q(u)), u = 1 / (1 + t/2), 0 <= t <= 10; in the code x is u
 fit("erfc", lambda u: log(erfc(2 / u - 2)) + (2 / u - 2) ** 2 - log(u), lambda u: mpf(1), mpf(1) / 6, 1, range(11))
 # sin(x) = x + x^3 q(x^2), cos(x) = 1 - x^2/2 + x^4 q(x^2), |x| <= pi/4
 fit("sin", lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z, lambda z: z, 1e-9, (pi / 4) ** 2, range(4))

@@ -32,7 +32,7 @@ C = dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="sil
          tie_word_embeddings=False)
 PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
-# Types of which any bytes are a block, and where its fp16 numbers stand.
+# Types in which any bytes are a valid block, and the offsets of its fp16 numbers.
 BLOCKS = {Q.Q2_K: (80, 82), Q.Q3_K: (108,), Q.Q4_K: (0, 2), Q.Q5_K: (0, 2), Q.Q6_K: (208,), Q.IQ4_NL: (0,), Q.IQ4_XS: (0,), Q.MXFP4: ()}
 bad = count = 0
 

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fails on an #include that looks upward. One line a folder of src (or of apps): what it may see besides itself. A name allows the
-# folder's own files; NAME/* also those of all its subfolders. The longest line speaks for a file. A file may have a line of its
-# own, without its ending: then it sees more than its folder, and only those see it whose line names it.
+# Fails on an #include of a higher layer. There is one line per folder of src (or of apps), which lists what it may
+# include besides itself. NAME allows that folder's files; NAME/* also those of all its subfolders. The longest
+# matching line applies to a file. A file may have a separate line, written without its ending: it may then include
+# more than its folder, and only files whose line names it may include it.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 cat > "${TMPDIR:-/tmp}/layers.$$" <<'RULES'
-# ---- core: sees nothing above it
+# ---- core: includes nothing above it
 core/base:
 core/mil: core/base core/mil/*
 core/files: core/base core/mil/*
@@ -55,15 +56,16 @@ lm/dist: core/base train/optim train/dist train lm/step lm/arch
 lm/data: core/base core/mil/* core/files core/run train/data train/import lm/arch lm/files lm/text
 lm/run: core/* cpu ane/chip train/* lm/*
 lm/infer: core/* lm/*
-# ---- report, the texts and pages of what the library finds: everything in the library
+# ---- report, the texts and pages about the library's findings: everything in the library
 report: core/* cpu ane/* train/* lm/* report/*
-# the stand-in for the language models, in a library without them
+# the replacement for the language models, in a library without them
 without_lm: core/base train/trainer report
 trainer_list: train/trainer
-# ---- apps. The command and the server are clients of propane.h. They see core/base as well: its JSON, texts, files written whole
-# and memory would otherwise be in the tree twice. Each other line below is an exception, and says why.
+# ---- apps. The command and the server are clients of propane.h. They also include core/base, whose JSON, texts,
+# whole-file writing and memory would otherwise be in the tree twice. Each other line below is an exception with its
+# reason.
 apps/propane: core/base report/run apps/propane/*
-# the lab is about the driver and the framework below it, not about the library: it sees what it looks at
+# the lab examines the driver and the framework below it, not the library, so it includes what it examines
 apps/ane-lab: core/* cpu ane/* train train/optim lm/step apps/propane apps/ane-lab/*
 apps/ane-lab/macho: core/base
 apps/ane-lab/trace: ane/driver
@@ -75,12 +77,12 @@ apps/propane/cmd/cmd_run: core/base apps/ane-lab/* apps/propane/*
 apps/propane/cmd/train_text: core/base apps/ane-lab/* apps/propane/*
 # registers executed in software: for people working on the compiler
 apps/propane/cmd/run_compiled: core/base core/run ane/h13 apps/propane
-# the command line with which a run starts its process again: tested with the run, and of no use to others
+# the command line with which a run restarts its process: tested with the run, and useless to others
 apps/propane/cmd/cmd_train: core/base train report/run apps/propane/*
-# the model behind the estimates, judged on published points: for people fitting it
+# the model behind the estimates, evaluated on published points: for people who fit it
 apps/propane/cmd/estimate_points: core/base ane/chip apps/propane/*
 apps/propane/cmd/cmd_serve: core/base apps/serve apps/propane/*
-# the server runs several texts at once and streams them, for which it takes the library's decoder
+# the server runs several texts at once and streams them, for which it uses the library's decoder
 apps/serve: core/* lm/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT

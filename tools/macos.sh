@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Compiles and links libpropane and the command for arm64 macOS on another system, warnings as errors. Nothing is run
-# here: this shows that the sources need nothing that macOS lacks (tests/machoload runs the result). macOS's C headers and
-# libSystem's symbol list come with the Python package ziglang (fetched, never committed); clang-19 and lld-19 do the
-# work. The libraries of the Makefile's PACKAGES are stood in for by lists of the symbols that this system's versions
-# export; everything else must be in libSystem. build/macos/make runs make with all of this for further targets.
-# Exits 77 with the reason on the last line where something cannot be had.
+# Compiles and links libpropane and the command for arm64 macOS on another system, with warnings as errors. Nothing is
+# run here: this shows that the sources need nothing that macOS lacks (tests/machoload runs the result). macOS's C
+# headers and libSystem's symbol list come with the Python package ziglang (fetched, never committed); clang-19 and
+# lld-19 compile and link. The libraries of the Makefile's PACKAGES are replaced by lists of the symbols that this
+# system's versions export; everything else must be in libSystem. build/macos/make runs make with all of this for
+# further targets. Exits with 77, and the reason on the last line, if something is not available.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 skip() { echo "$1"; exit 77; }
@@ -22,17 +22,17 @@ headers=$lib/include/any-darwin-any
 [ -d "$headers" ] || headers=$lib/include/any-macos-any
 [ -f "$headers/stdio.h" ] && [ -f "$lib/darwin/libSystem.tbd" ] || skip "this ziglang has no macOS headers where they are looked for"
 
-# A system root as clang expects it.
+# Makes a system root as clang expects it.
 sdk=$PWD/$out/sdk
 rm -rf "$sdk"
 mkdir -p "$sdk/usr/lib"
 ln -s "$(cd "$headers" && pwd)" "$sdk/usr/include"
-# Newer lists name arm64e alone; lld wants the plain arm64 that we link for.
+# Newer lists name only arm64e; lld wants the plain arm64 that we link for.
 sed -e 's/, *arm64e\.x1-maccatalyst//g; s/arm64e\.x1-macos/arm64-macos/g' "$lib/darwin/libSystem.tbd" > "$sdk/usr/lib/libSystem.tbd"
 grep -q 'arm64-macos' "$sdk/usr/lib/libSystem.tbd" || sed -i.old 's/arm64e-macos/arm64-macos/g' "$sdk/usr/lib/libSystem.tbd"
 for name in m pthread dl; do ln -s libSystem.tbd "$sdk/usr/lib/lib$name.tbd"; done
 
-# stub LIBRARY FILE: a .tbd of what the file (.so or .a) defines.
+# stub LIBRARY FILE: writes a .tbd of the symbols that the file (.so or .a) defines.
 stub() {
     [ -f "$2" ] || skip "$2 is not here"
     case "$2" in *.so) dynamic=-D ;; *) dynamic='' ;; esac
@@ -42,7 +42,7 @@ stub() {
         "/opt/homebrew/lib/lib$1.dylib" "$symbols" > "$sdk/usr/lib/lib$1.tbd"
 }
 
-# The headers of a package are those that the system package which holds NAME.pc installs.
+# A package's headers are those installed by the system package that contains NAME.pc.
 flags='' libraries='' include=$PWD/$out/include
 for package in $(make -s packages) check; do
     folder=$(pkg-config --variable=pcfiledir "$package")

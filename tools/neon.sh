@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The cpu driver's NEON kernels, compiled for aarch64 Linux and run under qemu: the tests of tests/cpu, AdamW and the conformance
-# suite; conversions with and without BFCVT, pages of 16 KB. Exits 77 with the reason on the last line where a tool is not here.
+# Compiles the cpu driver's NEON kernels for aarch64 Linux and runs under qemu: the tests of tests/cpu, AdamW and the
+# conformance suite; conversions with and without BFCVT; and pages of 16 KB. Exits with 77, and the reason on the last
+# line, if a tool is missing.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 sh tools/arm64.sh || exit $?
@@ -34,7 +35,7 @@ for run in 'max half yes' 'cortex-a72 half no' 'max pool yes' 'max file yes' 'ma
     fi
 done
 
-# The stubs of 'propane trace' for arm64: a training on the stand-in with the tracing library in it.
+# The stubs of 'propane trace' for arm64: runs a training on the stand-in with the tracing library loaded.
 obj=$PWD/build/arm64/obj work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 build/arm64/make build/arm64/obj/propane build/arm64/obj/libpropane-trace.so build/arm64/obj/tests/standin/libstandin.so || exit 1

@@ -325,7 +325,7 @@ NEAR = {
     "scaled_tanh": lambda c: c.number("alpha", 0) * np.tanh(c.number("beta", 0) * c("x").astype(np.float64)),
     "clamped_relu": lambda c: np.minimum(np.where(c("x") < 0, c.number("alpha", 0), 1) * c("x").astype(np.float64), c.number("beta", 0)),
 }
-# Which of two zeros is the larger one is left open, and sums begin with a zero of their own.
+# IEEE does not define which of two zeros is larger, and sums begin with a zero.
 ANY_ZERO = {"matmul", "linear", "sigmoid_hard", "clamped_relu", "threshold", "reduce_mean", "linear_activation", "maximum", "minimum", "relu", "relu6", "clip", "reduce_max", "reduce_min", "reduce_sum", "reduce_l1_norm", "cumsum"}
 
 

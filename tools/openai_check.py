@@ -123,7 +123,7 @@ async def many():
 check("200 at once", set(asyncio.run(many())) == {whole})
 finish(server)
 
-# A model that learnt one conversation by heart, the call of a tool in it, through its own template.
+# A model that has memorised one conversation, including a tool call, through its own template.
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
 CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Bern"}}}
 TEMPLATE = ("{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% for m in messages %}<{{ m.role[0] }}>{{ m.content or '' }}"

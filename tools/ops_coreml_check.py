@@ -31,12 +31,12 @@ except ImportError as error:
 here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 propane = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "build/release/propane")
 targets = {"ios15": ct.target.iOS15, "ios16": ct.target.iOS16, "ios17": ct.target.iOS17, "ios18": ct.target.iOS18}
-# ---- what differs knowingly -------------------------------------------------------------------------------------------
-# Of the registry: its own helpers, and operations of the text form alone.
+# ---- known differences ------------------------------------------------------------------------------------------------
+# In the registry: its helpers, and operations that exist only in the text form.
 OWN = {"_const_symbolic": "a helper of the converters, never written", "write_state": "only in programs as Core ML writes them"}
-# Dialects are coremltools' intermediate forms: they are lowered before a program is written, but for this one.
+# Dialects are coremltools' intermediate forms: they are lowered before a program is written, except this one.
 WRITTEN_DIALECT = "coreml_update_state"
-# What coremltools refuses to build although the operation's text allows it, or takes in fewer forms.
+# Operations that coremltools refuses to build although their text allows it, or accepts in fewer forms.
 REFUSES = {
     "cumsum": "inference fails with exclusive, and axes below -1 are refused",
     "layer_norm": "inference of the default axes fails",
@@ -56,7 +56,7 @@ REFUSES = {
     "gather": "no bool",
     "pad": "floats alone",
 }
-# Where its value inference gives something else; the texts of the operations are on the side of what is here.
+# Operations whose value inference gives another result; their texts agree with our results.
 VALUES = {
     "concat": "inference leaves interleave out",
     "clamped_relu": "a beta below zero counts twice: min(max(x, 0), beta) + min(alpha min(x, 0), beta)",

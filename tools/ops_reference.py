@@ -313,7 +313,7 @@ case('band_part', torch.triu(T(m)), x=In(m), lower=0)
 case('band_part', torch.triu(torch.tril(T(m), 2), -1), x=In(m), lower=1, upper=2)
 case('fill', np.full((2, 3), 1.5), shape=[2, 3], value='fp32(1.5)')
 
-# ---- quantisation: PyTorch's own, and for constants the formula of the format
+# ---- quantisation: PyTorch's, and for constants the formula of the format
 x = normal(3, 4, scale=4.0)
 q = torch.quantize_per_tensor(T(x).float(), 0.125, 3, torch.qint8)
 case('quantize', q.int_repr(), input=In(x), scale='fp32(0.125)', zero_point='int8(3)', output_dtype='int8')
@@ -480,7 +480,7 @@ for m in ([1, 0, 0, 0, 1, 0], [0.5, 0, 0.25, 0, 0.5, -0.25], [0, 1, 0, -1, 0, 0]
     want = F.grid_sample(T(x), F.affine_grid(T(m.reshape(1, 2, 3)), (1, 2, 5, 3), align_corners=True), align_corners=True)
     case('affine', want, x=In(x), transform_matrix=In(m), output_height=5, output_width=3, sampling_mode='bilinear', padding_mode='constant',
          padding_value=0, coordinates_mode='normalized_minus_one_to_one', align_corners=True)
-# boxes inside the image, on the grid that torch makes of the same corners
+# boxes inside the image, on the grid that torch makes from the same corners
 for boxes, h, w in [([[0.25, 0.5, 1.5, 2.25]], 3, 2), ([[0, 0, 2, 3], [1, 1, 1, 1]], 2, 2), ([[2, 3, 0.5, 1]], 4, 3), ([[0.5, 0.5, 1, 3]], 2, 5),
                     ([[1, 0, 2, 3]], 3, 4)]:
     want = []
@@ -495,7 +495,7 @@ for f in (1, 2, 3):
     shuffled = F.pixel_shuffle(T(x), f)
     case('pixel_shuffle', shuffled, x=In(x), upscale_factor=f)
     case('pixel_unshuffle', x, x=In(shuffled.numpy()), downscale_factor=f)
-    # the place in the block is the slow part of the channel
+    # the position in the block is the slow part of the channel
     y = x.reshape(2, f, f, 2, 2, 1).transpose(0, 3, 4, 1, 5, 2).reshape(2, 2, 2 * f, f)
     case('depth_to_space', y, x=In(x), block_size=f)
     case('space_to_depth', x, x=In(y), block_size=f)
@@ -799,7 +799,7 @@ q, s = ints(2, 4, low=-8, high=7), positive(1, 2)
 case('constexpr_sparse_blockwise_shift_scale', [mask, (s.repeat(2, 1) * q)[mask != 0]], data_mask=In(mask, 'uint1'), nonzero_data=In(q[mask != 0], 'int4'),
      scale=In(s, 'fp32'))
 
-# ---- edges: what is not a number or infinite, ties, one element, five dimensions, integers below zero
+# ---- edges: NaN and infinity, ties, one element, five dimensions, negative integers
 nan, inf = np.nan, np.inf
 odd = np.array([nan, inf, -inf, 0.0, -1.5, 2.0])
 for name, f in {'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'maximum': np.maximum, 'minimum': np.minimum, 'equal': np.equal,
@@ -941,7 +941,7 @@ case('const', np.array([0.1, 1 / 3, 65519.0]).astype(np.float16), val=In([0.1, 1
 for dims, dtype in [((5,), 'fp32'), ((2, 3), 'fp16'), ((1, 4, 1, 3), 'bool'), ((2, 1, 1, 1, 1), 'int32'), ((1,), 'int32')]:
     case('shape', np.array(dims), dtype=dtype, x=In(np.zeros(dims)))
 
-# ---- random numbers: where they fall, and how often
+# ---- random numbers: their ranges and frequencies
 from math import erf
 
 
@@ -969,7 +969,7 @@ for x, mode, size, seed in [(normal(5), None, 3000, None), (normal(2, 4), 'logit
     p = x / x.sum(-1, keepdims=True) if mode == 'probs' else torch.softmax(T(x), -1).numpy()
     falls('random_categorical', np.arange(x.shape[-1] + 1), np.pad(np.atleast_2d(p), ((0, 0), (1, 1))), x=In(x), mode=mode, size=size, seed=seed)
 
-# ---- whole programs: control flow, states, lists. What they give is worked out by Python's own if, while and lists.
+# ---- whole programs: control flow, states, lists. The expected results come from Python's own if, while and lists.
 def program(rows, text, inputs, want):
     print('@' + rows, 'program(1.3) { func main' + ' '.join(text.split()) + ' }')
     for line in (inputs, want):
@@ -1063,7 +1063,7 @@ for dtype, dims in [('fp16', (2,)), ('fp32', (1, 3)), ('fp16', (2, 1, 2)), ('fp3
         tensor<%(t)s> now = read_state(input = acc); tensor<%(t)s> more = add(x = now, y = old); tensor<%(t)s> last = coreml_update_state(state = acc, value = more);
         tensor<%(t)s> y = sub(x = last, y = x); } -> (y, old);""" % dict(t=t), [x, s], [now + s - x, s, now + s])
 
-# ---- the best of what is not a number: the first NaN, in rows of every kind of length
+# ---- argmax and argmin with NaN: the first NaN, in rows of every kind of length
 for dims, axis in [((7,), 0), ((2, 1100), 1), ((3, 5), 0), ((2, 130, 2), 1)]:
     x = ints(*dims, low=-50, high=50)
     for name, f in {'reduce_argmax': np.argmax, 'reduce_argmin': np.argmin}.items():
@@ -1073,7 +1073,7 @@ for dims, axis in [((7,), 0), ((2, 1100), 1), ((3, 5), 0), ((2, 130, 2), 1)]:
     for name, f in {'reduce_argmax': np.argmax, 'reduce_argmin': np.argmin}.items():
         case(name, f(x, axis), x=In(x), axis=axis)
 
-# ---- an lstm whose cell is clipped, with peepholes, written out: PyTorch has neither
+# ---- an lstm with a clipped cell and peepholes, written out: PyTorch has neither
 for direction in ('forward', 'reverse'):
     steps, batch, inputs, hidden = 4, 2, 2, 2
     x, h, c = normal(steps, batch, inputs), normal(batch, hidden), normal(batch, hidden)
@@ -1096,7 +1096,7 @@ case('resize', x[:, :, at], x=In(x), shape=[7], resized_dims=1, interpolation_mo
 q, k, v = normal(1, 3, 4), normal(2, 5, 4), normal(1, 5, 6)
 case('scaled_dot_product_attention', F.scaled_dot_product_attention(T(q), T(k), T(v)), query=In(q), key=In(k), value=In(v))
 
-# ---- an initial state of more rows than the batch: the first ones count
+# ---- an initial state with more rows than the batch: the first ones count
 for direction in ('forward', 'reverse'):
     steps, batch, inputs, hidden = 3, 2, 3, 2
     x, h, c = normal(steps, batch, inputs), normal(batch + 3, hidden), normal(batch + 1, hidden)
@@ -1111,8 +1111,8 @@ for direction in ('forward', 'reverse'):
     case('lstm', [np.stack(line), now, cell], x=In(x), initial_h=In(h), initial_c=In(c), weight_ih=In(w_ih, const=True), weight_hh=In(w_hh, const=True),
          direction=direction, output_sequence=True)
 
-# ---- lists that grow: by an index past the end, by a scatter, in a loop whose two lists change places and whose old one is
-# read after the new one was written; a choice gives one as it is and one that is longer; what was there before stays
+# ---- lists that grow: by an index past the end, by a scatter, in a loop that swaps its two lists and reads the old
+# one after writing the new one; a choice returns one list unchanged or a longer one; earlier elements stay
 for far, rounds, longer in [(4, 3, True), (1, 0, False), (7, 5, True), (2, 9, False)]:
     a, b = ints(2), ints(2)
     first = [np.zeros(2)] * 2

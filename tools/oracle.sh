@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the cpu driver makes of programs, written down so that two builds can be compared: every step and buffer of each plan,
-# and a SHA-256 of each output, for every instruction set of this machine.
+# Records what the cpu driver makes of programs, so that two builds can be compared: every step and buffer of each
+# plan, and a SHA-256 of each output, for every instruction set of this machine.
 #
 #   tools/oracle.sh OUT [BUILD]            writes OUT; BUILD: build/release
-#   tools/oracle.sh --compare OLD NEW      what differs, by program and stage; exits 1 if anything does
-#   tools/oracle.sh --renew [BUILD]        writes tests/oracle/record.txt anew, after plans or bits were changed on purpose
+#   tools/oracle.sh --compare OLD NEW      prints the differences by program and stage; exits with 1 if there are any
+#   tools/oracle.sh --renew [BUILD]        rewrites tests/oracle/record.txt, after plans or bits were changed on purpose
 #
 # ORACLE_PROGRAMS: folders with more programs (.mil, .mlpackage, .mlmodel), separated by spaces.
-# ORACLE_BIN: the program to ask instead of BUILD/tests/oracle/oracle.  PROPANE_ISA: one instruction set alone.
+# ORACLE_BIN: the program to run instead of BUILD/tests/oracle/oracle.  PROPANE_ISA: only one instruction set.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -78,8 +78,8 @@ compare() { # OLD NEW
     [ ! -s "$work/says" ] && [ ! -s "$work/gone" ]
 }
 
-# A library in front of the C library whose results are one step off in the last bit: outputs that change with it hang on
-# the C library that happens to be there, and are no part of the record.
+# Builds a library, loaded before the C library, whose results are one step off in the last bit. Outputs that change
+# with it depend on the installed C library and are not part of the record.
 other_libm() { # FILE
     {
         echo '#include <dlfcn.h>
@@ -106,7 +106,7 @@ processor() {
     fi
 }
 
-# Rows of kernels that this machine lacks stay where the program's rows of the kernels that it has are as they were.
+# Rows for kernels that this machine lacks are kept if the program's rows for the kernels that it has are unchanged.
 renew() { # RECORD
     ask --record > "$work/rows"
     other_libm "$work/libm.so"

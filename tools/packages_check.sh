@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What people get: man pages without warnings, completions that bash, zsh and fish read, the release archive twice with the same
-# bytes, Debian packages built, checked by lintian, installed, run and removed, the service's unit, the formula's syntax, scripts
-# under shellcheck, and a build without the optional parts. A step that lacks its tool is counted as skipped, with the reason.
+# Checks what users get: man pages without warnings; completions that bash, zsh and fish read; the release archive,
+# made twice with the same bytes; Debian packages that are built, checked by lintian, installed, run and removed; the
+# service's unit; the formula's syntax; scripts under shellcheck; and a build without the optional parts. A step whose
+# tool is missing counts as skipped, with the reason.
 # Usage: tools/packages_check.sh [STEP...]
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -44,7 +45,7 @@ step_zsh() {
     needs zsh
     mkdir "$work/functions"
     "$program" completion zsh > "$work/functions/_propane"
-    # A pseudo-terminal with a shell in it, whose completion is asked as a person would ask.
+    # A pseudo-terminal with a shell, which is asked for completions as a person would do it.
     cat > "$work/ask.zsh" <<'ASK'
 zmodload zsh/zpty
 zpty shell zsh -f -i
@@ -108,7 +109,7 @@ step_lintian() {
 }
 step_unit() {
     needs systemd-analyze
-    # Its program is not installed here, nor its man page: all else is looked at.
+    # The unit's program and its man page are not installed here; everything else is checked.
     make -s PREFIX=/usr unit | sed -e "s|/usr/bin/propane|$program|" -e '/^Documentation/d' > "$work/propane-serve.service"
     systemd-analyze verify "$work/propane-serve.service" > "$work/unit" 2>&1
     cat "$work/unit"

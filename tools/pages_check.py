@@ -179,7 +179,7 @@ def fixtures():
     run("show", "small.mil", "--profile", "trace.json", "--html", "time.html")
 
 
-# What cannot be read against its ground, by WCAG's formula: pairs of the page's own colours.
+# Finds text with too little contrast to its background, by WCAG's formula: pairs of the page's own colours.
 LIGHT = """const lum = c => { const [r, g, b] = c.map(x => { x /= 255; return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const rgb = s => s.match(/[0-9.]+/g).slice(0, 3).map(Number), light = s => lum(rgb(s)), ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 """
@@ -305,7 +305,7 @@ def check_words(b):
     expect("the table has every operation", b.js("document.querySelectorAll('#table tbody tr').length") == b.js("graph.nodes.length"))
 
 
-# Inks of the report: lines and words against the page.
+# The report's colours: lines and words against the page.
 INKS = "(() => { " + LIGHT + """
   const ground = light(getComputedStyle(document.body).backgroundColor), bad = [];
   const judge = (e, colour, least) => { const r = ratio(light(colour), ground); if (r < least) bad.push(e.tagName + ' ' + r.toFixed(2)); };

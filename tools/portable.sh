@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fails on what a Mac's make or disk does not take: in the Makefile what GNU make learnt after 3.81, which is what macOS has, and
-# two files of one name but for capitals, which its disk cannot hold. tests/bsdtools looks at the other tools.
+# Fails on things that a Mac's make or disk does not accept: in the Makefile, features of GNU make that are newer than
+# macOS's 3.81; and two file names that differ only in capitals, which its disk cannot hold. tests/bsdtools checks the
+# other tools.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bad=0

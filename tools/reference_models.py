@@ -38,7 +38,7 @@ def models():
     yield "qwen2", Qwen2ForCausalLM(Qwen2Config(**SIZES, rope_parameters=PLAIN, tie_word_embeddings=True))
     yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**SIZES, rope_parameters=PLAIN, head_dim=8, tie_word_embeddings=True))
     yield "gpt2", GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=4, n_positions=24, bos_token_id=1, eos_token_id=2))
-    # No padding token: transformers drops its gradient. Windows are shorter than the sequence of 16.
+    # There is no padding token, because transformers drops its gradient. Windows are shorter than the sequence of 16.
     yield "mistral", MistralForCausalLM(MistralConfig(**SIZES, rope_parameters=PLAIN, head_dim=8, sliding_window=6, tie_word_embeddings=False))
     yield "granite", GraniteForCausalLM(GraniteConfig(**SIZES, rope_parameters=PLAIN, embedding_multiplier=12.0, residual_multiplier=0.22,
                                                       attention_multiplier=0.3, logits_scaling=6.0, tie_word_embeddings=True))
@@ -52,7 +52,7 @@ def models():
     yield "gemma3", Gemma3ForCausalLM(Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 3}, head_dim=8, query_pre_attn_scalar=8, sliding_window=5,
                                                        sliding_window_pattern=3, pad_token_id=None, rope_parameters={
         "sliding_attention": PLAIN, "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}}))
-    # Phi-4-mini: contexts of 64 where 32 were learnt.
+    # Phi-4-mini: contexts of 64, trained with 32.
     yield "phi4", Phi3ForCausalLM(Phi3Config(**{**SIZES, "hidden_size": 32}, original_max_position_embeddings=32, rope_parameters={
         "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75, "short_factor": [1.0, 1.25, 2.5], "long_factor": [1.5, 4.0, 9.0]},
                                              partial_rotary_factor=0.75, sliding_window=None, pad_token_id=None, tie_word_embeddings=True))

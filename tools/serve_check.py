@@ -149,7 +149,7 @@ def check_metrics(url):
     check("requests are counted", sum(s.value for s in counted) >= 20, counted)
 
 
-# The harness asks for echo and logprobs and adds up what comes after the context; `propane eval` is asked for the same ids.
+# The harness requests echo and logprobs and adds up those after the context; `propane eval` gets the same ids.
 def check_harness(url):
     try:
         import lm_eval

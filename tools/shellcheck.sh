@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs shellcheck over every script of the tree, notes included; .shellcheckrc says what is meant here. Exits 77 where there is none.
+# Runs shellcheck over every script of the tree, including notes; .shellcheckrc explains the exceptions. Exits with 77
+# if there is no shellcheck.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 command -v shellcheck > /dev/null || { echo "shellcheck is not here"; exit 77; }

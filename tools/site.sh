@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds the documents as a site in build/site/html: docs/, a page for each command (its own --help), the public header.
-# Usage: tools/site.sh [PROPANE]. Needs Python 3.10 and Sphinx, which it installs into build/site/python. Warnings are
-# errors: a page that no list names, a link to nothing. Exit code 77: Sphinx cannot be had here.
+# Builds the documents as a site in build/site/html: docs/, one page per command (from its --help), and the public
+# header. Usage: tools/site.sh [PROPANE]. Needs Python 3.10 and Sphinx, which it installs into build/site/python.
+# Warnings are errors: a page that no list names, or a broken link. Exit code 77 means that Sphinx is not available.
 set -eu
 cd "$(dirname "$0")/.."
 propane=${1:-build/release/propane}
@@ -19,7 +19,7 @@ from=$site/source
 rm -rf "$from" "$site/html"
 mkdir -p "$from/commands"
 cp -R docs/. "$from/"
-# Links to what is no page show its path.
+# Links to files that are not pages show their paths.
 code='s/\[([^]]*)\]\(\.\.\/(include|examples|bench|tools|src|apps|tests|python)([^)]*)\)/`\2\3`/g; s/\]\(\.\.\/(\.\.\/)?CONTRIBUTING\.md/](contributing.md/g'
 for page in "$from"/*.md "$from"/notes/*.md; do
     sed -E "$code" "$page" > "$page.new"
@@ -39,7 +39,7 @@ for name in $names; do
     { printf '# propane %s\n\n```text\n' "$name"; "$propane" "$name" --help; printf '```\n'; } > "$from/commands/$name.md"
 done
 
-# The headers, a heading for each of their sections.
+# The headers, with one heading per section.
 awk '
 BEGIN { print "# The header\n\n[library.md](library.md) says how to link it and which calls stand for which command.\n\n```c" }
 /^\/\* ---- .* -+ \*\/$/ { name = $0; sub(/^\/\* -+ /, "", name); sub(/ -+ \*\/$/, "", name)

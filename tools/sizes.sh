@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fails on a file name in src/ or apps/ that is not unique, on a file above 600 lines and on a function above 60: what does not fit a
-# screen is not read. Data (.def) may be long. Functions are found by the layout that .clang-format gives.
-# Usage: tools/sizes.sh [EXCEPTIONS]   (a file with lines "size WHAT", WHAT as it is printed here; it may only shrink)
+# Fails on a file name in src/ or apps/ that is not unique, on a file above 600 lines and on a function above 60,
+# because long ones are hard to read. Data (.def) may be long. Functions are found by the layout that .clang-format
+# produces.
+# Usage: tools/sizes.sh [EXCEPTIONS]   (a file with lines "size WHAT", WHAT as printed here; it may only shrink)
 set -u
 cd "$(dirname "$0")/.." || exit 2
 find src apps -type f | LC_ALL=C sort > "${TMPDIR:-/tmp}/sizes.$$"

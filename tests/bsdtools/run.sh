@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# `make check`'s scripts and command cases with a Mac's own tools: those of this system are narrowed to what macOS's take
-# (tests/bsdtools/tool), and what macOS lacks (timeout, flock, setsid, readelf, objcopy, ldd, nproc, realpath, sha256sum, ...) is not
-# there at all. What it cannot be is another C library: make, the shell's language, tools that behave otherwise with the same
-# words are not seen. A refusal fails, also where the script that met it went on.
-# Usage: tests/bsdtools/run.sh BUILD [NAME...]     names as tests/run.sh takes them (all command cases)
+# Runs `make check`'s scripts and command cases with the tools that a Mac has. This system's tools are restricted to
+# what macOS's tools accept (tests/bsdtools/tool). Tools that macOS lacks (timeout, flock, setsid, readelf, objcopy,
+# ldd, nproc, realpath, sha256sum, ...) are missing. Other differences are not found: the C library, make, the shell's
+# language, and tools that behave differently with the same arguments. A refusal is a failure, even if the script that
+# caused it continued.
+# Usage: tests/bsdtools/run.sh BUILD [NAME...]     names as in tests/run.sh (all command cases)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
@@ -17,7 +18,7 @@ mkdir "$work/bin"
 
 narrowed="sh sed grep egrep fgrep head tail cut sort uniq wc tr od xargs find stat date ps mktemp cp mv ln rm mkdir rmdir touch ls cat
     chmod cmp tee install readlink base64 truncate seq du df pgrep pkill expand comm paste script nm dd tar awk"
-# As they are: of macOS, of its command line tools, and what brew brings for the build.
+# Unchanged tools: macOS's, its command line tools, and those that brew installs for the build.
 plain="bash zsh env uname id sleep kill true false test [ expr printf echo pwd hostname whoami which tty stty mkfifo chown sync time perl
     python3 curl openssl gzip gunzip bzip2 unzip zip ed file iconv less diff patch pr strings tput xxd hexdump column col rev bc
     yes getconf basename dirname nice nohup join nl fold split sum cksum tsort ulimit su sudo man groff

@@ -196,7 +196,7 @@ def main():
     line = server.stdout.readline()
     while line and "http://" not in line:
         line = server.stdout.readline()
-    # Nobody reads its log from here on: that must hold up no request either.
+    # From here on nobody reads its log, which must not block any request either.
     good = asyncio.run(attacked(server, int(re.search(r"http://[^:]*:(\d+)", line).group(1)), seconds, connections))
     server.send_signal(signal.SIGTERM)
     code = server.wait(30)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A server with a tiny model under attack (attack.py). Usage: tests/campaign/attack.sh BUILD     BUDGET=seconds CONNECTIONS=2000
+# Attacks a server with a tiny model (attack.py).
+# Usage: tests/campaign/attack.sh BUILD     BUDGET=seconds CONNECTIONS=2000
 set -u
 # shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# SIGKILL at random moments: training runs by tests/cli/kill.sh (20 kills each, the same bits at the end), and conversions to
-# folders and packages over earlier ones. Usage: tests/campaign/kill.sh BUILD [training|conversions]     BUDGET=seconds SEED=N
+# Sends SIGKILL at random moments: to training runs by tests/cli/kill.sh (20 kills each, with the same bits at the
+# end), and to conversions that replace earlier folders and packages.
+# Usage: tests/campaign/kill.sh BUILD [training|conversions]     BUDGET=seconds SEED=N
 set -u
 # shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"

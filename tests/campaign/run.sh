@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The campaign: what is too long for each build. docs/reliability.md says what it shows.
-# Usage: tests/campaign/run.sh BUILD [PART...]     BUDGET=seconds of each part (60), SEED=N
+# The campaign: tests that take too long for each build. docs/reliability.md states what they show.
+# Usage: tests/campaign/run.sh BUILD [PART...]     BUDGET=seconds per part (60), SEED=N
 #   kill     SIGKILL in training and conversions          stop    stopped writes at any call, unsynced data lost
 #   faults   failing requests for memory (make hard)      mutation  fuzz targets under ASan and UBSan (needs clang)
 #   soak     memory over time: training, serving          server  clients that hold, flood and lie (tests/serve)
-#   growth   what twice as large an input costs (needs valgrind)
+#   growth   the cost of doubling an input (needs valgrind)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Memory over time: a training run with checkpoints, prompts in one process, a server that is asked again and again (curl). What is
-# resident after a third is compared with the end. Each has its own volume; BUDGET (seconds) ends the training and the serving early.
+# Measures memory over time: in a training run with checkpoints, in one process with many prompts, and in a server with
+# many requests (curl). Resident memory after a third of the volume is compared with that at the end. Each part has a
+# separate volume; BUDGET (seconds) ends the training and the serving early.
 # Usage: tests/campaign/soak.sh BUILD [training|generations|requests]     STEPS, PROMPTS, REQUESTS: the volumes
 set -u
 # shellcheck source=tests/campaign/common.sh
@@ -17,7 +18,7 @@ compare() { # NAME BEFORE AFTER DONE UNIT
     [ "$3" -le $(($2 + $2 / 20 + 512)) ] || { echo "    it grew"; wrong=1 grew=1; }
     tally "$1" "$4" "$grew"
 }
-# Follows process $1 until it ends: what it holds after $2 of $3 lines of file $4, and the last that was seen.
+# Follows process $1 until it ends. Records its memory after $2 of $3 lines of file $4, and the last value seen.
 follow() {
     first='' last='' fds=0 now=0
     while kill -0 "$1" 2> /dev/null; do

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The machine stops at a random call that changes the disk (preload/stop_writes.c), in turn with all that was written there, with
-# file contents lost that were not synced, with all changes of folders undone that were not synced, with both, of the changes
-# only the last ones, with any of the changes undone, and with any of them and zeros for contents. Or that call fails, alone or with all writes after it: a full disk, a quota, an input or output error, a read-only file
-# system, a mount that has gone; then the command must say so. Each result must then be the old one or the new one, and the same command again must
-# end with the usual bits and leave no temporary file. Usage: tests/campaign/stop.sh BUILD [stops|errors]     BUDGET=seconds SEED=N
+# Stops the machine at a random call that changes the disk (preload/stop_writes.c). In turn, everything written is
+# kept; unsynced file contents are lost; unsynced changes of folders are undone; both; only the last changes are
+# undone; random changes are undone; and random changes are undone with zeros for contents. Alternatively that call
+# fails, alone or with all later writes: a full disk, a quota, an input or output error, a read-only file system, a
+# mount that has gone. The command must then report it. Each result must be the old one or the new one. The same
+# command again must end with the usual bits and leave no temporary file.
+# Usage: tests/campaign/stop.sh BUILD [stops|errors]     BUDGET=seconds SEED=N
 set -u
 # shellcheck source=tests/campaign/common.sh
 . "$(dirname "$0")/common.sh"
@@ -31,7 +33,7 @@ while IFS='|' read -r name outputs command; do
     sums at "$outputs" > new.$name
     sums base "$outputs" > old.$name
 done < rows
-# The results after a stop or an error, and after the same command again; sets bad.
+# Compares the results after a stop or an error, and after the same command again; sets bad.
 look() {
     sums at "$outputs" > after
     case $name in

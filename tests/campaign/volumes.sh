@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The campaign's full volumes, in slices that add up over days: each call does one slice of at most BUDGET seconds of each part that is not
-# full yet, with another seed each time, and notes what was tried in STATE (lines of NAME DONE WRONG SEED), then prints the sums.
-# Usage: tests/campaign/volumes.sh BUILD [PART...]     BUDGET=60 STATE=FILE (build/volumes.txt); without a slice: PART 'sums'
-# What is tried in one process (soak) counts only where one slice held it whole.
+# Runs the campaign's full volumes in slices that add up over days. Each call runs one slice of at most BUDGET seconds
+# of each part that is not complete yet, each time with another seed. It appends the attempts to STATE (lines of NAME
+# DONE WRONG SEED) and then prints the sums.
+# Usage: tests/campaign/volumes.sh BUILD [PART...]     BUDGET=60 STATE=FILE (build/volumes.txt); without a slice: PART
+# 'sums'
+# Attempts within one process (soak) count only if one slice completed the whole volume.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
@@ -13,7 +15,7 @@ mkdir -p "$(dirname "$state")" && touch "$state" || exit 2
 CAMPAIGN_STATE=$(cd "$(dirname "$state")" && pwd)/$(basename "$state")
 export CAMPAIGN_STATE
 export BUDGET="${BUDGET:-60}"
-# NAME | volume | what is counted | whole in one slice | command
+# NAME | volume | counted unit | whole in one slice | command
 rows='kill|1000|SIGKILLs in training||sh tests/campaign/kill.sh BUILD training
 convert|200|SIGKILLs in conversions||sh tests/campaign/kill.sh BUILD conversions
 stop|500|stopped writes||sh tests/campaign/stop.sh BUILD stops

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A run that is stopped 20 times by a signal and resumed each time ends with the same losses and the same bits.
+# A run that is stopped 20 times by a signal, and resumed each time, ends with the same losses and the same bits.
 # Usage: tests/cli/kill.sh SIGNAL SEED     (propane in the PATH; works in the current folder)
 # The moment is random: a number of steps, and then up to 9 ms. Prints one line.
 set -eu

@@ -68,7 +68,7 @@ run_case() { # $1 expected code, $2 name of the file
     ran=$((ran + 1)) bad=0
     (ulimit -t "$limit"; within $((limit * 10)) sh -c "$command") > ../out.got 2> ../err.got < /dev/null
     code=$?
-    # eval says how far it is once it has run for ten seconds, which is a matter of the machine
+    # eval reports its progress after ten seconds, which depends on the machine
     sed '/^ *[0-9]* %  loss .* left$/d' ../err.got > ../err.kept && mv ../err.kept ../err.got
     case $code in
     124) fail "it ran for $((limit * 10)) s" "$2" ;;

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The first hour of kinds of users, as the README describes it: installs from a clean clone into an empty root, then runs what
-# each kind of user does, with the defaults. Nothing of this clone is on the path. A user is a file of tests/first_hour/users with steps;
-# each has a folder of its own with a text, examples and a small model, and takes less than a minute (readme: every line of the README).
-# Usage: tests/first_hour/run.sh [USER...]   (names of those files; all). FIRST_HOUR_CLONE=DIR: a clone that is built already,
-# which is installed instead. Prints a line for each step with its seconds, one for each user, and "N passed, N failed, N skipped".
-# A step that takes more than ten minutes is a failure.
+# Runs the first hour of several kinds of users, as the README describes it. It installs from a clean clone into an
+# empty root, then does what each kind of user does, with the defaults. Nothing of this clone is on the path. A user is
+# a file of tests/first_hour/users with steps. Each user has a folder with a text, examples and a small model, and
+# takes less than a minute (readme: every line of the README).
+# Usage: tests/first_hour/run.sh [USER...]   (names of those files; all)
+# FIRST_HOUR_CLONE=DIR installs a clone that is already built instead. Prints one line per step with its seconds, one
+# per user, and "N passed, N failed, N skipped". A step that takes more than ten minutes fails.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/../.." && pwd)
@@ -26,7 +27,7 @@ until_there() { # PATTERN FILE: a line of a file that another process writes
 }
 EOF
 
-# step NAME COMMAND: in the user's folder, by a shell that knows the installed command alone.
+# step NAME COMMAND: runs it in the user's folder, in a shell that finds only the installed command.
 step() {
     name=$1 begin=$(date +%s)
     (cd "$work" && HOME="$root/home" PATH="$root/usr/bin:/usr/bin:/bin" PKG_CONFIG_PATH="$root/usr/lib/pkgconfig" CLONE="$clone" PREFIX="$root/usr" \
@@ -42,7 +43,7 @@ step() {
     return $code
 }
 
-# The README's lines of a section, without comments.
+# Prints the README's lines of a section, without comments.
 lines_of() { awk -v section="## $1" '$0 == section { on = 1; next } /^## / { on = 0 } on && /^    [a-z]/' "$repo/README.md" | sed -e 's/^    //' -e 's/  *# .*//'; }
 
 install_it() { # as the section Install says, from a clone of what is committed, without a second root

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs Propane's arm64 macOS build (tools/macos.sh) under qemu with the loader in this folder: test programs named as
-# arguments (parts of their path, as for tests/run.sh; "cli:NAME" is a file of command cases), or a choice that takes a few
-# minutes. The code that runs is the code that a Mac would run, with Apple's calling conventions; libSystem and the
-# kernel are Linux's. Exits 77 with the reason on the last line where a tool is not here.
+# Runs Propane's arm64 macOS build (tools/macos.sh) under qemu with the loader in this folder. The arguments name test
+# programs (parts of their paths, as for tests/run.sh; "cli:NAME" is a file of command cases); the default is a
+# selection that takes a few minutes. The code is the same as on a Mac, with Apple's calling conventions; libSystem and
+# the kernel are replaced by Linux's. Exits with 77, and the reason on the last line, if a tool is missing.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 for script in tools/arm64.sh tools/macos.sh; do
@@ -13,7 +13,7 @@ for script in tools/arm64.sh tools/macos.sh; do
 done
 out=$PWD/build/machoload root=$PWD/build/arm64/root folder=$PWD/build/arm64/root/usr/lib/aarch64-linux-gnu
 mkdir -p $out
-# The libraries are linked whole so that every name is found by dlsym; Check is static.
+# The libraries are linked whole, so that dlsym finds every name; Check is static.
 libraries=$(for package in $(make -s packages); do pkg-config --libs-only-l "$package"; done)
 # shellcheck disable=SC2086
 aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Wno-cast-function-type -rdynamic -I tests/machoload \
@@ -25,8 +25,8 @@ export MACHOLOAD="$loader"
 printf '#!/bin/sh\nexec %s %s "$@"\n' "$loader" "$PWD/build/macos/obj/propane" > $out/propane
 chmod +x $out/propane
 
-# The ane driver's tests and the trainings below find the stand-in for Apple's libraries, compiled for Linux, where their
-# own build would have put it.
+# The ane driver's tests and the trainings below expect the stand-in for Apple's libraries, compiled for Linux, in the
+# place where their build would have put it.
 build/arm64/make build/arm64/obj/tests/standin/libstandin.so || exit 1
 mkdir -p build/macos/obj/tests/standin
 cp build/arm64/obj/tests/standin/libstandin.so build/macos/obj/tests/standin/
@@ -63,8 +63,9 @@ for part; do
     set_to ${ran:-0 1}
     echo "cli $part: $line"
 done
-# A small model is trained on the stand-in, with weights as inputs and compiled in (the process replaces itself when its
-# compiles are used up; a program for each kernel, or all of them in one), and on the cpu: the losses fall, and all end alike.
+# Trains a small model on the stand-in, with weights as inputs and compiled in (the process replaces itself when its
+# compiles are used up; one program per kernel, or all of them in one), and on the cpu. The losses fall, and all end
+# alike.
 train() { # train NAME FLAG...: its last loss
     name=$1
     shift

@@ -137,7 +137,7 @@ def pytest_runtest_logreport(report):
         return
     lines = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr or "").strip().splitlines()
     said = [line[1:].strip() for line in lines if line.startswith("E ")] or lines[-1:]
-    # A package that they would use and that is not here says nothing of Propane.
+    # A test that needs a missing package shows nothing about Propane.
     missing = any("No module named" in line or "name 'torchvision' is not defined" in line for line in said)
     outcome = "skipped" if missing else report.outcome
     with open(os.environ["SUITE_RESULTS"], "a", encoding="utf-8") as file:

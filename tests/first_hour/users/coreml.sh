@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# CI of a package: exit codes, files for other programs, numbers beside recorded ones.
+# CI of a package: exit codes, files for other programs, and results compared with recorded ones.
 small_model && step 'coreml: a package' 'propane convert my-model Model.mlpackage --stateless 16' &&
     step 'coreml: verdict and exit codes' 'propane check Model.mlpackage --target m1,m4 | tee verdict && grep -q "^m4: falls back by" verdict; propane check Model.mlpackage --target m4 --strict; [ $? = 3 ]' &&
     step 'coreml: annotations' 'propane check Model.mlpackage --target m4 --format github | grep "^::"' &&

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Builds programs against what was installed: pkg-config, the archive, CMake, C++.
+# Builds programs against the installed files: pkg-config, the archive, CMake, C++.
 cp "$repo"/examples/run_mil.c "$repo"/examples/add.mil "$repo"/examples/library/*.c "$repo"/examples/library/*.cc "$work/"
 for example in run_mil gradient train_text; do
     step "developer: $example.c" "cc -std=c11 $example.c \$(pkg-config --cflags --libs propane) -lm -o $example"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Talks with what was learnt and takes it elsewhere: a merged folder, GGUF files of several types, an adapter for llama.cpp.
+# Chats with the trained model and exports it: a merged folder, GGUF files of several types, an adapter for llama.cpp.
 small_model &&
     step 'export: adapters' 'propane train --init my-model --data chat.jsonl --lora-rank 8 --steps 30 --run tuned' &&
     step 'export: a chat' 'printf "What is 3?\nAnd 4?\n" | propane chat my-model --adapter tuned --count 8 --temperature 0' &&

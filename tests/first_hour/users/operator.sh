@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Serves with keys and a certificate, changes both, looks at figures, stops it.
+# Serves with keys and a certificate, changes both, reads the metrics, and stops the server.
 cat >> "$root/words" << 'EOF'
 serve_it() { # FLAGS...: $pid and $url
     rm -f serve.log serve.err # the last one's: it says "at", too, until the new process has emptied it

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Every line of the README.
+# Runs every line of the README.
 
-# A line of the README as a test can run it: what waits for a person gets one, what does not end is ended.
+# Turns a line of the README into one that a test can run: a command that waits for input gets some, and one that does
+# not end is ended.
 as_test() {
     case $1 in
     'propane chat'*) echo "echo 'What is 3?' | $1" ;;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Trains from a text with the defaults, stops, is killed, and goes on: the model is that of a run that nobody disturbed.
+# Trains from a text with the defaults, is stopped, is killed, and continues: the model is the same as that of an
+# undisturbed run.
 step 'scratch: a text is no model, which is one line' '! propane show book.txt 2> err && [ $(wc -l < err) = 1 ] && grep "propane train --data" err'
 step 'scratch: a whole run' 'propane train --data book.txt --layers 2 --width 48 --heads 2 --context 32 --steps 300 --run whole | tee log && grep -q "^300 steps = .* epoch" log && grep -q "guessing by each byte" log'
 step 'scratch: Ctrl-C, the line that it prints, the same model' '

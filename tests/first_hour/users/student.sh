@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Compares two runs, looks at one that goes on.
+# Compares two runs, and watches one that is still running.
 step 'student: two runs beside each other' 'for r in 0.002 0.004; do propane train --data other.txt --layers 1 --width 32 --heads 2 --context 32 --steps 40 --eval-every 20 --lr $r --run lr-$r || exit 1; done
     propane compare lr-0.002 lr-0.004 | tee table && grep -q "^lr  *0.002  *0.004" table && propane compare lr-* --json | python3 -m json.tool > /dev/null' &&
     step 'student: both in one screen' 'propane watch lr-0.002 lr-0.004 --once | grep -q "^b  lr-0.004: done"' &&

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Has a Hugging Face folder and instruction data: adapters and all weights, with the defaults.
+# Starts with a Hugging Face folder and instruction data: trains adapters and all weights, with the defaults.
 small_model &&
     step 'tuner: what is learnt' 'propane show chat.jsonl --model my-model | tee shown && grep -q "It is 3" shown' &&
     step 'tuner: adapters, three epochs' 'propane train --init my-model --data chat.jsonl --lora-rank 8 --run tuned | tee log && grep -q "steps = 3.* epochs" log &&
