@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# One training over the nodes of a Slurm job:   sbatch --nodes=4 examples/slurm.sh DATA RUN [flags of propane train]
-# The run is resumed where there is one. USR1 comes before the time is up: the run writes its checkpoint as after Ctrl-C, and the
-# job goes into the queue again. LAUNCH: what starts the ranks ("mpirun" where Slurm has no PMIx); PROPANE: the command.
+# Runs one training over the nodes of a Slurm job:   sbatch --nodes=4 examples/slurm.sh DATA RUN [flags of propane train]
+# Resumes the run if there is one. USR1 comes before the time is up: the run writes its checkpoint as after Ctrl-C, and the job
+# is queued again. LAUNCH: the command that starts the ranks ("mpirun" if Slurm has no PMIx); PROPANE: the propane command.
 #SBATCH --job-name=propane
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=8

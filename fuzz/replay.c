@@ -21,8 +21,7 @@ static int replay_file(const char *path) {
         return -1;
     }
     size_t size = (size_t)st.st_size;
-    uint8_t *data = malloc(size ? size : 1); /* exactly as large as the file, so that a sanitizer detects reads
-                                              * beyond it */
+    uint8_t *data = malloc(size ? size : 1); /* exactly the file's size, so that a sanitizer detects overruns */
     if (!data || fread(data, 1, size, file) != size) {
         fprintf(stderr, "%s: cannot be read\n", path);
         free(data);

@@ -33,8 +33,7 @@ typedef struct cli_flag {
     double min, max;   /* CLI_INT, CLI_REAL */
     const char *words; /* CLI_CHOICE: "a|b|c"; otherwise the name of the value in the help ("N", "FILE") */
     const char *help;
-    const char *standard; /* shown as the default instead of the value in `out`, which may then be NULL; NULL shows
-                           * that value */
+    const char *standard; /* shown as the default instead of `*out`; NULL shows `*out`. `out` may be NULL if set */
     bool required;
     bool *given; /* may be NULL: set if the flag is on the command line */
     /* If not NULL, receives the value instead of `out`, with the flag's name without "--". A switch has the value

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# certificates.sh DIR [NAME...]: an authority of its own and a certificate for a SuperLink that is reached by these names or
-# addresses (localhost and 127.0.0.1 if none is given), and a key for each of two SuperNodes, which is how a SuperNode that
-# comes back is known again. Needs openssl and ssh-keygen. Keys are readable by their owner alone.
+# certificates.sh DIR [NAME...]: makes a certificate authority, a certificate for a SuperLink with these names or addresses
+# (default: localhost and 127.0.0.1), and a key for each of two SuperNodes, by which a returning SuperNode is recognised. Needs
+# openssl and ssh-keygen. Only the owner can read the keys.
 set -eu
 [ $# -ge 1 ] || { echo "certificates.sh DIR [NAME...]" >&2; exit 2; }
 dir=$1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Generates from C++, each piece of text as it becomes certain: stream MODEL PROMPT [IDS]. Handles free themselves, and a
- * lambda is the callback.
+ * Generates text from C++ and prints each piece as it becomes certain: stream MODEL PROMPT [IDS]. Handles free
+ * themselves, and a lambda is the callback.
  */
 #include <cstdlib>
 #include <functional>
@@ -23,7 +23,8 @@ static void check(propane_status status, const propane_error &err) {
     if (status != PROPANE_OK) throw std::runtime_error(err.text);
 }
 
-/* No exception may pass through the library, which is C: the callback's ends the text and is thrown again after it. */
+/* No exception may pass through the library, which is C. An exception in the callback ends the text and is rethrown
+ * afterwards. */
 struct sink {
     std::function<void(std::string_view)> write;
     std::exception_ptr problem;

@@ -155,9 +155,9 @@ typedef struct propane_sampling {
     uint64_t seed;
     const char *const *stops; /* the text ends before the first of these; at most PROPANE_MAX_STOPS */
     int stop_count;
-    bool ignore_end;                 /* continues after the end-of-text id */
-    int logprobs;                    /* -1: none; N: those of the drawn id and of the N most likely ids (at most
-                      * PROPANE_MAX_LOGPROBS) */
+    bool ignore_end; /* continues after the end-of-text id */
+    /* -1 for none; N for those of the drawn id and of the N most likely ids (at most PROPANE_MAX_LOGPROBS). */
+    int logprobs;
     const struct propane_chat *chat; /* the text ends where its answers end; NULL: at the end-of-text id */
 } propane_sampling;
 /* Returns the command's defaults: 200 ids, temperature 0.8, top_p 0.95, seed 1. Set `size` first. */
@@ -298,8 +298,8 @@ typedef struct propane_plan_options {
     const char *precision; /* of the device's programs: "fp32" (also NULL), "fp16" */
     int64_t batch;         /* sequences at a time; 0 means 1 */
     int64_t context;       /* positions per sequence; 0 means 256 */
-    const char *head;      /* where the vocabulary's matrix product runs: "auto" (also NULL), as in the plan;
-                            * "host", "device" */
+    /* Where the vocabulary's matrix product runs: "auto" (also NULL), as in the plan; "host", "device". */
+    const char *head;
     const char *gradients; /* where the matrix products of weight gradients run: "host" (also NULL), "device" */
 } propane_plan_options;
 /* Returns whether the path is a model in any form, its config.json, or a known model's name ("stories110m"). */
@@ -340,9 +340,9 @@ typedef struct propane_training_estimate_options {
     const char *head;     /* as in propane_plan_options */
     const char *moments;  /* of AdamW: "fp32" (also NULL), "bf16", "int8" */
     const char *clipping; /* which norm is used: "exact" (also NULL), "lagged" (train --clip-norm) */
-    bool search;  /* Searches all plans, heads, weight modes and forms of moments that are not set (NULL), and every
-                   * way to divide batch x accumulate sequences. Prints the fastest with its parts, and the
-                   * runners-up. */
+    /* Searches all plans, heads, weight modes and forms of moments that are not set (NULL), and every way to divide
+     * batch x accumulate sequences. Prints the fastest with its parts, and the runners-up. */
+    bool search;
     bool sources; /* source of each assumption (PROPANE_TEXT) */
     /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL for none. Not
      * with workers. */

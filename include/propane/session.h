@@ -106,8 +106,7 @@ typedef struct propane_nonfinite {
     /* Made by an operation or held by a constant; false if they come from the inputs alone, or were not searched
      * for. */
     bool made;
-    const char *from; /* "operation", "constant" or "input": the source of the first of them; NULL if not known.
-                     * Static */
+    const char *from; /* source of the first: "operation", "constant" or "input"; NULL if not known. Static */
     const char *op;   /* the operation's kind; NULL for constants and inputs. Static */
     char name[200];   /* its name, cut if it is longer; "" if not known */
     char text[500];   /* a sentence; "" if all values are finite */

@@ -61,8 +61,8 @@ const char *call_text(calls *c, const char *name, const char *good, call_expecte
     }
 }
 
-/* 16 is the size in an older header, which has fewer members. The other sizes are too small or too large to be
- * possible. */
+/* Tries NULL, and sizes that are too small or too large. The smaller sizes of older headers, which have fewer members,
+ * are allowed, so they are not tried. */
 void *call_sized(calls *c, const char *name, call_expected null, void *good, size_t bytes) {
     static const size_t sizes[] = {0, 1, 1 << 20, SIZE_MAX};
     call_note(c, name);
@@ -131,8 +131,8 @@ static bool call_says(const char *sentence, const char *word) {
     return false;
 }
 
-/* Returns whether the sentence names the argument, the call or the given value. For an empty list, the sentence may
- * lack a name. */
+/* Returns whether the sentence names the argument, the call or the given value. This is not required of a call that the
+ * fixture cannot make, nor of an empty list. */
 static bool call_explains(const calls *c, const call_row *row, const call_attempt *a, const char *sentence) {
     if (row->kind == CALL_LACKS || strcmp(c->given, "0") == 0) return true;
     if (c->given[0] && strstr(sentence, c->given)) return true;

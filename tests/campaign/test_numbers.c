@@ -72,8 +72,7 @@ typedef struct meaning {
     char label[360];
     exactness how;
     mil_tensor *want;
-    mil_tensor *rounded;         /* of a pair of operations: with the value between them rounded; NULL for one
-                                  * operation */
+    mil_tensor *rounded;         /* of a pair of operations: the value between them is rounded too; NULL for one */
     double *moved[MOST_RESULTS]; /* SUM: how far each element may move */
     double least;                /* smaller values are lost in between: a denormal is scaled afterwards */
     bool leaves;                 /* leaves the range of fp32 in between, though the double does not: not compared */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What cannot be said in C: functions with variable arguments, which Apple passes on the stack where Linux passes them in
-// registers, and the access function of thread-local variables, which may change nothing but x0, x16 and x17.
+// Functions that cannot be written in C: those with variable arguments, which Apple passes on the stack and Linux in
+// registers, and the access function of thread-local variables, which may change only x0, x16 and x17.
 
-// A variadic function becomes one that gets the address of its variable arguments as one more argument.
+// Turns a variadic function into one that gets the address of its variable arguments as an additional argument.
 .macro variadic name, fixed
 .globl vararg_\name
 vararg_\name:

@@ -42,8 +42,7 @@ bool standin_load(model *m, const char *selector, object **error);
 bool standin_unload(model *m, object **error);
 bool standin_cached(const model *m);
 void standin_purge(const model *m);
-bool standin_destroy_model(object *o); /* returns false if the object is not from this file, as does the next
-                                        * function */
+bool standin_destroy_model(object *o); /* false if the object is not this file's, like the next function */
 
 /* Kinds of failure. Each has a code and a text per system. */
 typedef enum failure {

@@ -29,16 +29,15 @@ static const struct {
     {"limit", {"119", "119", "0"}},      /* compiles per process; 0: unlimited */
     {"pool", {"0", "0", "115"}},         /* loaded programs of all processes; 0: unlimited */
     {"idle", {"0", "0", "5000"}},        /* ms until the engine is off, as before the first evaluation; 0: never */
-    {"realtime", {0, 0, "none"}}, /* none: no real-time call answers YES; fail; task: only beginRealTimeTask answers
-                                   * NO; untasked: it does, and no task is needed; crash; wrong: it answers with the
-                                   * previous contents */
+    /* none: no real-time call answers YES; fail; task: only beginRealTimeTask answers NO; untasked: it does, and
+     * no task is needed; crash; wrong: it answers with the previous contents */
+    {"realtime", {0, 0, "none"}},
     {"events", {0, 0, "client"}}, /* client: on the memory route shared events are never signalled; ignored: nowhere */
     {"statistics_object", {0, 0, "array"}}, /* array: a request's perfStats of another class raises */
-    {"wrapper", {0, 0, "raises"}}, /* raises: a client does not know _ANEInMemoryModel; attributes: that class does
-                                    * not know its attributes either */
+    /* raises: a client does not know _ANEInMemoryModel; attributes: that class does not know its attributes either */
+    {"wrapper", {0, 0, "raises"}},
     {"names", {"options", "options", "weights"}}, /* the part after the text's hash in a program's name */
-    {"affine", {"any", "refused", "scalar"}},     /* constexpr_affine_dequantize: any; scalar: only a scalar scale;
-                                                   * refused */
+    {"affine", {"any", "refused", "scalar"}},     /* constexpr_affine_dequantize: any; scalar: of the scale; refused */
     {"int8", {0, 0, "refused"}},                  /* in a function's signature */
     {"float32", {0}},                             /* refused: in a function's signature */
 
@@ -56,19 +55,21 @@ static const struct {
     {"load", {0}},        /* once: the first load fails; always; large: 0x20004 */
     {"evaluate", {0}},    /* 0x1d, 0x2, 0x12, silent: fails; raises: an Objective-C exception */
     {"evaluate_at", {0}}, /* only this evaluation fails */
-    {"attributes", {0}},  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half
-                           * the length; params: inputs have other shapes and are in LiveInputParamList */
-    {"order", {0}},       /* declared: symbols in declared instead of alphabetical order */
-    {"surface", {0}},     /* nil: no IOSurface */
-    {"wrap", {0}},        /* nil: no _ANEIOSurfaceObject */
-    {"lock", {0}},        /* fail: surfaces cannot be locked */
-    {"lock_at", {0}},     /* only this call in the process */
-    {"request", {0}},     /* nil */
-    {"procedures",
-     {0}}, /* refused: programs of several functions; a number: of more; first: all run the first one's code; fail:
-            * only the first runs */
-    {"statistics", {0}},  /* gives: the engine keeps the mask and reports its times; kept: it keeps the mask and
-                           * reports nothing; array: in an array; strange: an object of another class */
+    /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half the length; params:
+     * inputs have other shapes and are in LiveInputParamList */
+    {"attributes", {0}},
+    {"order", {0}},   /* declared: symbols in declared instead of alphabetical order */
+    {"surface", {0}}, /* nil: no IOSurface */
+    {"wrap", {0}},    /* nil: no _ANEIOSurfaceObject */
+    {"lock", {0}},    /* fail: surfaces cannot be locked */
+    {"lock_at", {0}}, /* only this call in the process */
+    {"request", {0}}, /* nil */
+    /* refused: programs of several functions; a number: of more; first: all run the first one's code; fail: only the
+     * first runs */
+    {"procedures", {0}},
+    /* gives: the engine keeps the mask and reports its times; kept: it keeps the mask and reports nothing; array:
+     * in an array; strange: an object of another class */
+    {"statistics", {0}},
     {"standard_ns", {0}}, /* minimum time of a standard evaluation */
     {"direct_ns", {0}},   /* minimum time of a direct one */
     {"realtime_ns", {0}}, /* minimum time of a real-time one */

@@ -274,7 +274,7 @@ static void casting(drawer *d, char *out) {
     snprintf(out, LINE, "x=%s[%d] dtype=%s", types[below(d, 8)], size_of(d), types[below(d, 8)]);
 }
 
-/* Draws a box or a matrix in which one number is out of place or not finite. */
+/* Replaces one number of the line's box or matrix with another one, which may be NaN or infinite. */
 static void moved_place(drawer *d, char *out) {
     static const char *const places[] = {"nan", "inf", "-inf", "1e30", "-1e30", "-0.0", "0.5", "1e-40", "65504"};
     char old[LINE], *list = strstr(out, "~=");

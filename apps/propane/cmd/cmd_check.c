@@ -29,9 +29,8 @@ static int cmd_check_print_rules(propane_form form) {
 static propane_status cmd_check_refuse_others(const char *file, propane_error *err) {
     const char *form = file_is_dir(file) ? NULL : propane_model_form(file);
     const char *kind = propane_file_kind(file);
-    if (form &&
-        (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) /* so that a MILBlob with a wrong header is
-                                                                                  * still checked */
+    /* Other forms pass, so that a MILBlob with a wrong header is still checked. */
+    if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: it holds a language model's weights; check the programs that 'propane convert %s "
                             "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",

@@ -50,8 +50,8 @@ typedef struct item {
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-/* Encodes the prompt after the id that begins a text, which also replaces an empty prompt. A vocabulary without
- * such an id, such as those that a run trains, gets the beginning of a line. */
+/* Encodes the prompt after the id that begins a text. If the vocabulary has no such id, like those that a run trains,
+ * an empty prompt becomes the beginning of a line. */
 static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
     const char *prompt = it->prompt.data ? it->prompt.data : "";

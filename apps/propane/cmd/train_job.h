@@ -21,8 +21,7 @@ typedef struct train_job_kind {
     /* Prints where the results are, then `note`. Called after "done", unless --json is set. */
     void (*tell_end)(const train_job *j, const char *note);
     propane_status (*report)(train_job *j, propane_error *err); /* report.html */
-    const char *place;                                          /* the option that is set by a MODEL on the command
-                                                                 * line */
+    const char *place;                                          /* the option for a MODEL on the command line */
 } train_job_kind;
 
 struct train_job {
