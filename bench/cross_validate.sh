@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The time model of the Neural Engine against published points: five-fold cross-validation, errors per workload, path and
-# chip; then the command's predictions against the tool's. Needs Python 3 with numpy (PYTHON) and a table of points.
+# Compares the time model of the Neural Engine with published points: five-fold cross-validation, errors per workload,
+# path and chip; then the command's predictions with the tool's. Needs Python 3 with numpy (PYTHON) and a table of
+# points.
 # Usage: bench/cross_validate.sh [POINTS.csv [SEED]]
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# How far the defaults of `propane train` are from the best of nine runs around them: learning rate (a third, the default, three
-# times) by schedule (cosine, linear, wsd), everything else as the command has it.
+# Measures how far the defaults of `propane train` are from the best of nine runs around them: learning rate (a third,
+# the default, three times) by schedule (cosine, linear, wsd), with everything else at the command's defaults.
 #
 #   sh bench/defaults.sh TEXT OUT.csv [CASE...]     CASE: own text tiny full lora (all)
 #
-# own: TEXT at the command's own sizes (some 30 processor minutes for nine runs). The other models have 2 layers, so that the nine
-# runs of a case take about 10 processor minutes. text: width 96 on TEXT. tiny:
-# width 64 on its first 300 kB. full, lora: a model of width 96 that learnt the first four fifths of TEXT is tuned on 500 lines of
-# instructions: a paragraph of the last fifth, asked for by its first line (a speaker, in a play) and the words that it begins with.
-# A line of OUT.csv has case, rate, schedule, lowest validation loss (nats per token), whether it is the default, seconds.
-# PROPANE names the command, FLAGS are added to each run. Runs that OUT.csv has already are not made again.
+# own: TEXT at the command's default sizes (some 30 processor minutes for nine runs). The other models have 2 layers,
+# so that the nine runs of a case take about 10 processor minutes. text: width 96 on TEXT. tiny: width 64 on its first
+# 300 kB. full, lora: a model of width 96, trained on the first four fifths of TEXT, is tuned on 500 lines of
+# instructions. Each is a paragraph of the last fifth, and its prompt is the paragraph's first line (a speaker, in a
+# play) with its first words.
+# A line of OUT.csv has case, rate, schedule, lowest validation loss (nats per token), whether it is the default, and
+# seconds. PROPANE names the command; FLAGS are added to each run. Runs that are already in OUT.csv are not repeated.
 set -eu
 text=$1 out=$2
 shift 2
@@ -26,7 +27,7 @@ field() { sed -nE "s/.*\"$1\":\"?([-+0-9.e]+).*/\\1/p" "$2" | tail -1; }
 small="--layers 2 --width 96 --heads 4 --context 64"
 part=$(($(wc -c < "$text") * 4 / 5))
 
-# The base model stays beside OUT.csv: two cases need it.
+# The base model is kept next to OUT.csv, because two cases need it.
 base() {
     [ -e "$out.base/model.safetensors" ] && return
     head -c "$part" "$text" > "$work/first.txt"
@@ -56,7 +57,7 @@ run_once() {
     "$propane" train --run "$folder" --json --no-report $flags "$@" > "$work/$name.log"
 }
 
-# one CASE MARK FLAGS...: a run and its line; rate and schedule as the run's log has them
+# one CASE MARK FLAGS...: a run and its line; rate and schedule come from the run's log
 one() {
     case=$1 mark=$2
     shift 2
@@ -108,7 +109,7 @@ for case; do
     esac
 done
 
-# How far each default is from the best of its case.
+# Prints how far each default is from the best of its case.
 awk -F, 'NR > 1 { if (!($1 in best) || $4 < best[$1]) { best[$1] = $4; by[$1] = $2 " " $3 } if ($5 == "yes") own[$1] = $4 }
     END { for (c in own) { d = (own[c] / best[c] - 1) * 100; if (d > 3) bad = 1
         printf "%s: default %.4f, best %.4f (%s), %.1f %% apart\n", c, own[c], best[c], by[c], d } exit bad }' "$out"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs the benchmarks one after the other, the one that measures the machine first: bench/run.sh BUILD [NAME...]
+# Runs the benchmarks in sequence, beginning with the one that measures the machine: bench/run.sh BUILD [NAME...]
 set -u
 build=$1
 shift

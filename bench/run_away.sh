@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Bytes and time between machines with a slow network: two network namespaces, one rank in each, 20 Mbit/s and 40 ms one way
-# (bench/slow_link.py), on this machine, as root. Data-parallel and outer steps, in alternation. Prints CSV and
-# writes it to OUT (build/away.csv): what, round, ranks, steps, seconds to the step before the last (after which everything is
-# agreed on), the same a step, bytes that the first namespace's interface sent in all, the part of the time that was not spent on
-# agreeing ("compute"; not for data-parallel), and the rate in parts of that of "alone", the same ranks without messages.
-# Data-parallel makes a 25th of the steps.
-# Usage: bench/run_away.sh [BUILD [ROUNDS [STEPS (250) [flags of propane train...]]]]   (skipped without root, mpirun, ip, /dev/net/tun)
-# WHAT="outer outer-int4": these rows beside "alone". Without flags the model has 0.4 million parameters: a fragment of 0.4 MB
-# takes 0.3 s of the network and has 20 steps for it.
+# Measures bytes and time between machines with a slow network: two network namespaces, one rank in each, 20 Mbit/s and
+# 40 ms one way (bench/slow_link.py), on this machine, as root. Data-parallel and outer steps alternate. Prints CSV and
+# writes it to OUT (build/away.csv): what, round, ranks, steps, seconds to the step before the last (after which
+# everything is agreed on), the same per step, all bytes that the first namespace's interface sent, the part of the
+# time that was not spent on agreeing ("compute"; not for data-parallel), and the rate relative to that of "alone", the
+# same ranks without messages. Data-parallel makes a 25th of the steps.
+# Usage: bench/run_away.sh [BUILD [ROUNDS [STEPS (250) [flags of propane train...]]]]   (skipped without root, mpirun,
+# ip, /dev/net/tun)
+# WHAT="outer outer-int4": only these rows and "alone". Without flags the model has 0.4 million parameters: a fragment
+# of 0.4 MB takes 0.3 s of the network and has 20 steps for it.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 here=$PWD build=${1:-build/release} rounds=${2:-2} steps=${3:-250}
@@ -36,7 +37,7 @@ until grep -q ready "$work/link"; do
     sleep 0.1
 done
 
-# What mpirun starts on another machine: HOST WORDS...
+# The command with which mpirun starts another machine's rank: HOST WORDS...
 cat > "$work/agent" << 'EOF'
 #!/bin/sh
 host=$1

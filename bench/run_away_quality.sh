@@ -1,15 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What few messages cost in loss: 4 workers against data-parallel training (one process, which is the same to 3e-8), after as
-# many tokens, by the validation loss at the end. A small model learns a text from the beginning, goes on from a model that was
-# trained data-parallel before, or begins with a data-parallel warm-up in the same run. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer
-# momentum, validation loss, in percent above data-parallel.
-# Usage: bench/run_away_quality.sh [BUILD [TEXT [STEPS [SEEDS]]]]   (TEXT: tinyshakespeare of the tests' data; STEPS 2000)
-# 30 to 60 seconds of processor time a row. Which rows: FROM=scratch|trained|warm (one part; warm: 2500 STEPS were measured), EVERY="20 100 500",
-# WHAT="outer int4 mean", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel steps before "trained"), WARM=1000 (--outer-warmup of "warm"). So
-# FROM=trained EVERY=100 WHAT=int4 bench/run_away_quality.sh build/release "" 2000 3 (seed 3) is one row beside its data-parallel one.
-# FROM=15m: as "trained", of Stories15M's shape and with Llama's 32,000 ids on bench/stories.py's text: 1500 steps data-parallel once for
-# all seeds, which then differ in the order of the data. 6 minutes of processor time a row of 1000 STEPS where products in bf16 are fast.
+# Measures the cost in loss of sending few messages: 4 workers against data-parallel training (one process, which is
+# the same to 3e-8), after the same number of tokens, by the final validation loss. A small model trains on a text from
+# scratch, continues from a model that was trained data-parallel, or begins with a data-parallel warm-up in the same
+# run. Prints CSV: begin, seed, what, steps between agreements, wire, outer rate, outer momentum, validation loss,
+# percent above data-parallel.
+# Usage: bench/run_away_quality.sh [BUILD [TEXT [STEPS [SEEDS]]]]   (TEXT: tinyshakespeare of the tests' data; STEPS
+# 2000)
+# One row takes 30 to 60 seconds of processor time. Selection of rows: FROM=scratch|trained|warm (one part; warm: 2500
+# STEPS were measured), EVERY="20 100 500", WHAT="outer int4 mean", RATE=0.7 MOMENTUM=0.9, BASE=1500 (data-parallel
+# steps before "trained"), WARM=1000 (--outer-warmup of "warm"). For example, FROM=trained EVERY=100 WHAT=int4
+# bench/run_away_quality.sh build/release "" 2000 3 (seed 3) is one row with its data-parallel one.
+# FROM=15m: as "trained", with Stories15M's shape and Llama's 32,000 ids on bench/stories.py's text: 1500 data-parallel
+# steps once for all seeds, which then differ in the order of the data. One row of 1000 STEPS takes 6 minutes of
+# processor time if matrix products in bf16 are fast.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} data=${PROPANE_DATA:-$PWD/../shared/data} steps=${3:-2000} seeds=${4:-1}

@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# One process with N threads against N ranks of one thread each, in alternation: steps of a Stories15M-shaped model (6 layers,
-# width 288, vocabulary 32,000, context 256) at batch 4. Prints the median rate of each round and at the end that of all.
+# Compares one process with N threads to N ranks of one thread each, in alternation: steps of a Stories15M-shaped model
+# (6 layers, width 288, vocabulary 32,000, context 256) at batch 4. Prints the median rate of each round, and at the
+# end that of all rounds.
 # Usage: bench/run_mpi.sh [BUILD [ROUNDS [N [flags of propane train...]]]]
-# The text and the tokenizer are those of the tests' data (PROPANE_DATA, ../shared/data); skipped without them or mpirun.
+# The text and the tokenizer are those of the tests' data (PROPANE_DATA, ../shared/data); skipped without them or
+# mpirun.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} rounds=${2:-3} n=${3:-2}

@@ -122,7 +122,7 @@ def child(options):
     index = torch.arange(2 * batch * context)
     tokens = ((index * 7919 + 13) % vocab).view(2, batch, context)
     low = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
-    # as bench_step does: with one thread the thread's own time, so that other work on the machine counts less
+    # as in bench_step: with one thread the thread's processor time, so that other work on the machine counts less
     clock = time.process_time if options.threads == 1 else time.perf_counter
 
     def step():

@@ -158,7 +158,8 @@ def make(options, name):
     package.save(base + ".mlpackage")
 
 
-# ---- peers, each in a process of its own ----------------------------------------------------------------------------------------
+# ---- peers, each in a separate process
+# ------------------------------------------------------------------------------------------
 
 
 def child(options):
