@@ -60,7 +60,7 @@ typedef struct rates {
 typedef struct machine {
     cpu_isa isa;
     float *sweep;     /* four arrays of SWEEP_FLOATS */
-    float *memory[4]; /* operands and scratch of products, PRODUCT_FLOATS each */
+    float *memory[4]; /* operands and scratch of matrix products, PRODUCT_FLOATS each */
     rates units, bytes, products[SHAPES][MAKERS];
     machine_library others[MACHINE_LIBRARIES];
 } machine;

@@ -1,13 +1,14 @@
 #!/bin/sh
-# How much a way to train changes what is learnt: the same small model on the same text, with each variant and three seeds.
+# Measures how much a training option changes the result: the same small model on the same text, with each variant and three
+# seeds.
 #
 #     bench/variants.sh TEXT moments [FLAGS]        --moments fp32, bf16, int8
 #     bench/variants.sh TEXT clip [FLAGS]           --clip-norm exact, lagged, on the simulated engine's queue and on the cpu
 #     bench/variants.sh TEXT scale [FLAGS]          with and without a loss scale on sim:m4, and fp32 on the cpu
 #
-# FLAGS of propane train stand in place of the small model's: --tokenizer, --config, --batch, --context.
-# Writes a row a run (variant, seed, validation loss in nats a character, mean loss of the last 100 steps) and the means. THREADS: 1,
-# PROPANE: the command, STEPS: 2000, SEEDS: 1 2 3 unless said otherwise.
+# FLAGS of propane train replace those of the small model: --tokenizer, --config, --batch, --context.
+# Writes one row per run (variant, seed, validation loss in nats per character, mean loss of the last 100 steps) and the means.
+# Defaults: THREADS 1, STEPS 2000, SEEDS 1 2 3. PROPANE: the command.
 set -eu
 text=$1 what=$2
 shift 2

@@ -108,7 +108,7 @@ static void progress_show_terminal(progress *p, const progress_step *s) {
     int m = snprintf(back, sizeof back, "%.0f %s/s  %s left", s->tokens_per_s,
                      strcmp(p->unit, "tokens") == 0 ? "tok" : p->unit, text_duration(left, s->seconds_left));
     if (width - n - m - 2 >= PLOT_LEAST) progress_plot(p, width - n - m - 2, columns);
-    if (n + m > width) m = 0; /* what does not fit is left out, not wrapped */
+    if (n + m > width) m = 0; /* leave out text that does not fit instead of wrapping it */
     printf("\r\033[K%.*s%s%s%s", width, front, columns, columns[0] ? "  " : "", m ? back : "");
     p->drawn = true;
 }

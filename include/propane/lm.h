@@ -348,7 +348,7 @@ typedef struct propane_training_estimate_options {
      * with workers. */
     const char *rates;
     int64_t outer_warmup; /* data-parallel steps before the outer ones; 0 for none */
-    /* of updates: "on" (also NULL); "early" (train --overlap), not with workers: all guesses are right */
+    /* of updates: "on" (also NULL); "early" (train --overlap) assumes that all guesses are right; not with workers */
     const char *overlap;
     const char *gradients; /* as in propane_plan_options; not with workers */
 } propane_training_estimate_options;

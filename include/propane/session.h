@@ -119,8 +119,8 @@ bool propane_session_keeps(const propane_session *session, const char *output);
 PROPANE_CHECK propane_status propane_session_get(propane_session *session, const char *name, propane_dtype dtype,
                                                  void *values, int64_t count, propane_error *err);
 /* Runs `batch` times in sequence. Each input array holds `batch` values one after the other, and so will each
- * output array. States continue from run to run. Inputs named in `inputs` are cleared afterwards; other inputs keep
- * their values. */
+ * output array. States continue from run to run. Inputs named in `inputs` are cleared afterwards; states and other
+ * inputs keep their values. */
 typedef struct propane_array {
     const char *name;
     propane_dtype dtype;

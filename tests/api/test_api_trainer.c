@@ -150,7 +150,7 @@ TEST(single_steps_come_to_the_loops_bits) {
         propane_step s = {.size = sizeof s};
         EXPECT_OK(propane_trainer_step(single, &s, &err));
         EXPECT(s.step == i && s.loss == b.losses[i] && !s.simulated && s.rate > 0 && steps_done(single) == i);
-        if (i == 2) EXPECT_OK(propane_trainer_evaluate(single, &e, &err)); /* changes nothing */
+        if (i == 2) EXPECT_OK(propane_trainer_evaluate(single, &e, &err)); /* an evaluation changes nothing */
     }
     EXPECT(b.losses[STEPS] < b.losses[1]);
     EXPECT_OK(propane_trainer_evaluate(single, &e, &err));

@@ -104,7 +104,7 @@ TEST(weights_move_to_another_trainer) {
         for (int i = 0; i < count; i++) {
             int64_t elements = 1;
             for (int d = 0; d < list[i].rank; d++) elements *= list[i].dim[d];
-            EXPECT(!strstr(list[i].name, "norm")); /* frozen */
+            EXPECT(!strstr(list[i].name, "norm")); /* norms are frozen */
             sum += elements;
         }
         EXPECT(propane_trainer_describe(from, &info) && info.parameters == sum && count == 8);

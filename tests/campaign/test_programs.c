@@ -147,7 +147,7 @@ static double error_of(const program *p, int k, const double *got, double unit) 
 
 /* ---- the cpu driver's plans ----------------------------------------------------------------------------------------------- */
 
-typedef struct planted { /* an error in all steps of one kind */
+typedef struct planted { /* an error planted in all steps of one kind */
     const char *kind;
     uint64_t seed;
     const cpu_program *program;
@@ -225,7 +225,7 @@ static void plant(planted *all, cpu_program *p) {
     }
 }
 
-typedef struct kinds { /* of steps that were seen */
+typedef struct kinds { /* the kinds of steps that were seen */
     const char *name[160];
     int used;
 } kinds;

@@ -183,7 +183,7 @@ static const char *const imports[] = {"_unused", "_OBJC_CLASS_$_NSObject"};
 /* Encodes a pointer for the file. The links of the chains are arbitrary, because readers do not follow them. */
 static uint64_t coded(build_form form, const slot *s) {
     uint64_t to = s->to, top = UINT64_C(1) << 63, second = UINT64_C(1) << 62, next = UINT64_C(2) << 51;
-    bool sign = s->at % 16 == 0; /* some of them */
+    bool sign = s->at % 16 == 0; /* sign only some pointers */
     uint64_t signed_link = top | next | UINT64_C(0x1234) << 32;
     switch (form) {
     case FORM_CLASSIC: return s->symbol ? 0 : BASE + to;

@@ -22,7 +22,7 @@ static object *client_shared(object *self, const char *selector) {
     if (standin_is("client", "nil")) return NULL;
     if (!shared) {
         shared = standin_new("_ANEClient", KIND_OTHER, NULL, 0);
-        standin_count("objects", -1); /* it lives as long as the process */
+        standin_count("objects", -1); /* not counted, because it lives as long as the process */
     }
     return shared;
 }
@@ -92,7 +92,7 @@ static bool client_real_time(object *self, const char *selector, object *o, obje
 static void client_purge(object *self, const char *selector, object *o) { standin_purge(client_model(o)); }
 static bool client_exists(object *self, const char *selector, object *o) { return standin_cached(client_model(o)); }
 
-/* Nobody is known to have got further. */
+/* No report is known that got further than this. */
 static bool client_chain(object *self, const char *selector, object *o, object *options, object *chain, uint32_t qos,
                          object **error) {
     return standin_fail(error, FAIL_CHAIN, selector, "");

@@ -136,7 +136,7 @@ static object *process_info(object *self, const char *selector) {
     static object *shared;
     if (!shared) {
         shared = standin_new("NSProcessInfo", KIND_OTHER, NULL, 0);
-        standin_count("objects", -1); /* it lives as long as the process */
+        standin_count("objects", -1); /* not counted, because it lives as long as the process */
     }
     return shared;
 }

@@ -22,7 +22,7 @@ const int propane_drivers_count = 1;
 
 enum { ROW_STEP = 64, MAX_PORTS = 256, MAX_PROCEDURES = 128 };
 
-/* One function. */
+/* One function and its compiled form. */
 typedef struct procedure {
     const mil_function *function;
     driver_program compiled;

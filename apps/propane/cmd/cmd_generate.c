@@ -31,7 +31,7 @@ typedef struct generate_job {
     bool print_ids, json;
     char *stop_items[PROPANE_MAX_STOPS];
     cli_list stops;
-    int64_t made; /* of all prompts */
+    int64_t made; /* ids generated for all prompts */
 } generate_job;
 
 /* A prompt and the text generated after it. */
@@ -394,7 +394,7 @@ static propane_status cmd_generate_open_model(generate_job *j, item *single, pro
     PROPANE_TRY(opened_model_read(&j->m, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
     if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, err));
-    if (single) PROPANE_TRY(cmd_generate_encode(single, err)); /* before the work of opening a device */
+    if (single) PROPANE_TRY(cmd_generate_encode(single, err)); /* check the prompt before opening a device */
     return opened_model_start(&j->m, err);
 }
 

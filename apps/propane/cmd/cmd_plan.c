@@ -13,7 +13,7 @@ static propane_status cmd_plan_print_chips(const propane_plan *p, const char *we
         propane_error why = {0};
         propane_status status = propane_plan_supported(p, chips[i], weights, &why);
         if (status == PROPANE_ERR_MEMORY) {
-            *err = why; /* no verdict */
+            *err = why; /* an error, not a verdict */
             return status;
         }
         printf("%-9s %s\n", chips[i], status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);

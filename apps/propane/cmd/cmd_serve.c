@@ -23,8 +23,8 @@ typedef struct serve_job {
     serve_options options;
     propane_chat *chat; /* NULL if the model's chat format is unknown: completions only */
     bool log;
-    char *certificate_text, *key_text; /* for the start of the server */
-    arena *arena;                      /* keys and origins */
+    char *certificate_text, *key_text; /* used to start the server */
+    arena *arena;                      /* holds keys and origins */
 } serve_job;
 
 /* ---- permissions --------------------------------------------------------------------------------------------------------------- */

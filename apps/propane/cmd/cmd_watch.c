@@ -45,7 +45,7 @@ static void cmd_watch_put(watch *w, const char *format, ...) {
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     size_t n = 0;
-    for (int columns = 0; line[n]; n++) /* continuation bytes take no column */
+    for (int columns = 0; line[n]; n++) /* continuation bytes occupy no column */
         if (((unsigned char)line[n] & 0xC0) != 0x80 && ++columns > w->width) break;
     text_append_n(&w->screen, line, n);
     text_append(&w->screen, w->live ? "\033[K\n" : "\n");
