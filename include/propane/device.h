@@ -215,9 +215,9 @@ typedef struct propane_completion {
 } propane_completion;
 
 /* Creates a request and checks its bindings once: every input and output exactly once, and sizes. The request may
- * then be submitted any number of times, but not while it is in flight. An output may be bound to an input's buffer
- * only if the program guarantees that it reads that input before it writes that output (the cpu driver allows this
- * for accumulation inputs of the same shape). */
+ * then be submitted any number of times, but not while it is in flight. An output may share an input's buffer only
+ * if the program guarantees that it reads that input before it writes that output. The cpu driver allows this for
+ * accumulation inputs of the same shape. */
 PROPANE_CHECK propane_status propane_request_create(propane_program *program, const propane_binding *bindings,
                                                     int count, propane_request **out, propane_error *err);
 void propane_request_free(propane_request *request); /* waits if the request is in flight */

@@ -61,7 +61,7 @@ PROPANE_CHECK propane_status propane_tokenizer_open(const char *path, propane_to
 /* Opens the model's vocabulary, from its folder or file, or from a file next to it. */
 PROPANE_CHECK propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out,
                                                      propane_error *err);
-/* Checks that a vocabulary can be the model's: its ids are rows of the embedding, which may have some more. */
+/* Checks that a vocabulary fits the model: its ids are rows of the embedding, which may have a few more rows. */
 PROPANE_CHECK propane_status propane_model_takes(const propane_model *model, const propane_tokenizer *tokenizer,
                                                  propane_error *err);
 /* Trains a tokenizer on a text: "bpe" with up to `vocabulary` ids (257 to 65536), "chars", or "bytes" (which needs
@@ -382,8 +382,8 @@ PROPANE_CHECK propane_status propane_trainer_model(const propane_trainer *traine
 /* The trainer owns it; NULL for a program. */
 const propane_tokenizer *propane_trainer_tokenizer(const propane_trainer *trainer);
 /* Returns up to `room` tokens of a prompt that the model has not seen: number `index` of `count` from the held-out
- * data, from the beginning of a line or a word; for instruction data, an example up to its answer. Returns their
- * number, or 0 if there is no such prompt. */
+ * data. A prompt starts at the beginning of a line or a word; for instruction data it is an example up to its
+ * answer. Returns their number, or 0 if there is no such prompt. */
 int64_t propane_trainer_prompt(const propane_trainer *trainer, int index, int count, int32_t *ids, int64_t room);
 
 PROPANE_END

@@ -67,8 +67,8 @@ typedef struct call_table {
     void (*look)(text *to);     /* writes, as text, the state that no refused call may change */
 } call_table;
 
-/* Ends the test at the first call that does not match its row, at a call of a header without a row, and at an
- * argument that its row does not name. */
+/* Ends the test at the first call that does not match its row. Also ends it at a call of a header without a row,
+ * and at an argument that its row does not name. */
 void calls_check(const call_table *table);
 
 /* Make the arguments; called by the macros. */

@@ -317,7 +317,7 @@ static void compare(const meaning *m, column *col, uint64_t seed, double *const 
                 if (getenv("NUMBERS_VERBOSE") && m->how >= STEPS) printf("    moves by %.3g\n", m->moved[k][i]);
                 if (getenv("NUMBERS_VERBOSE")) show_inputs(m->c, i);
             }
-            return; /* one per case */
+            return; /* one report per case */
         }
 }
 

@@ -35,8 +35,8 @@ double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_
  *     x[2,3]        a float parameter      x?[2,3]  a bool one      x%5[2,3]  an int32 one with values below 5
  *     x#[2,3]       a random float constant
  *     axis=-1       an int32 scalar        a=0.5    a float scalar (with a point)      keep=true   a bool
- *     axes={0,1}    an int32 list          mask={true,false}   a bool list             mode='X'    text The same name again adds to a variadic parameter. Results become the
- * function's. */
+ *     axes={0,1}    an int32 list          mask={true,false}   a bool list             mode='X'    text
+ * The same name again adds to a variadic parameter. Results become the function's. */
 mil_function *grad_spec(mil_module *m, const char *name, mil_opcode code, const char *spec, int *below);
 
 #endif

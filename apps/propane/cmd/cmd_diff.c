@@ -103,7 +103,7 @@ static int cmd_diff_report(const diff_job *j) {
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
 
-/* Infinite if one side is not finite; printed as null. */
+/* The value is infinite if one side is not finite, and is then printed as null. */
 static json_t *cmd_diff_json_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *cmd_diff_json_row(const diff_row *r) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The two kinds of propane train. Without a MODEL it trains a language model; with one it trains a Core ML package, a
- * compiled model or MIL text. Both functions accept the command line and return the exit code.
+ * compiled model or MIL text. Both functions parse the command line and return the exit code.
  */
 #ifndef APPS_PROPANE_CMD_TRAIN_COMMAND_H
 #define APPS_PROPANE_CMD_TRAIN_COMMAND_H
