@@ -22,7 +22,7 @@ export TMPDIR="$work/tmp"
 # PROPANE_STANDIN_MACHINE=system=15 selects another one.
 export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/tmp"
 
-wanted() { # is "$1" asked for?
+wanted() { # returns whether "$1" is requested
     name=$1
     shift
     [ $# = 0 ] && return 0
@@ -43,7 +43,7 @@ for source in fuzz/fuzz_*.c; do # replays fuzz/corpus/NAME
     left_out "$source" && continue
     [ -f "$source" ] && wanted "$program" "$@" && echo "$program" >> "$work/list"
 done
-for file in tests/cli/cases/*.t; do # only by a NAME with cli in it: a sanitizer's run of "train" wants no commands
+for file in tests/cli/cases/*.t; do # only for a NAME that contains "cli": a sanitizer's run of "train" must not run commands
     [ $# = 0 ] || case " $* " in *cli*) wanted "$file" "$@" ;; *) false ;; esac && echo "$file" >> "$work/list"
 done
 

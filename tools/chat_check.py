@@ -258,7 +258,7 @@ def compare_rich(process, template):
             for ask in (True, False):
                 got, want = process.text(template, special, messages, tools, ask), rendered(template, special, messages, tools, ask)
                 verdict = judge(got, want)
-                if verdict == OTHER:  # where a call has no content, no "None" is written
+                if verdict == OTHER:  # if a call has no content, no "None" is written
                     filled = [{**m, "content": m.get("content") or ""} for m in messages]
                     plain = rendered(template, special, filled, tools, ask)
                     verdict = SAME if got == plain else OTHER

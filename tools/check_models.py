@@ -115,7 +115,7 @@ def settle(model, x):
     """Statistics of batch norms from a few random batches: without them random weights leave the range of fp16."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for m in norms:
-        m.momentum = None  # the mean of all batches
+        m.momentum = None  # averages over all batches
     if not norms:
         return
     model.train()
@@ -182,7 +182,7 @@ def main():
             continue
         try:
             row, unsourced = row_of(name, library, make, TARGETS[i % 4])
-        except Exception as e:  # a converter's own failure is told, not counted
+        except Exception as e:  # a failure of the converter is reported, not counted
             print(f"{name}: not converted: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}", flush=True)
             continue
         print(",".join(map(str, row)), *unsourced, flush=True)

@@ -12,7 +12,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 build=${1:-build/release} exceptions=${2:-}
 command -v objdump > /dev/null 2>&1 || { echo "circles: skipped: this system has no objdump"; exit 0; }
-objects=$(find "$build/src" "$build/apps" -name '*.o' 2> /dev/null | while IFS= read -r object; do # not those of files that are gone
+objects=$(find "$build/src" "$build/apps" -name '*.o' 2> /dev/null | while IFS= read -r object; do # without those of deleted files
     source=${object#"$build/"}
     [ -f "${source%.o}.c" ] && echo "$object"
 done)
@@ -94,7 +94,7 @@ END {
                 more = n > 8 ? sprintf(" and %d more", n - 8) : ""
                 edge[++lines] = sprintf("%04d    %s -> %s: %s%s", n, member[i], to, reasons[member[i], to], more)
             }
-        sort(edge, lines) # the thinnest ties first: they are the ones to cut
+        sort(edge, lines) # the thinnest connections first, because they are the ones to cut
         for (i = 1; i <= lines; i++) print substr(edge[i], 5)
     }
     for (line in allowed) if (!(line in used)) { printf "circles: no circle any more, remove it from %s: %s\n", exceptions, line; bad++ }

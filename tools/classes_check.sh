@@ -13,7 +13,7 @@ for tool in clang-19 ld64.lld-19 llvm-objdump-19 llvm-lipo-19; do command -v $to
 [ -x "$propane" ] || make -s "$propane" || exit 1
 mkdir -p $out
 good=0 bad=0
-verdict() { # verdict NAME: by the status of the command before
+verdict() { # verdict NAME: depends on the status of the previous command
     if [ $? = 0 ]; then good=$((good + 1)); else bad=$((bad + 1)); echo "FAILED  $1"; fi
 }
 make_one() { # make_one NAME ARCH MACOS LINKER-FLAGS...
@@ -25,7 +25,7 @@ make_one() { # make_one NAME ARCH MACOS LINKER-FLAGS...
     $propane classes "$out/$name.dylib" | tail -n +2 > $out/got && cmp -s $out/got $data/expected
     verdict "$name: the listing differs: $(diff $out/got $data/expected | head -3)"
 }
-against_llvm() { # the selector and types of every method, in any order: llvm prints a method's name and types lines
+against_llvm() { # compares the selector and types of every method, in any order: llvm prints a method's name and types lines
     llvm-objdump-19 --macho --objc-meta-data "$out/$1.dylib" 2> /dev/null |
         awk '/^ *(name|types) 0x[0-9a-f]/ || /^\t+ *(name|types) /' | sed -E 's/^[ \t]*//; s/0x[0-9a-f]+ ?(\(0x[0-9a-f]+[^)]*\))? ?//' > $out/llvm
     awk '/^name/ {name = $2} /^types/ {print name, $2}' $out/llvm | sort -u > $out/llvm.methods

@@ -92,7 +92,7 @@ def same_operands(p, q, names):
 
 def same_block(a, b, where, names=None):
     """Operation by operation: kind, names, operands, constants, types, nested blocks."""
-    names = {} if names is None else names  # of the second program, where they are the reader's own
+    names = {} if names is None else names  # of the second program, in which the reader chose them
     first, second = ([op for op in block.operations if op.op_type != "const"] for block in (a, b))
     if len(first) != len(second):
         return f"{where}: {len(first)} operations, then {len(second)}"
@@ -156,7 +156,7 @@ def statements(text):
         if not found or found.group(2) in ("func", "program", "const") or line.lstrip().startswith(("}", "[", "func ")):
             continue
         results = RESULT.findall(found.group(1) or "")
-        if pending and found.group(2) == "read_state":  # one operation there, with the write_state in front of it
+        if pending and found.group(2) == "read_state":  # a single operation there, including the preceding write_state
             pending = False
             continue
         pending = found.group(2) == "write_state"

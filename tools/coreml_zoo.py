@@ -46,7 +46,7 @@ class Case:
         self.model, self.inputs, self.target, self.states = model, inputs, target, states
         self.steps, self.after, self.script, self.halves, self.flexible = steps, after, script, halves, flexible
         self.built, self.wanted = built, wanted
-        self.unstable = unstable  # which elements are picked depends on rounding: fp16 is run, not compared
+        self.unstable = unstable  # rounding decides which elements are picked, so fp16 is run but not compared
 
 
 def image(channels=3, size=64):

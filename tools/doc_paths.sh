@@ -19,7 +19,7 @@ BEGIN {
     for (i = 1; i <= count; i++) root[words[i]] = 1
     count = split(top, words, " ")
     for (i = 1; i <= count; i++) is_top[words[i]] = 1
-    count = split("llama2.c llm.c runq.c ane/src/ane_drv.c stories_mil.h jpeglib.h stdio.h check.h", words, " ") # of others
+    count = split("llama2.c llm.c runq.c ane/src/ane_drv.c stories_mil.h jpeglib.h stdio.h check.h", words, " ") # files of other projects
     for (i = 1; i <= count; i++) foreign[words[i]] = 1
 }
 function tell(kind, word) { if (word != "" && !((FILENAME, kind, word) in told)) { told[FILENAME, kind, word] = 1; print kind, word, FILENAME ":" FNR } }

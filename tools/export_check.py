@@ -28,7 +28,7 @@ try:
 except ImportError:
     transformers = None
 try:
-    import coreml_check  # leaves where PyTorch or coremltools are missing
+    import coreml_check  # exits if PyTorch or coremltools is missing
 except SystemExit:
     coreml_check = None
 

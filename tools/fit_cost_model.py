@@ -53,7 +53,7 @@ def chip_of(name):
     return name if name in CHIPS else None
 
 
-REASONS = [  # (column, word in lower case, reason); the first that matches
+REASONS = [  # (column, word in lower case, reason); the first match counts
     ('note', 'upper bound', 'host-bound run'), ('note', 'abnormally slow', 'host-bound run'),
     ('note', 'while other', 'contention'), ('note', 'while the gpu', 'contention'),
     ('shape', 'two processes', 'contention'), ('note', 'contention', 'contention'), ('note', 'jitter', 'contention'),

@@ -114,7 +114,7 @@ def check_read(propane, folder, weights, rng):
         want = {}
         for ours, name, shape in names():
             of = Q.F32 if len(shape) == 1 else kind
-            if of in BLOCKS:  # gguf-py takes these apart, but does not make them: any bytes are a block
+            if of in BLOCKS:  # gguf-py decodes these but does not make them; any bytes are a block
                 block, size = gguf.GGML_QUANT_SIZES[of]
                 raw = rng.integers(0, 256, (shape[0], shape[1] // block, size), dtype=np.uint8)
                 halves = rng.uniform(-0.01, 0.01, raw.shape[:2]).astype(np.float16).view(np.uint8).reshape(*raw.shape[:2], 2)
@@ -171,7 +171,7 @@ def check_vocabularies(propane, folder):
         if model == "gpt2":
             good = good and r.fields["tokenizer.ggml.merges"].contents() == [" ".join(m) if isinstance(m, list) else m for m in t["model"]["merges"]]
         expect(good, f"{name}: vocabulary of {size} in the file")
-        text = os.path.join(folder, "text")  # the llama kind spells a mark that stands in the text as bytes, as llama2.c does
+        text = os.path.join(folder, "text")  # the llama kind encodes a mark in the text as bytes, as llama2.c does
         open(text, "w").write("\n".join(c[0].replace("\n", " ") for c in json.load(open(os.path.join(data, name + ".cases.json")))["cases"] if c[0] and "<" not in c[0] and (model == "gpt2" or "▁" not in c[0])) + "\n")
         ids = [subprocess.run([propane, "tokenize", text, "--tokenizer", p, "--print-ids", "lines"], capture_output=True).stdout for p in (path, os.path.join(data, name + ".json"))]
         expect(ids[0] == ids[1] and len(ids[0]) > 1000, f"{name}: the vocabulary read back gives the same ids")

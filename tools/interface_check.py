@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-import coreml_check  # leaves where PyTorch or coremltools are missing
+import coreml_check  # exits if PyTorch or coremltools is missing
 import coremltools as ct
 import numpy as np
 import torch

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-WORDS = [  # what is not written, and what is
+WORDS = [  # words to avoid, and their replacements
     (r"(?:[Ff]irst|[Ss]econd|[Tt]hird) cache\b", "L1, L2, L3"),
     (r"\b[Ff]etch(?:ed|es|ing)? ahead\b", "prefetch"),
     (r"\b[Bb]y the way\b", "on the fly"),

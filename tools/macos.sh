@@ -55,7 +55,7 @@ for package in $(make -s packages) check; do
     done
     for flag in $(pkg-config --cflags-only-I "$package"); do flags="$flags -isystem $include/${flag#-I/usr/include/}"; done
     folder=$(pkg-config --variable=libdir "$package")
-    if [ "$package" = check ]; then # for tests; a static library here
+    if [ "$package" = check ]; then # used by the tests; a static library here
         stub check "$(ls "$folder/libcheck.a" /usr/lib/*/libcheck.a 2> /dev/null | head -1)"
         continue
     fi

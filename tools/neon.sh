@@ -12,7 +12,7 @@ for part; do
         case "$source" in *"$part"*) build/arm64/make "build/arm64/obj/${source%.c}" || exit 1 ;; esac
     done
 done
-build/arm64/make build/arm64/obj/tests/cpu/cblas/cblas_double.so || exit 1 # what tests/cpu/test_blas.c loads
+build/arm64/make build/arm64/obj/tests/cpu/cblas/cblas_double.so || exit 1 # tests/cpu/test_blas.c loads it
 TEST_RUNNER=$PWD/build/arm64/run TEST_TIMEOUT=${TEST_TIMEOUT:-900} sh tests/run.sh build/arm64/obj "$@" > build/arm64/log 2>&1
 code=$?
 cat build/arm64/log

@@ -338,7 +338,7 @@ def scale_of(c, want):
         return np.full_like(want, most[0] * (most[1] + most[2]) * x.shape[-1] + most[3])
     if c.op in ("linear_activation", "sigmoid_hard"):
         return x * abs(c.number("alpha", 0)) + abs(c.number("beta", 0))
-    if c.op in ("reduce_sum_square", "reduce_l2_norm", "scaled_tanh", "reduce_prod"): # the way there leaves fp32 in both directions
+    if c.op in ("reduce_sum_square", "reduce_l2_norm", "scaled_tanh", "reduce_prod"): # intermediate values leave fp32 in both directions
         least = np.min(x[x > 0], initial=1)
         gone = np.max(x, initial=1) * abs(c.number("alpha", 1)) > 2.0 ** 60 or least < 2.0 ** -60
         gone |= c.op == "reduce_prod" and np.sum(np.abs(np.log2(x[x > 0]))) > 120

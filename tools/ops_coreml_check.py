@@ -94,7 +94,7 @@ def check_registry(have):
                 continue
             counts[name] += 1
             used |= set(by_target[target].input_spec.input_types)
-        used = {name for name in used if name[0] != "_"}  # the builder's own
+        used = {name for name in used if name[0] != "_"}  # used only by the builder
         if used != ours:
             wrong.append("%s: parameters %s are not in ops.def, %s not in coremltools" % (op, sorted(used - ours), sorted(ours - used)))
     for op in have:
@@ -182,11 +182,11 @@ def infer(op, args):
                 out = getattr(mb, op)(**args)
             out = out if isinstance(out, (list, tuple)) else [out]
             values = [o.val for o in out]
-            if op.startswith("constexpr_"):  # kept packed until asked
+            if op.startswith("constexpr_"):  # kept packed until needed
                 values = out[0].op.materialized_val_inference()
                 values = list(values) if isinstance(values, tuple) else [values]
             return [None if v is None else np.asarray(v) for v in values], None
-        except Exception as error:  # whatever the builder says
+        except Exception as error:  # any error of the builder
             failure = failure or error
     return None, failure
 

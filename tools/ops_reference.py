@@ -229,7 +229,7 @@ def conv(xs, ws, strides=None, dilations=None, groups=None, pad_type=None, pad=N
             before[i], after[i] = pad[2 * i], pad[2 * i + 1]
     flat = [p for i in reversed(range(n)) for p in (before[i], after[i])]
     y = convs[n](F.pad(T(x), flat), T(w), None if b is None else T(b), s, 0, d, groups or 1)
-    if pad_type == 'same' and all(v == 1 for v in s):  # and as PyTorch itself pads
+    if pad_type == 'same' and all(v == 1 for v in s):  # and as PyTorch pads
         assert torch.allclose(y, convs[n](T(x), T(w), None if b is None else T(b), 1, 'same', d, groups or 1))
     case('conv', y, x=In(x), weight=In(w), bias=None if b is None else In(b), strides=strides, pad_type=pad_type, pad=pad,
          dilations=dilations, groups=groups)
@@ -578,7 +578,7 @@ for steps, batch, inputs, hidden, bias, reverse, sequence in [(3, 2, 2, 2, True,
         want = [y if sequence else h.numpy(), h[0].numpy()] + ([last[1][0].numpy()] if kind == 'lstm' else [])
         extra = dict(weight_ih=In(gates(w[0], order), const=True), weight_hh=In(gates(w[1], order), const=True), direction=direction,
                      output_sequence=sequence)
-        if kind == 'gru':  # PyTorch applies the reset gate behind the product
+        if kind == 'gru':  # PyTorch applies the reset gate after the matrix product
             extra.update(reset_after=True, bias=In(gates(w[3], order), const=True), input_bias=In(gates(w[2], order), const=True))
         elif bias:
             extra['bias'] = In(gates(w[2] + w[3], order), const=True)
@@ -696,7 +696,7 @@ for bits in (1, 2, 4, 6, 8):
          nonzero_data=In(q[mask != 0], sign), scale=In(s, 'fp32'), offset=In(o, sign))
     if bits > 2:
         continue
-    index, lut = rng.integers(0, entries, size=(2, 3)), normal(1, 3, entries, 2)  # a palette for each column
+    index, lut = rng.integers(0, entries, size=(2, 3)), normal(1, 3, entries, 2)  # one palette per column
     for axis in (0, 1):
         vectors = np.stack([[lut[0, c, index[r, c]] for c in range(3)] for r in range(2)])  # [2, 3, vector]
         wide_out = vectors.transpose(0, 2, 1).reshape(4, 3) if axis == 0 else vectors.reshape(2, 6)
@@ -1030,7 +1030,7 @@ for dtype, dims in [('fp32', (2,)), ('fp16', (1, 3)), ('int32', ()), ('fp32', (2
     picks = [at, 0, at]
     got = [have[k] for k in picks]
     have2 = list(have)
-    for where, what in zip((length - 1, 0, length - 1), got):  # the last one stays
+    for where, what in zip((length - 1, 0, length - 1), got):  # the last one is kept
         have2[where] = what
     program('make_list,list_write,list_read,list_length,list_gather,list_scatter', """<ios15>(%(k)s x, int32 at, int32 next) {
         list<%(k)s, %(n)d> l = make_list(init_length = int32(%(n)d), dynamic_length = false, elem_shape = %(s)s, dtype = "%(t)s");

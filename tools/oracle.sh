@@ -17,14 +17,14 @@ die() {
     exit 2
 }
 
-programs() { # in the repository, then in other folders: paths
+programs() { # prints the paths of programs in the repository, then in other folders
     find tests/oracle/programs tests/mil/cases examples -name '*.mil' ! -name 'bad_*' 2> /dev/null | LC_ALL=C sort
     for folder in ${ORACLE_PROGRAMS:-}; do
         find "$folder" \( -name '*.mlpackage' -o -name '*.mlmodel' -o -name '*.mil' \) ! -path '*.mlpackage/*' | LC_ALL=C sort
     done
 }
 
-ask() { # options of the program; what it says of its work goes to "$work/log", whose last lines tell where it died
+ask() { # options of the program; its messages go to "$work/log", whose last lines show where it died
     "$bin" "$@" 2> "$work/log" || {
         tail -3 "$work/log" >&2
         die "$bin ended with code $?; the last program it began is named above"

@@ -15,7 +15,7 @@ passed=0 failed=0 skipped=0
 program=$PWD/build/release/propane
 jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
 
-step() { # NAME: step_NAME in a shell of its own; 77: skipped, its last line says why
+step() { # NAME: runs step_NAME in a subshell; 77 means skipped, with the reason on its last line
     ("step_$1") > "$work/log" 2>&1
     case $? in
     0) passed=$((passed + 1)); echo "ok      $1" ;;
@@ -92,7 +92,7 @@ step_deb() {
     dpkg -P libpropane-dev libpropane0 propane || return 1
     [ $good = 0 ] && [ ! -e /usr/bin/propane ] && [ ! -e /usr/include/propane.h ]
 }
-deb_installed() ( # what is installed works, away from the tree
+deb_installed() ( # the installed files must work outside the tree
     cd "$work" && /usr/bin/propane version | grep -q '^parts lm .*server .*images .*editing' || exit 1
     awk 'BEGIN {for (i = 0; i < 900; i++) print "line", i * i % 977}' > text
     /usr/bin/propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 3 --run run > log &&
@@ -115,7 +115,7 @@ step_unit() {
     cat "$work/unit"
     ! grep -q 'propane-serve.service' "$work/unit"
 }
-step_install() { # and takes away all of it
+step_install() { # installs, and uninstalls everything
     make -s install DESTDIR="$work/root" PREFIX=/usr > /dev/null || return 1
     [ -s "$work/root/usr/share/man/man1/propane-train.1" ] && [ -s "$work/root/usr/share/fish/vendor_completions.d/propane.fish" ] || return 1
     make -s uninstall DESTDIR="$work/root" PREFIX=/usr || return 1
@@ -128,7 +128,7 @@ step_bare() { # without the optional parts
     ! ldd build/bare/propane | grep -E 'microhttpd|libpng|libjpeg|libedit' || return 1
     for cases in run serve tune help basics chat; do sh tests/cli/run.sh build/bare/propane "tests/cli/cases/$cases.t" || return 1; done
 }
-step_alone() { # without the language models: a runner, checker, compiler and trainer of programs, with its own tests, installed
+step_alone() { # without the language models: runs, checks, compiles and trains programs; its tests are run and it is installed
     make -s -j"$jobs" WERROR=1 WITHOUT=lm BUILD=build/alone tests || return 1
     sh tests/run.sh build/alone alone/tests/ cli/cases/run cli/cases/check cli/cases/tune cli/cases/engine cli/cases/older cli/cases/gradient cli/cases/nonfinite cli/cases/sim_coreml cli/cases/foreign || return 1
     make -s WITHOUT=lm BUILD=build/alone install DESTDIR="$work/alone" PREFIX=/usr > /dev/null || return 1

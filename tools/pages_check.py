@@ -20,7 +20,7 @@ import time
 
 PROPANE = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/propane")
 SHOTS = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 and sys.argv[2] == "--shots" else None
-LIMIT = 20  # seconds that the browser may take for one answer
+LIMIT = 20  # maximum seconds for one answer of the browser
 passed, failed = 0, 0
 
 
@@ -83,7 +83,7 @@ class Browser:
     def attach(self):
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):  # and it counts as seen
+        for domain in ("Page", "Runtime", "Network", "Log"):  # and the page counts as visible
             self.ask(domain + ".enable")
         self.ask("Page.bringToFront")
 
@@ -392,7 +392,7 @@ def main():
             browser.process.wait(timeout=30)
             os.chdir("/")
     finally:
-        shutil.rmtree(work, ignore_errors=True)  # the browser's own processes may still write there
+        shutil.rmtree(work, ignore_errors=True)  # the browser's processes may still write there
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 

@@ -79,17 +79,17 @@ def main(root, wanted=()):
             table = p is model.get_input_embeddings().weight or "wpe" in p_name
             if p.dim() == 1:
                 torch.nn.init.normal_(p, 0.0 if p_name.endswith("bias") or "gemma" in name else 1.0, 0.2)
-                if "gemma" in name:  # 1 + w and back lose nothing
+                if "gemma" in name:  # so that adding 1 and subtracting it again loses nothing
                     p.data = (p.data * 4096).round() / 4096
             else:
                 torch.nn.init.normal_(p, 0.0, 0.5 if table else p.shape[0 if name == "gpt2" else -1] ** -0.5)
-                if p_name.endswith("mlp.gate.weight"):  # choices that fp16 makes, too
+                if p_name.endswith("mlp.gate.weight"):  # so that fp16 makes the same choices
                     p.data *= 3
         folder = os.path.join(root, "arch_" + name)
         shutil.rmtree(folder, ignore_errors=True)
         model.set_attn_implementation("eager")  # soft caps
         if hasattr(model, "set_experts_implementation"):
-            model.set_experts_implementation("eager")  # grouped products take no double
+            model.set_experts_implementation("eager")  # grouped matrix products do not support double
         model.eval().save_pretrained(folder)
         os.remove(os.path.join(folder, "generation_config.json"))
         double = model.double()

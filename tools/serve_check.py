@@ -56,7 +56,7 @@ def stop():
             server.wait(20)
     finally:
         for server in servers:
-            server.kill()  # nothing, of one that has ended
+            server.kill()  # has no effect if the server has ended
         shutil.rmtree(work, ignore_errors=True)
 
 
@@ -185,7 +185,7 @@ def check_harness(url):
             if len(ids) > 1:
                 want -= sign * json.loads(run("eval", "model", "--ids", "ids", "--json"))["loss"] * (len(ids) - 1)
         got = float(sample["resps"][k][0][0])
-        check("harness: log likelihood", math.isclose(got, want, abs_tol=2e-3), (answer, got, want))  # seen: 1e-5
+        check("harness: log likelihood", math.isclose(got, want, abs_tol=2e-3), (answer, got, want))  # observed: 1e-5
 
 
 os.environ["OPENAI_API_KEY"] = "two"

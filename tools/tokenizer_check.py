@@ -7,7 +7,7 @@
 import os
 import sys
 
-import tokenizer_reference as reference  # exits 77 where the package is missing
+import tokenizer_reference as reference  # exits with 77 if the package is missing
 
 program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(reference.ROOT, "build", "release", "propane")
 if not os.path.exists(program):

@@ -28,7 +28,7 @@ except ImportError:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-SIZE = 600  # ids of the committed ones
+SIZE = 600  # vocabulary size of the committed ones
 
 PARTS = [
     "The quick brown fox isn't jumping; it's WE'LL SEE'd. ", "def f(x):\n\treturn x ** 2  # squared", "if (a[i] != b[j]) { i++; }",
@@ -106,7 +106,7 @@ def make(name, texts, size):
     spm = name in ("sentencepiece", "metaspace")
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=specials, show_progress=False, initial_alphabet=[] if spm else byte_alphabet,
                                   limit_alphabet=size // 4 if spm else 1000)
-    if name == "sentencepiece":  # trained on words, or pieces would reach across spaces
+    if name == "sentencepiece":  # trained on words, because pieces would otherwise span spaces
         t.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
     t.train_from_iterator(texts, trainer)
     if name == "sentencepiece":

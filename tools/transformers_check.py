@@ -80,7 +80,7 @@ def check_model(propane, folder, tied):
     say = f"({'tied' if tied else 'separate'} head)"
     for name, steps, tolerance in (("folder", [], 0), ("shards", [], 0), ("safetensors", [(".safetensors",)], 0), ("gguf", [(".gguf",)], 0),
                                    ("llama2.c", [(".bin",)], 0), ("gguf f16", [(".gguf", "--dtype", "f16")], 2e-2), ("gguf q8_0", [(".gguf", "--dtype", "q8_0")], 0.5)):
-        if name == "llama2.c" and not tied:  # that form cannot say another theta than 10000
+        if name == "llama2.c" and not tied:  # that format has no theta other than 10000
             continue
         source = at("shards") if name == "shards" else at("hf")
         for n, (end, *flags) in enumerate(steps):
@@ -172,7 +172,7 @@ def relative(got, want):
 def truth(model, ids):
     double = copy.deepcopy(model).double()
     if hasattr(double, "set_experts_implementation"):
-        double.set_experts_implementation("eager")  # grouped products take no double
+        double.set_experts_implementation("eager")  # grouped matrix products do not support double
     logits = double(ids[None]).logits[0]
     loss = torch.nn.functional.cross_entropy(logits[:-1], ids[1:])
     loss.backward()

@@ -22,7 +22,7 @@ import tempfile
 import time
 
 os.environ.setdefault("TQDM_DISABLE", "1")
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin starve one another on a busy machine
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # spinning threads starve each other on a busy machine
 try:
     import logging
     import warnings

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-import tokenizer_reference as reference  # exits 77 where tokenizers is missing
+import tokenizer_reference as reference  # exits with 77 if tokenizers is missing
 
 try:
     import sentencepiece
@@ -41,7 +41,7 @@ BPE = {
 FORMS = ["converter", "bytes", "words", "folded", "whole", "first", "nmt"]
 WORDS = ["ＦＵＬＬ　ｗｉｄｔｈ １２３", "ﾊﾝｶｸ ｶﾞｷﾞ", "E\u0301 e\u0301a\u0300o\u0302\u0323 A\u030a", "ﬁ ﬂ ①② ㎏ ™ ½", "\u00a0nbsp\u2003em", "\x01\x02ctl\x1f\x7f", "\u200bzero\u200d\ufeff", "x" * 70,
          "İ ıI ß ẞ", "\u0600123", "ก\u0e33", "\ufdfa", "\u0344 \u0f73", "▁marks▁ in ▁▁text", "   three   spaces   ", "\r\n", "<sep>", "going １２３"]
-NEWER = {chr(c) for c in range(0x1acf, 0x1b00)}  # marks of Unicode 17, which some versions of `tokenizers` take for one and others do not
+NEWER = {chr(c) for c in range(0x1acf, 0x1b00)}  # marks of Unicode 17, which only some versions of `tokenizers` treat as marks
 CONTROL = ["<s>", "</s>", "<unk>", "<ctl>"]
 
 
@@ -168,7 +168,7 @@ def write(folder):
     texts = [t.replace("\n", " ") for t in texts if len(t) < 300 and not any(c in t for c in CONTROL)]
     folder, here = os.path.abspath(folder), os.getcwd()
     with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)  # the files hold the paths of what they were learnt from
+        os.chdir(work)  # the files contain the paths of their training data
         rules = "rules.tsv"
         with open(rules, "w") as f:
             for a, b in RULES:

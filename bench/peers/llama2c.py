@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 DIM, HIDDEN, LAYERS, HEADS, VOCAB, CONTEXT, GROUP = 768, 2048, 12, 12, 32000, 1024, 64
-TILE = 1 << 20  # weights: so many random numbers, over and over, from another place in each tensor
+TILE = 1 << 20  # weights repeat this many random numbers, starting at another place in each tensor
 HEADER = (DIM, HIDDEN, LAYERS, HEADS, HEADS)
 MATRICES = {"embed": VOCAB * DIM, "q": LAYERS * DIM * DIM, "k": LAYERS * DIM * DIM, "v": LAYERS * DIM * DIM, "o": LAYERS * DIM * DIM,
             "gate": LAYERS * DIM * HIDDEN, "down": LAYERS * DIM * HIDDEN, "up": LAYERS * DIM * HIDDEN, "head": VOCAB * DIM}
@@ -80,7 +80,7 @@ def write_models(folder):
         for name in ("q", "k", "v", "o", "gate", "down", "up"):
             put_int8(f, name, LAYERS)
         put_int8(f, "head", 1)
-    with open(os.path.join(folder, "tokenizer.bin"), "wb") as f:  # each id is spelled as its number
+    with open(os.path.join(folder, "tokenizer.bin"), "wb") as f:  # each id's text is its number
         f.write(struct.pack("<i", 8))
         for i in range(VOCAB):
             word = f"#{i} ".encode()

@@ -136,7 +136,7 @@ def child(options):
         loss.item()
         return (clock() - start) * 1e3
 
-    for line in sys.stdin:  # how many steps: a short one is run once more in front of those that count
+    for line in sys.stdin:  # number of steps: a short one is run once more before those that count
         count = int(line)
         if count != 1:
             step()
@@ -171,7 +171,7 @@ class Program:
 
     def finish(self):
         self.process.stdin.close()
-        rest = [line.rstrip("\n") for line in self.process.stdout]  # communicate() would lose lines that were read ahead
+        rest = [line.rstrip("\n") for line in self.process.stdout]  # communicate() would lose lines that were already buffered
         self.process.wait()
         return rest
 

@@ -182,7 +182,7 @@ def child(options):
         torch.set_num_threads(threads)
         model, _ = model_of(name)
         x, version = torch.from_numpy(image), torch.__version__
-        if options.child == "pytorch":  # as it runs fastest without a compiler: traced, frozen, operations fused
+        if options.child == "pytorch":  # its fastest form without a compiler: traced, frozen, operations fused
             with torch.no_grad():
                 model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x, check_trace=False)))
 

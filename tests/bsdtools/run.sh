@@ -23,7 +23,7 @@ plain="bash zsh env uname id sleep kill true false test [ expr printf echo pwd h
     python3 curl openssl gzip gunzip bzip2 unzip zip ed file iconv less diff patch pr strings tput xxd hexdump column col rev bc
     yes getconf basename dirname nice nohup join nl fold split sum cksum tsort ulimit su sudo man groff
     git cc gcc c++ g++ clang make ar ranlib strip ld as m4 bison flex pkg-config protoc-c"
-where() { # the file of a tool; the shell has some of its own. A compiler cache looks for the compiler in PATH: not that one.
+where() { # prints the file of a tool, because the shell has some built in. Skips a compiler cache, which looks for the compiler in PATH.
     (
         IFS=:
         for folder in $PATH; do
@@ -39,13 +39,13 @@ for tool in $plain; do
     at=$(where "$tool")
     [ -z "$at" ] || ln -s "$at" "$work/bin/$tool"
 done
-at=$(python3 -c 'import sys; print(sys.executable)' 2> /dev/null) && ln -sf "$at" "$work/bin/python3" # not what chooses one of several
+at=$(python3 -c 'import sys; print(sys.executable)' 2> /dev/null) && ln -sf "$at" "$work/bin/python3" # not a wrapper that chooses one of several
 BSDTOOLS_REAL=$PATH BSDTOOLS_LOG=$work/refused
 export BSDTOOLS_REAL BSDTOOLS_LOG
 : > "$BSDTOOLS_LOG"
 failed=0
 
-script() { # NAME COMMAND...: a script of the build that a Mac runs, too
+script() { # NAME COMMAND...: runs a script of the build that also runs on a Mac
     name=$1
     shift
     PATH=$work/bin "$@" > "$work/said" 2>&1 && return

@@ -207,7 +207,7 @@ def layers(n):
 
 
 TRAIN = "--steps 1 --layers 1 --width 16 --heads 2 --context 256 --held-out 0 --batch 1 --run n --no-report --eval-every 0 --tokenizer t.json --chat chatml --checkpoint-every 0".split()
-READERS = {  # what makes the input, units, the command
+READERS = {  # the function that makes the input, units, the command
     "operations": (chain, 4000, ["estimate", "in.mil", "--target", "m4"]),
     "operations, checked": (chain, 4000, ["check", "in.mil", "--target", "m4"]),
     "operations, run": (chain, 4000, ["run", "in.mil", "--seed", "1"]),
@@ -266,7 +266,7 @@ def measure(program, name):
     for n, counted in ((units, True), (2 * units, True), (8 * units, False), (16 * units, False), (units // 20, True)):
         make(n)
         code, got, told = run(program, command, counted)
-        if code and (command[0] != "check" or code != 1):  # it found something
+        if code and (command[0] != "check" or code != 1):  # it had findings
             return "%d units: exit code %d: %s" % (n, code, told.strip()[-200:])
         (cost if counted else kilobytes).append(got)
     growth, memory = (cost[1] - cost[2]) / max(1, cost[0] - cost[2]), kilobytes[1] / kilobytes[0]

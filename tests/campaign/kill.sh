@@ -34,7 +34,7 @@ convert_round() {
             code=$? bad=0
             sums $target > after
             cmp -s after old.$target || cmp -s after new.$target || { bad=1; echo "    $target is neither the old nor the new"; }
-            [ $code != 137 ] || converts=$((converts + 1)) # else it was done before the signal came
+            [ $code != 137 ] || converts=$((converts + 1)) # otherwise it ended before the signal
             wrong=$((wrong + bad))
             tally convert $((code == 137)) $bad
         done

@@ -74,7 +74,7 @@ requests() {
 }
 
 [ "$what" = training ] || propane train $tiny --run long --steps 20 > log || { cat log; exit 2; }
-wants() { # each has its own time
+wants() { # each part has a separate time
     begin=$(date +%s)
     [ "$what" = all ] || [ "$what" = "$1" ]
 }

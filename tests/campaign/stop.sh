@@ -37,7 +37,7 @@ done < rows
 look() {
     sums at "$outputs" > after
     case $name in
-    resume) ;; # a checkpoint between the two is right, too: what counts is that it resumes
+    resume) ;; # a checkpoint in between is also correct if the run resumes from it
     *) cmp -s after old.$name || cmp -s after new.$name || bad="${bad:-neither the old nor the new}" ;;
     esac
     (cd at && $command > ../log 2>&1 < /dev/null) || bad="${bad:-does not go on: $(tail -1 log)}"
@@ -68,7 +68,7 @@ stopped() {
     tally stop 1 "$([ -z "$bad" ] && echo 0 || echo 1)"
 }
 
-failed() { # the error by the round, every other time with all after it
+failed() { # sets the error for the round; every other time all later calls fail too
     unset STOP_LOSE STOP_UNDO STOP_UNDO_LAST STOP_UNDO_SEED
     error=$(echo $errors | cut -d' ' -f$((round % 5 + 1))) bad=''
     how="error $error"

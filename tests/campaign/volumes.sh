@@ -10,7 +10,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
 shift
-state=${STATE:-build/volumes.txt} # outlives builds of other modes
+state=${STATE:-build/volumes.txt} # survives builds of other modes
 mkdir -p "$(dirname "$state")" && touch "$state" || exit 2
 CAMPAIGN_STATE=$(cd "$(dirname "$state")" && pwd)/$(basename "$state")
 export CAMPAIGN_STATE
@@ -26,7 +26,7 @@ requests|50000|requests to one server|whole|sh tests/campaign/soak.sh BUILD requ
 programs|10000|programs on every device||BUILD/tests/campaign/test_programs programs_mean_the_same_everywhere
 numbers|200000|operations with numbers of all sizes on every device||BUILD/tests/campaign/test_numbers
 mutated|200000|mutated files, ASan and UBSan||sh fuzz/run.sh 15'
-done_of() { # the sum, or the largest slice; then what was wrong
+done_of() { # prints the sum, or the largest slice, and then the number of wrong results
     awk -v name="$1" -v whole="$2" '$1 == name { if (whole == "") n += $2; else if ($2 > n) n = $2; bad += $3 } END { print n + 0, bad + 0 }' "$CAMPAIGN_STATE"
 }
 failed=0

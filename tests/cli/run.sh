@@ -27,12 +27,12 @@ export REPO DATA
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-cli.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
-limit=${TEST_TIMEOUT:-120} # seconds of processor time of each program; ten times as many by the clock
+limit=${TEST_TIMEOUT:-120} # seconds of processor time per program; the wall-clock limit is ten times this
 mkdir "$work/bin" "$work/here" "$work/engine"
 export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/engine" # not where TMPDIR is
 ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
-export XDG_CACHE_HOME="$work/cache" # what is remembered between runs begins empty
+export XDG_CACHE_HOME="$work/cache" # the cache that is kept between runs starts empty
 cd "$work/here" || exit 2
 if command -v timeout > /dev/null 2>&1; then within() { timeout "$@"; }; else within() { shift; "$@"; }; fi # macOS has none
 ran=0 failed=0 command='' number=0 without=''
@@ -86,13 +86,13 @@ run_case() { # $1 expected code, $2 name of the file
     forget
 }
 
-forget() { # what was expected
+forget() { # forgets the expectations
     : > ../out.want
     : > ../err.want
     : > ../out.match
 }
 
-has_all() { # TOOL...: true if all are here; else $tool is the first that is not
+has_all() { # TOOL...: true if all are available; otherwise $tool is the first missing one
     for tool in $1; do
         case "$tool" in
         python:*) python3 -c "import ${tool#python:}" 2> /dev/null || return 1 ;;
@@ -103,7 +103,7 @@ has_all() { # TOOL...: true if all are here; else $tool is the first that is not
     done
 }
 
-unended() { # a case that no "= code" ended was not run
+unended() { # a case without a final "= code" was not run
     [ $open = 0 ] && return
     echo "$1:$number: no '= code' ends this case"
     ran=$((ran + 1)) failed=$((failed + 1)) open=0

@@ -17,11 +17,11 @@ clone=$root/clone
 passed=0 failed=0 skipped=0
 STEP_LIMIT=600
 mkdir -p "$root/home" "$root/usr" "$root/work"
-work=$root/work # of the present user
+work=$root/work # folder of the current user
 
 # Functions that steps may use.
 cat > "$root/words" << 'EOF'
-until_there() { # PATTERN FILE: a line of a file that another process writes
+until_there() { # PATTERN FILE: waits for a line in a file that another process writes
     i=0
     until grep -qs -- "$1" "$2"; do i=$((i + 1)); [ $i -lt 400 ] || return 1; sleep 0.05; done
 }
@@ -46,7 +46,7 @@ step() {
 # Prints the README's lines of a section, without comments.
 lines_of() { awk -v section="## $1" '$0 == section { on = 1; next } /^## / { on = 0 } on && /^    [a-z]/' "$repo/README.md" | sed -e 's/^    //' -e 's/  *# .*//'; }
 
-install_it() { # as the section Install says, from a clone of what is committed, without a second root
+install_it() { # follows the section Install, in a clone of the committed files, without a second root
     if [ -n "${FIRST_HOUR_CLONE:-}" ]; then
         clone=$(cd "$FIRST_HOUR_CLONE" && pwd) || return 1
     else
@@ -56,7 +56,7 @@ install_it() { # as the section Install says, from a clone of what is committed,
     step "install: make install" 'cd "$CLONE" && make install PREFIX="$PREFIX"' && step "install: propane version" "propane version"
 }
 
-fixtures() { # what each user brings: two texts, examples, and where needed a small model
+fixtures() { # makes each user's files: two texts, examples, and a small model if needed
     cat "$repo"/docs/[a-m]*.md > "$work/book.txt"
     cat "$repo"/docs/[n-z]*.md > "$work/other.txt"
     i=0

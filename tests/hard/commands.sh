@@ -52,7 +52,7 @@ fresh() {
     changed=yes
 }
 
-tame() { sed 's/[0-9.]* ms//g' "$1"; } # times differ
+tame() { sed 's/[0-9.]* ms//g' "$1"; } # because times differ
 
 # Prints the requests to try: $stacks per place, then a sample of them.
 choose() {

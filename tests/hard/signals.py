@@ -116,7 +116,7 @@ def attempt(program, words, base, moment, number, limit):
 
 def main():
     program = os.path.abspath(sys.argv[1])
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and hands that on
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT, and its children inherit that
     count, limit = int(os.environ.get("SIGNALS", "2")), float(os.environ.get("SIGNALS_LIMIT", "5"))
     draw, failed = random.Random(int(os.environ.get("SEED", "1"))), 0
     with tempfile.TemporaryDirectory() as base:

@@ -66,7 +66,7 @@ done
 # Trains a small model on the stand-in, with weights as inputs and compiled in (the process replaces itself when its
 # compiles are used up; one program per kernel, or all of them in one), and on the cpu. The losses fall, and all end
 # alike.
-train() { # train NAME FLAG...: its last loss
+train() { # train NAME FLAG...: prints its last loss
     name=$1
     shift
     rm -rf "$out/run-$name"

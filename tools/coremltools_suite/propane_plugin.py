@@ -30,7 +30,7 @@ import propane_ml.coremltools as bridge
 bridge.enable()
 import coremltools._deps as deps  # noqa: E402
 
-deps._IS_MACOS = True  # what their comparisons ask before they predict
+deps._IS_MACOS = True  # their comparisons check this before they predict
 predictions, began = 0, 0.0
 _name_of = {}
 _predict = bridge._MLModelProxy.predict
@@ -96,7 +96,7 @@ def _by_rounds(items, seed):
     return [(key, item) for _, key, item in sorted(order, key=lambda row: row[:2])]
 
 
-@pytest.hookimpl(trylast=True)  # behind -k
+@pytest.hookimpl(trylast=True)  # runs after -k
 def pytest_collection_modifyitems(config, items):
     count = int(os.environ.get("SUITE_TESTS", "0"))
     shard, shards = map(int, os.environ.get("SUITE_SHARD", "0/1").split("/"))

@@ -39,7 +39,7 @@ AREAS = {
     "tensorflow": ["converters/mil/frontend/tensorflow/test", "converters/mil/frontend/tensorflow2/test"],
     "passes": ["converters/mil/mil/passes/tests", "converters/mil/mil/tests", "converters/mil/backend/mil"],
 }
-OWN_ENVIRONMENT = ("tensorflow", "passes")  # TensorFlow 2.12 wants another NumPy than torch's tests: asked for by name, without torch
+OWN_ENVIRONMENT = ("tensorflow", "passes")  # TensorFlow 2.12 needs another NumPy than torch's tests, so it runs only if named, without torch
 
 
 def known():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Serves with keys and a certificate, changes both, reads the metrics, and stops the server.
 cat >> "$root/words" << 'EOF'
-serve_it() { # FLAGS...: $pid and $url
-    rm -f serve.log serve.err # the last one's: it says "at", too, until the new process has emptied it
+serve_it() { # FLAGS...: sets $pid and $url
+    rm -f serve.log serve.err # the previous log also contains "at" until the new process has emptied it
     propane serve my-model --port 0 "$@" > serve.log 2> serve.err & pid=$!
     until_there '/v1 ' serve.log && url=$(sed -nE 's/.* at (https?:[^ ]*)\/v1 .*/\1/p' serve.log)
 }
