@@ -97,7 +97,7 @@ typedef struct propane_data {
     bool examples;    /* of instruction data: one JSON object per line; */
     const int32_t *ids;
     int64_t id_count;                   /* or tokens */
-    const propane_tokenizer *tokenizer; /* NULL: as in the options. Tokens need one */
+    const propane_tokenizer *tokenizer; /* for ids; NULL: the one of the options or of the initial model */
     const propane_tensor *arrays;       /* for a program: its inputs and y, float (the class as an integer) */
     int array_count;
     const propane_tensor *validation; /* likewise for validation; NULL: the part "val-fraction" of the arrays */

@@ -251,7 +251,7 @@ int cmd_serve(int argc, char **argv) {
         {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N", "prompt tokens to process before other requests get a turn"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "most requests that may wait; others are refused"},
-        {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "most open connections"},
+        {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "most connections open at once"},
         {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "memory for all incoming and waiting requests"},
         {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "seconds within which a whole request must arrive"},
         {"--api-key-file", CLI_TEXT, &j.key_file, .words = "FILE",

@@ -52,7 +52,8 @@ int cmd_where(int argc, char **argv) {
         {"--batch", CLI_INT, &o.batch, 1, 1024, "N", "sequences per batch"},
         {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
         {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches per update"},
-        {"--data", CLI_TEXT, &o.data, .words = "FILE", .help = "data for the printed command line and for --trial"},
+        {"--data", CLI_TEXT, &o.data, .words = "FILE",
+         .help = "training data for --trial and for the command that is printed"},
         {"--trial", CLI_SWITCH, &trial,
          .help = "measure by training on this machine's cpu and ane, each in a separate process; all weights, and "
                  "adapters if MODEL has weights"},

@@ -105,7 +105,7 @@ propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_sourc
     snprintf(f->other, sizeof f->other, "%s", other);
     ane_folder_made(other);
     if (folder_fill_place(other, s, NULL))
-        (void)!file_remove_tree(other, NULL); /* the first place is the model's own path */
+        (void)!file_remove_tree(other, NULL); /* no error: the model's own path is filled already */
     return PROPANE_OK;
 }
 

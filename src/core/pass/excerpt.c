@@ -21,7 +21,7 @@ typedef struct excerpt {
 
 static bool excerpt_is_constant(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
-/* Chooses from the end, because the readers of a constant come after it. */
+/* Goes through the operations backwards, because the readers of a constant come after it. */
 static void excerpt_choose(excerpt *e) {
     int at = e->from->op_count;
     for (int i = 0; i < e->from->result_count; i++) e->wanted[e->from->results[i]->id] = true;

@@ -16,8 +16,8 @@ VFN vf v_sign(vf x) {
     return v_select(v_nan(x, x), x, one);
 }
 
-/* Below 2^29, a double distinguishes the quotient of two floats from every other integer, and holds whole * y
- * exactly. */
+/* Below 2^29, the quotient of two floats rounds to an integer double only if it is an integer. So floor() is right,
+ * and a double holds whole * y exactly. */
 static inline int quotient_fits(float x, float y, double *whole) {
     const double q = (double)x / (double)y;
     *whole = floor(q);
