@@ -43,7 +43,8 @@ AREAS = {
     'queue': (
         ['src/core/device/*.c'],
         ['device/test_queue', 'drivers/test_cpu', 'drivers/test_null', 'drivers/test_runner', 'drivers/test_sim',
-         'drivers/test_example', 'api/test_api_many', 'api/test_api_session', 'api/test_api_threads']),
+         'drivers/test_example', 'api/test_api_many', 'api/test_api_session', 'api/test_api_threads', 'api/test_api_calls',
+         'api/test_api_contents']),
 }
 
 SWAPS = [(' < ', ' <= '), (' <= ', ' < '), (' > ', ' >= '), (' >= ', ' > '), (' == ', ' != '), (' != ', ' == '), (' && ', ' || '),
