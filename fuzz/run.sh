@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Builds every fuzz target with libFuzzer, AddressSanitizer and UBSan and runs it, as many at a time as there are cores:
 # fuzz/run.sh SECONDS [TARGET...]
+# FUZZ_SEED=N draws the same inputs again; without it each run draws others.
 # With CAMPAIGN_STATE, what was run is added to that file: files and seconds of each target (tests/campaign/volumes.sh).
 # The corpora in fuzz/corpus are read, not written; findings stay in build/fuzz. The library is built of what targets
 # reach (they read files and texts, and run nothing on a device); what a new one needs besides is what its link misses.
@@ -22,7 +23,7 @@ shift 2
 mkdir -p "build/fuzz/found/$target" "build/fuzz/corpus/$target"
 clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -I. -Ibuild/fuzz/gen $(pkg-config --cflags jansson) -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/internal.a "$@" -o "build/fuzz/fuzz_$target" &&
-    "build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+    "build/fuzz/fuzz_$target" -max_total_time="$seconds" -seed="${FUZZ_SEED:-0}" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/corpus/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1
 bad=$?
 runs=$(sed -n 's/stat::number_of_executed_units: *//p' "build/fuzz/$target.log")
