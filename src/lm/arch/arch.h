@@ -84,7 +84,7 @@ typedef struct model_arch {
     double norm_eps;
     bool tied;
     const char *adapted;        /* modules that get a low-rank adapter by default */
-    const arch_rename *renames; /* ends with a row of NULL */
+    const arch_rename *renames; /* ends with a row of NULL; NULL for none */
     const arch_demand *demands; /* ends with a row of NULL */
     const arch_tensor *tensors; /* embed, attn, ffn, head; ends with a row without a name */
 } model_arch;

@@ -16,8 +16,6 @@ static const arch_tensor tensors[] = {
     ARCH_GEMMA_HEAD_ROWS,      {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {ARCH_GEMMA_DEMANDS};
 
 const model_arch model_arch_gemma2 = {
@@ -29,7 +27,6 @@ const model_arch model_arch_gemma2 = {
     .attention_softcap = 50,
     .logits_softcap = 30,
     .positions = 8192,
-    .renames = renames,
     .demands = demands,
     .tensors = tensors,
 };

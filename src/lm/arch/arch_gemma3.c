@@ -21,8 +21,6 @@ static const arch_tensor tensors[] = {
     {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {ARCH_GEMMA_DEMANDS};
 
 const model_arch model_arch_gemma3 = {
@@ -34,7 +32,6 @@ const model_arch model_arch_gemma3 = {
     .rope_theta = 1e6,
     .rope_local_theta = 10000,
     .positions = 131072,
-    .renames = renames,
     .demands = demands,
     .tensors = tensors,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that models of Llama's form share, for the architectures' tables, in the order of the tables.
+ * Rows of tensors that models of Llama's form share, for the architectures' tables, in the order of the tables, and the
+ * fields of model_arch that these models share.
  */
 #ifndef LM_ARCH_ARCH_LLAMA_ROWS_H
 #define LM_ARCH_ARCH_LLAMA_ROWS_H
@@ -42,5 +43,9 @@
 #define ARCH_LLAMA_HEAD_ROWS                                                                                           \
     ARCH_ROW(HEAD, "norm_weight", "model.norm.weight", "output_norm.weight", D, 1, SCALE, ALWAYS),                     \
         ARCH_ROW(HEAD, "lm_head", "lm_head.weight", "output.weight", V, D, MATRIX, IF_OWN_HEAD)
+
+#define ARCH_LLAMA_FIELDS                                                                                              \
+    .norm = ARCH_RMS_NORM, .mlp = ARCH_SILU_GATED, .position = ARCH_ROPE, .act_key = "hidden_act", .act = "silu",      \
+    .base = "model.", .layers = "model.layers."
 
 #endif

@@ -16,26 +16,17 @@ static const arch_tensor tensors[] = {
     ARCH_LLAMA_HEAD_ROWS,     {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {{"hidden_act", "silu swish"}, {NULL, NULL}};
 
 const model_arch model_arch_mistral = {
     .type = "mistral",
     .class_name = "MistralForCausalLM",
     .gguf = "llama",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
+    ARCH_LLAMA_FIELDS,
     .windowed = true,
     .gguf_pairs = true,
     .positions = 131072,
     .norm_eps = 1e-6,
-    .renames = renames,
     .demands = demands,
     .adapted = "q_proj,v_proj",
     .tensors = tensors,

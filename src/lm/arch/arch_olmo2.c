@@ -21,24 +21,15 @@ static const arch_tensor tensors[] = {
     {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {{"hidden_act", "silu swish"}, {"attention_bias", "false"}, {NULL, NULL}};
 
 const model_arch model_arch_olmo2 = {
     .type = "olmo2",
     .class_name = "Olmo2ForCausalLM",
     .gguf = "olmo2",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
+    ARCH_LLAMA_FIELDS,
     .positions = 2048,
     .norm_eps = 1e-5,
-    .renames = renames,
     .demands = demands,
     .adapted = "q_proj,v_proj",
     .tensors = tensors,

@@ -28,26 +28,17 @@ static const arch_tensor tensors[] = {
     {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {{"hidden_act", "silu swish"}, {NULL, NULL}};
 
 const model_arch model_arch_phi3 = {
     .type = "phi3",
     .class_name = "Phi3ForCausalLM",
     .gguf = "phi3",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
+    ARCH_LLAMA_FIELDS,
     .windowed = true,
     .partial_rotary = true,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
     .positions = 4096,
     .norm_eps = 1e-5,
-    .renames = renames,
     .demands = demands,
     .adapted = "qkv_proj",
     .tensors = tensors,

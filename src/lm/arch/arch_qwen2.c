@@ -19,8 +19,6 @@ static const arch_tensor tensors[] = {
     {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {
     {"hidden_act", "silu swish"}, {"use_sliding_window", "false"}, {"layer_types", "full_attention"}, {NULL, NULL}};
 
@@ -28,16 +26,9 @@ const model_arch model_arch_qwen2 = {
     .type = "qwen2",
     .class_name = "Qwen2ForCausalLM",
     .gguf = "qwen2",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
+    ARCH_LLAMA_FIELDS,
     .positions = 32768,
     .norm_eps = 1e-6,
-    .renames = renames,
     .demands = demands,
     .adapted = "q_proj,v_proj",
     .tensors = tensors,

@@ -16,8 +16,6 @@ static const arch_tensor tensors[] = {
     ARCH_LLAMA_HEAD_ROWS,           {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {
     {"hidden_act", "silu swish"}, {"use_sliding_window", "false"}, {"layer_types", "full_attention"}, {NULL, NULL}};
 
@@ -25,17 +23,10 @@ const model_arch model_arch_qwen3 = {
     .type = "qwen3",
     .class_name = "Qwen3ForCausalLM",
     .gguf = "qwen3",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
+    ARCH_LLAMA_FIELDS,
     .positions = 32768,
     .head_dim = 128,
     .norm_eps = 1e-6,
-    .renames = renames,
     .demands = demands,
     .adapted = "q_proj,v_proj",
     .tensors = tensors,

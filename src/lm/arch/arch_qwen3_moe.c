@@ -35,8 +35,6 @@ static const arch_tensor tensors[] = {
     {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 /* The loss that balances experts, which transformers adds with output_router_logits, is not supported. */
 static const arch_demand demands[] = {{"hidden_act", "silu swish"},
                                       {"use_sliding_window", "false"},
@@ -50,17 +48,10 @@ const model_arch model_arch_qwen3_moe = {
     .type = "qwen3_moe",
     .class_name = "Qwen3MoeForCausalLM",
     .gguf = "qwen3moe",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
+    ARCH_LLAMA_FIELDS,
     .experts = true,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
     .positions = 32768,
     .norm_eps = 1e-6,
-    .renames = renames,
     .demands = demands,
     .adapted = "q_proj,v_proj",
     .tensors = tensors,

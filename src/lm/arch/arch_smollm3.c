@@ -17,8 +17,6 @@ static const arch_tensor tensors[] = {
     ARCH_LLAMA_HEAD_ROWS,           {.name = NULL},
 };
 
-static const arch_rename renames[] = {{NULL, NULL}};
-
 static const arch_demand demands[] = {
     {"hidden_act", "silu swish"}, {"use_sliding_window", "false"}, {"layer_types", "full_attention"}, {NULL, NULL}};
 
@@ -26,20 +24,13 @@ const model_arch model_arch_smollm3 = {
     .type = "smollm3",
     .class_name = "SmolLM3ForCausalLM",
     .gguf = "smollm3",
-    .norm = ARCH_RMS_NORM,
-    .mlp = ARCH_SILU_GATED,
-    .position = ARCH_ROPE,
-    .act_key = "hidden_act",
-    .act = "silu",
-    .base = "model.",
-    .layers = "model.layers.",
+    ARCH_LLAMA_FIELDS,
     .gguf_pairs = true,
     .nope_every = 4,
     .rope_theta = 2e6,
     .positions = 32768,
     .norm_eps = 1e-6,
     .tied = true,
-    .renames = renames,
     .demands = demands,
     .adapted = "q_proj,v_proj",
     .tensors = tensors,

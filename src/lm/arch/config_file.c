@@ -101,7 +101,7 @@ static propane_status config_bad(propane_error *err, const char *source, const c
 
 /* Returns its name in config.json, or NULL if the architecture's configuration has no such key. */
 static const char *config_name_in(const model_arch *a, const char *ours) {
-    for (const arch_rename *r = a->renames; r->ours; r++)
+    for (const arch_rename *r = a->renames; r && r->ours; r++)
         if (strcmp(r->ours, ours) == 0) return r->theirs;
     return ours;
 }
