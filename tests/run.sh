@@ -4,7 +4,8 @@
 # Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases,
 # "cli/cases/show" some of them)
 # TEST_ALL=1: also the long tests. TEST_TIMEOUT: seconds of processor time that a test may use (120). TEST_RUNNER:
-# words before each test program (an emulator). Exits with 1 if a test failed, 2 if none ran.
+# words before each test program (an emulator). TEST_STOP=1: no test starts after a failure.
+# Exits with 1 if a test failed, 2 if none ran.
 # Lists skipped tests with their reasons, and the ten slowest by processor time, which does not depend on other work on
 # the machine. All temporary files are in one folder, which is removed at the end; a test that leaves files there
 # fails.
@@ -75,6 +76,7 @@ if [ "$bad" != 0 ]; then
 else
     printf 'ok      %s: %s%s (%s s)\n' "$name" "$ran" "$([ "$skipped" != 0 ] && echo ", $skipped skipped")" "$spent"
 fi
+[ "$bad" = 0 ] || [ -z "${TEST_STOP:-}" ] || exit 255 # xargs starts nothing more
 INNER
 xargs -P 2 -I '{}' sh "$work/one" '{}' "$work" "$build" < "$work/list"
 
