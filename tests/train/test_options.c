@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The rows of options.def: defaults, setting by name, refused values, texts that convert back to the same values.
  */
+#include <math.h>
 #include <string.h>
 
 #include "support/test.h"
@@ -100,6 +101,207 @@ TEST(printed_values_come_back_to_the_same_bits) {
     }
 }
 
+/* ---- edges ------------------------------------------------------------------------------------------------------- */
+
+/* Both ends of a range are inside, by name and in the struct, for each kind of run; the next number is not. */
+TEST(both_ends_of_a_range_are_allowed) {
+    int ends = 0;
+    for (int kind = 0; kind < TRAIN_KINDS; kind++)
+        for (int i = 0; i < TRAIN_OPTIONS; i++) {
+            const train_option *row = &train_option_rows[i];
+            if (!row->use[kind].help || (row->type != TRAIN_INT && row->type != TRAIN_REAL)) continue;
+            for (int end = 0; end < 2; end++) {
+                char text[60];
+                train_options o, by_name;
+                train_options_default(&o, (train_kind)kind);
+                o.min_lr = 0, o.lr = 100;
+                by_name = o;
+                const double value = end ? row->max : row->min;
+                snprintf(text, sizeof text, row->type == TRAIN_INT ? "%.0f" : "%.17g", value);
+                EXPECT(train_option_parse(row, text, &o));
+                EXPECT_OK(train_options_check(&o, &err));
+                EXPECT_OK(train_options_set(&by_name, row->name, text, &err));
+                EXPECT(by_name.given[i]);
+                if (row->type == TRAIN_INT) {
+                    snprintf(text, sizeof text, "%.0f", value + (end ? 1 : -1));
+                    *(int64_t *)train_option_at(row, &o) = (int64_t)value + (end ? 1 : -1);
+                } else {
+                    const double beyond = nextafter(value, end ? INFINITY : -INFINITY);
+                    snprintf(text, sizeof text, "%.17g", beyond);
+                    *(double *)train_option_at(row, &o) = beyond;
+                }
+                train_options standard;
+                train_options_default(&standard, (train_kind)kind);
+                ends++;
+                if (strcmp(train_option_print(row, &o, (char[TRAIN_VALUE_ROOM]){0}),
+                           train_option_print(row, &standard, (char[TRAIN_VALUE_ROOM]){0})) == 0)
+                    continue; /* it means "not given" */
+                by_name = o;
+                EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, row->name);
+                EXPECT_FAIL(train_options_set(&by_name, row->name, text, &err), PROPANE_ERR_INVALID, row->name);
+            }
+        }
+    EXPECT(ends > 100);
+}
+
+TEST(every_word_of_a_choice_is_allowed_and_no_other) {
+    for (int kind = 0; kind < TRAIN_KINDS; kind++)
+        for (int i = 0; i < TRAIN_OPTIONS; i++) {
+            const train_option *row = &train_option_rows[i];
+            if (!row->use[kind].help || row->type != TRAIN_CHOICE) continue;
+            train_options o;
+            train_options_default(&o, (train_kind)kind);
+            char words[200], *rest = words;
+            snprintf(words, sizeof words, "%s", row->words);
+            for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest)) {
+                char longer[200], shorter[200];
+                EXPECT_OK(train_options_set(&o, row->name, word, &err));
+                EXPECT_TEXT(*(const char **)train_option_at(row, &o), word);
+                EXPECT_OK(train_options_check(&o, &err));
+                snprintf(longer, sizeof longer, "%sx", word);
+                snprintf(shorter, sizeof shorter, "%.*s", (int)strlen(word) - 1, word);
+                EXPECT_FAIL(train_options_set(&o, row->name, longer, &err), PROPANE_ERR_INVALID, row->words);
+                EXPECT_FAIL(train_options_set(&o, row->name, shorter, &err), PROPANE_ERR_INVALID, row->words);
+                EXPECT_FAIL(train_options_set(&o, row->name, row->words, &err), PROPANE_ERR_INVALID, row->words);
+                EXPECT_TEXT(*(const char **)train_option_at(row, &o), word);
+            }
+            *(const char **)train_option_at(row, &o) = "other";
+            EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "is 'other'; give ");
+        }
+    train_options o;
+    train_options_default(&o, TRAIN_LANGUAGE);
+    o.schedule = "steep";
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID,
+                "--schedule is 'steep'; give cosine, linear, constant or wsd");
+    o.schedule = NULL;
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--schedule is ''; give ");
+    train_options_default(&o, TRAIN_LANGUAGE);
+    o.clipping = "late";
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--clip-norm is 'late'; give exact or lagged");
+}
+
+/* What a text may look like, by the type of its option. */
+TEST(texts_of_numbers) {
+    static const struct {
+        const char *name, *text;
+        bool good;
+    } cases[] = {{"steps", "5", true},    {"steps", "+5", true},   {"steps", "05", true},
+                 {"steps", "5 ", false},  {"steps", "", false},    {"steps", "-", false},
+                 {"steps", "0x5", false}, {"steps", "5.0", false}, {"steps", "9223372036854775808", false},
+                 {"lr", "3e-4", true},    {"lr", ".5", true},      {"lr", "0x1p-3", true},
+                 {"lr", "3e-4x", false},  {"lr", "inf", false},    {"lr", "-nan", false},
+                 {"lr", "1e999", false},  {"lr", "x", false},      {"clip", "-0.5", false},
+                 {"pack", "1", true},     {"pack", "0", true},     {"pack", "true", true},
+                 {"pack", "false", true}, {"pack", "", false},     {"pack", "2", false},
+                 {"pack", "True", false}, {"chat", "", true},      {"chat", "anything at all", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        train_options o;
+        train_options_default(&o, TRAIN_LANGUAGE);
+        const propane_status status = train_options_set(&o, cases[i].name, cases[i].text, &err);
+        EXPECT_MSG((status == PROPANE_OK) == cases[i].good, "%s=%s: %d", cases[i].name, cases[i].text, status);
+    }
+    train_options o;
+    train_options_default(&o, TRAIN_LANGUAGE);
+    EXPECT_OK(train_options_set(&o, "pack", "0", &err));
+    EXPECT(!o.pack);
+    EXPECT_OK(train_options_set(&o, "pack", "true", &err));
+    EXPECT(o.pack);
+    EXPECT_OK(train_options_set(&o, "pack", "false", &err));
+    EXPECT(!o.pack);
+}
+
+/* The last of several values counts, a refused one changes nothing, and only what was given is marked. */
+TEST(a_repeated_option_has_its_last_value) {
+    train_options o;
+    train_options_default(&o, TRAIN_LANGUAGE);
+    EXPECT_OK(train_options_set(&o, "batch", "4", &err));
+    EXPECT_OK(train_options_set(&o, "batch", "6", &err));
+    EXPECT_FAIL(train_options_set(&o, "batch", "0", &err), PROPANE_ERR_INVALID, "batch");
+    EXPECT_FAIL(train_options_set(&o, "batch", "7x", &err), PROPANE_ERR_INVALID, "batch");
+    EXPECT(o.batch == 6);
+    for (int i = 0; i < TRAIN_OPTIONS; i++) EXPECT(o.given[i] == (i == TRAIN_OPTION_batch));
+}
+
+/* ---- options together ------------------------------------------------------------------------------------------------ */
+
+TEST(options_that_do_not_fit_together_are_refused) {
+    train_options o;
+    train_options_default(&o, TRAIN_LANGUAGE);
+    o.lr = 0.25, o.min_lr = 0.25;
+    EXPECT_OK(train_options_check(&o, &err));
+    o.min_lr = 0.375;
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--min-lr is 0.375; give 0 to 0.25");
+    o.lr = -1; /* the rate is not known yet */
+    EXPECT_OK(train_options_check(&o, &err));
+    o.lr = 0, o.min_lr = 0;
+    EXPECT_OK(train_options_check(&o, &err));
+    o.min_lr = 1e-9;
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--min-lr is 1e-09; give 0 to 0");
+    train_options_default(&o, TRAIN_IMPORTED);
+    EXPECT_OK(train_options_check(&o, &err));
+    o.resume = true;
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--resume needs the run's folder");
+    o.run_dir = "run";
+    EXPECT_OK(train_options_check(&o, &err));
+    o.resume = false;
+    EXPECT_OK(train_options_check(&o, &err));
+    o.pack = true, o.context = -5; /* options of the other kind are not looked at */
+    EXPECT_OK(train_options_check(&o, &err));
+}
+
+TEST(how_many_best_weights_are_kept) {
+    static const struct {
+        const char *text;
+        int64_t count;
+    } cases[] = {
+        {"last", 0}, {"best", 1}, {"1", 1},   {"2", 2},  {"1000", 1000}, {"1001", -1}, {"0", -1},
+        {"-1", -1},  {"", -1},    {"3x", -1}, {"b", -1}, {"bestx", -1},  {"1.5", -1},  {"99999999999999999999", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        train_options o;
+        train_options_default(&o, TRAIN_LANGUAGE);
+        o.keep = cases[i].text;
+        EXPECT_MSG(train_options_keeps(o.keep) == cases[i].count, "%s", o.keep);
+        const propane_status status = train_options_check(&o, &err);
+        EXPECT((status == PROPANE_OK) == (cases[i].count >= 0));
+        EXPECT(status == PROPANE_OK || strstr(err.text, "give best, last or how many, 1 to 1000"));
+    }
+}
+
+TEST(early_updates_are_for_one_process) {
+    train_options o;
+    train_options_default(&o, TRAIN_LANGUAGE);
+    EXPECT(!train_options_guesses(&o));
+    o.overlap = "early";
+    EXPECT(train_options_guesses(&o));
+    o.overlap = "off";
+    EXPECT(!train_options_guesses(&o));
+    o.overlap = NULL;
+    EXPECT(!train_options_guesses(&o));
+}
+
+/* An option that this kind of run lacks has the default of its type. */
+TEST(defaults_are_those_of_the_kind) {
+    train_options a, b;
+    train_options_default(&a, TRAIN_LANGUAGE), train_options_default(&b, TRAIN_IMPORTED);
+    EXPECT(a.kind == TRAIN_LANGUAGE && b.kind == TRAIN_IMPORTED);
+    EXPECT(a.batch == 8 && b.batch == 16 && a.lr == -1 && b.lr == 1e-4 && a.clip == 1 && b.clip == 0);
+    EXPECT(a.beta2 == 0.95 && b.beta2 == 0.999 && a.pack && !b.pack && b.shuffle && !a.shuffle);
+    EXPECT_TEXT(a.overlap, "on");
+    EXPECT_TEXT(b.overlap, "");
+    EXPECT_TEXT(a.loss, "");
+    EXPECT(!a.run_dir && !b.run_dir && !a.mpi && !a.shared);
+    char room[TRAIN_VALUE_ROOM];
+    EXPECT_TEXT(train_option_print(&train_option_rows[TRAIN_OPTION_run_dir], &a, room), "");
+    EXPECT_TEXT(train_option_print(&train_option_rows[TRAIN_OPTION_pack], &a, room), "1");
+    EXPECT_TEXT(train_option_print(&train_option_rows[TRAIN_OPTION_pack], &b, room), "0");
+    EXPECT_TEXT(train_option_print(&train_option_rows[TRAIN_OPTION_clip], &a, room), "0x1p+0");
+    EXPECT_TEXT(train_option_print(&train_option_rows[TRAIN_OPTION_lr], &a, room), "-0x1p+0");
+    EXPECT_TEXT(train_option_print(&train_option_rows[TRAIN_OPTION_warmup], &a, room), "-1");
+}
+
 SUITE("train/options", T(defaults_pass_their_own_check), T(every_default_can_be_set_by_name), T(names_are_unique),
       T(values_outside_of_a_row_are_refused), T(values_of_another_type_are_refused),
-      T(the_value_for_not_given_may_be_given), T(printed_values_come_back_to_the_same_bits))
+      T(the_value_for_not_given_may_be_given), T(printed_values_come_back_to_the_same_bits),
+      T(both_ends_of_a_range_are_allowed), T(every_word_of_a_choice_is_allowed_and_no_other), T(texts_of_numbers),
+      T(a_repeated_option_has_its_last_value), T(options_that_do_not_fit_together_are_refused),
+      T(how_many_best_weights_are_kept), T(early_updates_are_for_one_process), T(defaults_are_those_of_the_kind))
