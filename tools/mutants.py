@@ -3,13 +3,13 @@
 """Plants small errors in code that makes decisions, and counts those that the tests of the same area find. Kernels are not part of
 it: campaigns compare them with slow references.
 
-    python3 tools/mutants.py [--seed N] [--count 60] [--area NAME ...]
+    python3 tools/mutants.py [--seed N] [--count 60] [--area NAME ...] [--programs]
 
 Each error changes one line in a copy of the repository: a comparison, a connective, a sign, a constant, a negated condition or a
 removed call. The script then runs the tests of the area (tests/run.sh with the names in AREAS). It prints each survivor as a diff,
 then a count per area, and exits with 1 below 90 %. A survivor means that a test is missing, unless both versions behave alike:
 those are listed with reasons in tools/mutants_same.txt and are not drawn. Neither are changes of what a message says. Errors that
-do not compile are drawn again. A run that takes more than four times as long as a clean one counts as found.
+do not compile are drawn again. --programs leaves out the command's cases, which take most of the time; more errors then survive. A run that takes more than four times as long as a clean one counts as found.
 """
 import argparse
 import glob
@@ -27,12 +27,12 @@ import time
 AREAS = {
     'training loop': (
         ['src/train/train_run.c', 'src/train/imported_run.c', 'src/lm/run/language_run.c', 'src/train/restart.c'],
-        ['train/test_language_run', 'train/test_imported_run', 'api/test_api_trainer', 'cli/cases/train_run', 'cli/cases/best',
-         'cli/cases/resume', 'cli/cases/tune', 'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap',
-         'cli/cases/estimate']),
+        ['train/test_train_steps', 'train/test_train_loop', 'train/test_imported_run', 'train/test_language_run',
+         'api/test_api_trainer', 'cli/cases/train_run', 'cli/cases/best', 'cli/cases/resume', 'cli/cases/tune',
+         'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap', 'cli/cases/estimate']),
     'checkpoint': (
         ['src/train/checkpoint.c', 'src/train/checkpoint_metadata.c', 'src/train/top_checkpoints.c', 'src/lm/run/run_folder.c'],
-        ['train/test_language_run', 'train/test_imported_run', 'api/test_api_trainer', 'cli/cases/best', 'cli/cases/resume',
+        ['train/test_checkpoint', 'train/test_imported_run', 'train/test_language_run', 'cli/cases/best', 'cli/cases/resume',
          'cli/cases/damage', 'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune']),
     'options': (
         ['src/train/train_options.c', 'apps/propane/flags.c', 'apps/propane/flag_names.c', 'src/train/weight_mode_check.c'],
@@ -43,9 +43,8 @@ AREAS = {
         ['serve/test_', 'cli/cases/serve', 'cli/cases/responses']),
     'queue': (
         ['src/core/device/*.c'],
-        ['device/test_queue', 'drivers/test_cpu', 'drivers/test_null', 'drivers/test_runner', 'drivers/test_sim',
-         'api/test_api_many', 'api/test_api_session', 'api/test_api_threads', 'api/test_api_calls',
-         'api/test_api_contents']),
+        ['device/test_', 'drivers/test_cpu', 'drivers/test_null', 'drivers/test_runner', 'drivers/test_sim',
+         'api/test_api_many', 'api/test_api_session', 'api/test_api_threads', 'api/test_api_calls', 'api/test_api_contents']),
 }
 
 SWAPS = [(' < ', ' <= '), (' <= ', ' < '), (' > ', ' >= '), (' >= ', ' > '), (' == ', ' != '), (' != ', ' == '), (' && ', ' || '),
@@ -167,14 +166,21 @@ class Copy:
                 pass
             child.wait()
 
-    def builds(self, names):
-        programs = ['build/release/' + f[:-2] for f in sorted(glob.glob('tests/*/test_*.c')) if any(n in f for n in names)]
-        return self.run(['make', '-s', '-j2', 'build/release/propane', *programs], 900) == 0
-
-    def passes(self, names, limit):
-        """The programs come first: they take less time than the cases of the command."""
-        groups = [n for n in names if not n.startswith('cli/')], [n for n in names if n.startswith('cli/')]
-        return all(self.run(['sh', 'tests/run.sh', 'build/release', *g], limit) == 0 for g in groups if g)
+    def dies(self, names, limit):
+        """Returns whether a test fails, or None if the code does not compile. Tests are built when their turn comes: a program needs
+        less time than the command with its cases, and the first failure is enough."""
+        programs = [f[:-2] for n in names for f in sorted(glob.glob('tests/*/test_*.c')) if not n.startswith('cli/') and n in f]
+        for at, program in enumerate(programs):
+            if self.run(['make', '-s', '-j2', 'build/release/' + program], 900) != 0:
+                return None if at == 0 else True
+            if self.run(['sh', 'tests/run.sh', 'build/release', program], limit) != 0:
+                return True
+        cases = [n for n in names if n.startswith('cli/')]
+        if not cases:
+            return False
+        if self.run(['make', '-s', '-j2', 'build/release/propane'], 900) != 0:
+            return True if programs else None
+        return self.run(['sh', 'tests/run.sh', 'build/release', *cases], limit) != 0
 
 
 def planted(copy, place, then):
@@ -205,19 +211,20 @@ def shown(place):
     return '%s:%d\n    - %s\n    + %s' % (place[0], place[1] + 1, *both(place))
 
 
-def area_run(copy, area, count, draw):
+def area_run(copy, area, count, draw, programs):
     """Plants `count` errors in an area and returns how many its tests find, and how many were planted."""
     files, names = AREAS[area]
+    names = [n for n in names if not programs or not n.startswith('cli/')]
     candidates, same = places(sorted(f for pattern in files for f in glob.glob(pattern))), same_reasons('.')
     began = time.monotonic()
-    if not copy.builds(names) or not copy.passes(names, 1800):
+    if copy.dies(names, 1800) is not False:
         sys.exit('mutants.py: the tests of "%s" fail without any error planted' % area)
     limit, found, tried = 60 + 4 * (time.monotonic() - began), 0, 0
     while tried < count and candidates:
         place = candidates.pop(draw.randrange(len(candidates)))
         if (place[0], both(place)[1]) in same:
             continue
-        died = planted(copy, place, lambda: None if not copy.builds(names) else not copy.passes(names, limit))
+        died = planted(copy, place, lambda: copy.dies(names, limit))
         if died is None:
             continue
         tried, found = tried + 1, found + died
@@ -230,6 +237,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n\n')[0])
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--count', type=int, default=60, help='errors to plant, the same number per area')
+    parser.add_argument('--programs', action='store_true', help="only the test programs, not the command's cases")
     parser.add_argument('--area', action='append', choices=sorted(AREAS))
     options = parser.parse_args()
     areas = options.area or list(AREAS)
@@ -237,7 +245,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='propane-mutants.') as folder:
         copy = Copy(os.getcwd(), folder)
         for area in areas:
-            f, t = area_run(copy, area, -(-options.count // len(areas)), random.Random('%d %s' % (options.seed, area)))
+            f, t = area_run(copy, area, -(-options.count // len(areas)), random.Random('%d %s' % (options.seed, area)), options.programs)
             print('%-14s %d of %d found' % (area, f, t), flush=True)
             found, tried = found + f, tried + t
     print('%d of %d found, %.0f %%' % (found, tried, 100 * found / max(1, tried)))

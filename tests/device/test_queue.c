@@ -89,15 +89,16 @@ static void sleep_ms(int ms) {
 
 TEST(devices_are_listed_and_opened_by_name) {
     propane_device *d = NULL;
-    EXPECT(propane_driver_count() == 3);
+    EXPECT(propane_driver_count() == 6);
     EXPECT_TEXT(propane_driver_name(1), "other");
     EXPECT_TEXT(propane_driver_summary(0), "does what its input says");
-    EXPECT(propane_driver_name(3) == NULL && propane_driver_summary(-1) == NULL);
+    EXPECT(propane_driver_name(6) == NULL && propane_driver_name(-1) == NULL && propane_driver_name(5) &&
+           propane_driver_summary(-1) == NULL);
     EXPECT_OK(propane_driver_probe(0, &err));
     EXPECT_FAIL(propane_driver_probe(2, &err), PROPANE_ERR_UNSUPPORTED, "no such engine");
-    EXPECT_FAIL(propane_driver_probe(3, &err), PROPANE_ERR_INVALID, "driver 3");
+    EXPECT_FAIL(propane_driver_probe(6, &err), PROPANE_ERR_INVALID, "driver 6: there are 6 (0..5)");
     EXPECT_FAIL(propane_device_open("gpu\n:0", &d, &err), PROPANE_ERR_NOT_FOUND,
-                "device 'gpu\\x0a:0': unknown; known are scripted, other, absent");
+                "device 'gpu\\x0a:0': unknown; known are scripted, other, absent, host, full, deep");
     EXPECT_FAIL(propane_device_open("script", &d, &err), PROPANE_ERR_NOT_FOUND, "unknown");
     EXPECT_FAIL(propane_device_open("", &d, &err), PROPANE_ERR_INVALID, "empty");
     EXPECT_FAIL(propane_device_open("absent", &d, &err), PROPANE_ERR_UNSUPPORTED, "no such engine");

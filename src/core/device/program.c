@@ -343,10 +343,9 @@ int program_place(const propane_program *p, const char *name) { return piece_map
 
 /* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */
 
-static propane_status program_dense_io(arena *a, const mil_value *v, const char *role, propane_io *out,
-                                       propane_error *err) {
+static propane_status program_dense_io(arena *a, const mil_value *v, bool input, propane_io *out, propane_error *err) {
     const mil_type *type = &v->type;
-    PROPANE_TRY(program_io_dtype(v, role, &out->dtype, err));
+    PROPANE_TRY(program_io_dtype(v, input, &out->dtype, err));
     out->name = arena_string(a, v->name);
     if (!out->name) return propane_fail_memory(err, strlen(v->name) + 1);
     out->rank = type->rank;
@@ -368,8 +367,8 @@ propane_status driver_dense_io(driver_program *p, const mil_function *f, propane
     p->input_count = f->param_count;
     p->output_count = f->result_count;
     for (int i = 0; i < f->param_count; i++)
-        PROPANE_TRY(program_dense_io(p->arena, f->params[i], "input", &p->inputs[i], err));
+        PROPANE_TRY(program_dense_io(p->arena, f->params[i], true, &p->inputs[i], err));
     for (int i = 0; i < f->result_count; i++)
-        PROPANE_TRY(program_dense_io(p->arena, f->results[i], "output", &p->outputs[i], err));
+        PROPANE_TRY(program_dense_io(p->arena, f->results[i], false, &p->outputs[i], err));
     return PROPANE_OK;
 }
