@@ -36,7 +36,7 @@ AREAS = {
          'cli/cases/damage', 'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune']),
     'options': (
         ['src/train/train_options.c', 'apps/propane/flags.c', 'apps/propane/flag_names.c', 'src/train/weight_mode_check.c'],
-        ['train/test_options', 'cli/cases/options', 'cli/cases/basics', 'cli/cases/help', 'cli/cases/wrong', 'cli/cases/train_run',
+        ['train/test_options', 'train/test_weight_mode_check', 'cli/cases/flags', 'cli/cases/options', 'cli/cases/basics', 'cli/cases/help', 'cli/cases/wrong', 'cli/cases/train_run',
          'cli/cases/ane.t', 'cli/cases/completion']),
     'serve': (
         ['apps/serve/*.c'],
@@ -44,7 +44,7 @@ AREAS = {
     'queue': (
         ['src/core/device/*.c'],
         ['device/test_', 'drivers/test_cpu', 'drivers/test_null', 'drivers/test_runner', 'drivers/test_sim',
-         'api/test_api_many', 'api/test_api_session', 'api/test_api_threads', 'api/test_api_calls', 'api/test_api_contents']),
+         'api/test_api_many', 'api/test_api_fork', 'api/test_api_session', 'api/test_api_threads', 'api/test_api_calls.', 'api/test_api_contents']),
 }
 
 SWAPS = [(' < ', ' <= '), (' <= ', ' < '), (' > ', ' >= '), (' >= ', ' > '), (' == ', ' != '), (' != ', ' == '), (' && ', ' || '),
