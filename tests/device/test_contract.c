@@ -267,6 +267,40 @@ TEST(options_of_a_compile_are_checked_before_the_driver_sees_them) {
     propane_device_close(plain), propane_device_close(full), propane_device_close(second);
 }
 
+/* Inputs and outputs of 1 GB and more must fit into what the machine can spare; below that nobody asks. */
+TEST(inputs_and_outputs_need_memory) {
+    static const struct {
+        int64_t count; /* of fp32 numbers, once in and once out */
+        uint64_t spare;
+        bool fits;
+    } cases[] = {{4, 1, true},
+                 {(1 << 27) - 1, 1, true},
+                 {1 << 27, 1, false},
+                 {1 << 27, (1 << 30) - 1, false},
+                 {1 << 27, 1 << 30, true},
+                 {1 << 28, 1 << 30, false},
+                 {1 << 28, (uint64_t)1 << 31, true}};
+    propane_device *d = opened("scripted");
+    for (int i = 0; i < 7; i++) {
+        char source[400];
+        propane_module *m = NULL;
+        propane_program *p = NULL;
+        snprintf(source, sizeof source,
+                 "program(1.3)\n{\n    func main<ios17>(tensor<fp32, [%lld]> a) {\n        tensor<fp32, [%lld]> y = "
+                 "identity(x = a)[name = string(\"y\")];\n    } -> (y);\n}\n",
+                 (long long)cases[i].count, (long long)cases[i].count);
+        EXPECT_OK(propane_module_parse(source, strlen(source), "source", NULL, &m, &err));
+        mem_spare_pin(cases[i].spare);
+        const propane_status status = propane_program_compile(d, m, NULL, &p, &err);
+        mem_spare_pin(0);
+        EXPECT_MSG(status == (cases[i].fits ? PROPANE_OK : PROPANE_ERR_LIMIT), "case %d: %s", i, err.text);
+        EXPECT(cases[i].fits || strstr(err.text, "function 'main': its inputs and outputs alone need "));
+        propane_program_free(p);
+        propane_module_free(m);
+    }
+    propane_device_close(d);
+}
+
 TEST(inputs_and_outputs_are_found_by_name_and_number) {
     propane_device *d = opened("scripted");
     propane_program *p = compiled(d);
@@ -318,7 +352,11 @@ TEST(several_programs_are_compiled_together) {
         EXPECT_FAIL(propane_program_compile_all(d, items, 3, NULL, &report, &err), PROPANE_ERR_INVALID,
                     "items[2] has no module");
         EXPECT(report.failed == 2 && !items[0].program);
-        items[2].module = m;
+        items[0].module = items[2].module = NULL;
+        EXPECT_FAIL(propane_program_compile_all(d, items, 3, NULL, &report, &err), PROPANE_ERR_INVALID,
+                    "items[0] has no module");
+        EXPECT(report.failed == 0);
+        items[0].module = items[2].module = m;
         const propane_compile_options ignored = {.size = sizeof ignored, .function = "nothing", .reloadable = true};
         EXPECT_OK(propane_program_compile_all(d, items, 3, &ignored, &report, &err));
         for (int k = 0; k < 3; k++) propane_program_free(items[k].program);
@@ -457,6 +495,7 @@ SUITE("device/contract", T(every_object_ends_once_in_any_order),
       T(buffers_of_other_devices_are_locked_while_a_request_runs), T(buffers_of_other_devices_need_memory_of_the_host),
       T(bindings_are_complete_and_large_enough), T(shares_are_found_by_output_and_input),
       T(events_of_a_request_are_replaced), T(options_of_a_compile_are_checked_before_the_driver_sees_them),
-      T(inputs_and_outputs_are_found_by_name_and_number), T(several_programs_are_compiled_together),
-      T(constants_are_patched_in_fp16), T(profiles_are_of_devices_that_keep_one),
-      T(native_objects_are_those_of_the_driver), T(a_queue_has_from_1_to_4096_places), T(a_uri_names_one_driver))
+      T(inputs_and_outputs_need_memory), T(inputs_and_outputs_are_found_by_name_and_number),
+      T(several_programs_are_compiled_together), T(constants_are_patched_in_fp16),
+      T(profiles_are_of_devices_that_keep_one), T(native_objects_are_those_of_the_driver),
+      T(a_queue_has_from_1_to_4096_places), T(a_uri_names_one_driver))
