@@ -27,7 +27,7 @@ TEST(every_row_is_whole) {
     for (int op = 0; op < MIL_OP_COUNT; op++) {
         const mil_op_info *info = mil_op_get((mil_opcode)op);
         EXPECT_MSG(info->rule != NULL, "%s has no rule", info->name);
-        EXPECT_MSG(cases[op] >= 3 || needs_more_than_one_op(info), "%s has %d cases in tests/support/op_lines.c",
+        EXPECT_MSG(cases[op] >= 3 || needs_more_than_one_op(info), "%s has %d cases in tests/support/op_lines_*.c",
                    info->name, cases[op]);
         EXPECT_MSG(mil_op_find(info->name, strlen(info->name)) == info, "%s is not found by its name", info->name);
         if (!info->eval) printf("  without evaluation: %s\n", info->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * One operation with numbers of all sizes: signed zeros, denormals, infinities, NaN, the largest of each type and
  * their neighbours, multiples of short decimals, ties, integers at their limits and above 2^24, divisors 0 and -1. The
- * seed selects operation, element type, line of op_lines.c, shape and numbers; all rows of ops.def come in turn. One
+ * seed selects operation, element type, line of op_lines.h, shape and numbers; all rows of ops.def come in turn. One
  * in four elementwise operations is followed by another one that rounds once.
  */
 #ifndef TESTS_SUPPORT_EXTREME_CASES_H

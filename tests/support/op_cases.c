@@ -427,13 +427,14 @@ int op_cases_list(int code, op_case_row *out, int limit) {
     for (int op = 0; op < MIL_OP_COUNT; op++) {
         if (code != OP_CASES_ALL && code != op) continue;
         const mil_op_info *info = mil_op_get((mil_opcode)op);
-        for (int k = 0; k < op_line_count; k++) {
-            if (strcmp(op_lines[k].key, info->name) != 0 && strcmp(op_lines[k].key, rule_names[op]) != 0) continue;
+        const op_line *line;
+        for (int k = 0; (line = op_line_at(k)); k++) {
+            if (strcmp(line->key, info->name) != 0 && strcmp(line->key, rule_names[op]) != 0) continue;
             mil_dtype dtypes[8];
-            const int dtype_count = dtypes_of(info, op_lines[k].text, dtypes);
+            const int dtype_count = dtypes_of(info, line->text, dtypes);
             for (int t = 0; t < dtype_count; t++, count++)
                 if (out && count < limit)
-                    out[count] = (op_case_row){info->code, dtypes[t], op_lines[k].text, (uint64_t)k * 8 + (uint64_t)t};
+                    out[count] = (op_case_row){info->code, dtypes[t], line->text, (uint64_t)k * 8 + (uint64_t)t};
         }
     }
     return count;

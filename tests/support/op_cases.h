@@ -7,7 +7,7 @@
  *     static void check(const op_case *c, void *context) { ... c->function, c->inputs ... }
  *     op_cases_each(OP_CASES_ALL, 1, check, NULL);
  *
- * The list is tests/support/op_lines.c; adding a row to ops.def without a line there fails tests/ops/test_rows.
+ * The list is tests/support/op_lines_*.c; adding a row to ops.def without a line there fails tests/ops/test_rows.
  */
 #ifndef TESTS_SUPPORT_OP_CASES_H
 #define TESTS_SUPPORT_OP_CASES_H
