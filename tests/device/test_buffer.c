@@ -207,6 +207,22 @@ TEST(strides_place_the_elements) {
     propane_device_close(device);
 }
 
+/* As many dimensions as there may be, all of them dense: one run, whatever stands beside them in the structure. */
+TEST(all_dimensions_may_be_one_run) {
+    begin("scripted");
+    propane_buffer *b = buffer_of(16);
+    const int8_t values[] = {1, -2, 3, -4, 5};
+    int8_t back[5] = {0};
+    propane_io io = {.name = "x", .dtype = PROPANE_INT8, .rank = PROPANE_MAX_RANK};
+    for (int d = 0; d < PROPANE_MAX_RANK; d++) io.dim[d] = 1, io.stride[d] = 5;
+    io.dim[PROPANE_MAX_RANK - 1] = 5, io.stride[PROPANE_MAX_RANK - 1] = 1;
+    EXPECT_OK(propane_buffer_write(b, &io, PROPANE_INT8, values, 5, &err));
+    EXPECT_OK(propane_buffer_read(b, &io, PROPANE_INT8, back, 5, &err));
+    EXPECT(memcmp(values, back, sizeof back) == 0);
+    propane_buffer_free(b);
+    propane_device_close(device);
+}
+
 /* The element that is named is counted over all runs. */
 TEST(a_refused_element_is_counted_through_the_rows) {
     begin("scripted");
@@ -263,5 +279,5 @@ TEST(layouts_that_leave_the_buffer_are_refused) {
 }
 
 SUITE("device/buffer", T(sizes_and_memory_are_checked), T(copies_lock_the_buffer),
-      T(every_pair_of_types_keeps_values_or_refuses), T(strides_place_the_elements),
+      T(every_pair_of_types_keeps_values_or_refuses), T(strides_place_the_elements), T(all_dimensions_may_be_one_run),
       T(a_refused_element_is_counted_through_the_rows), T(layouts_that_leave_the_buffer_are_refused))

@@ -8,11 +8,18 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Returns the address for "_name"; never NULL. */
 void *bind_symbol(const char *name);
 /* Returns a shim, or NULL if that name has none. */
 void *shim_find(const char *name);
+/* Those that also serve a va_list, which is the pointer itself. */
+int shim_printf(const char *format, void *stack);
+int shim_fprintf(FILE *f, const char *format, void *stack);
+int shim_snprintf(char *out, size_t n, const char *format, void *stack);
+int shim_vsnprintf_chk(char *out, size_t n, int flag, size_t room, const char *format, void *stack);
+int shim_asprintf(char **out, const char *format, void *stack);
 /* The path of the loaded program: to start it again, this loader must be started again. */
 extern const char *loaded_path;
 extern char **loaded_environ;

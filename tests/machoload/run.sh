@@ -17,7 +17,7 @@ mkdir -p $out
 libraries=$(for package in $(make -s packages); do pkg-config --libs-only-l "$package"; done)
 # shellcheck disable=SC2086
 aarch64-linux-gnu-gcc -std=c11 -D_GNU_SOURCE -O1 -g -Wall -Wextra -Werror -Wno-cast-function-type -rdynamic -I tests/machoload \
-    -I "$root/usr/include" tests/machoload/machoload.c tests/machoload/shims.c tests/machoload/machoload.S -o $out/machoload \
+    -I "$root/usr/include" tests/machoload/machoload.c tests/machoload/shims.c tests/machoload/shims_args.c tests/machoload/machoload.S -o $out/machoload \
     -L "$folder" -Wl,-rpath-link,"$folder:$root/lib/aarch64-linux-gnu" -Wl,--no-as-needed $libraries -Wl,--whole-archive -lcheck -Wl,--no-whole-archive \
     -lsubunit -lrt -lm -lpthread -ldl || exit 1
 loader="$PWD/build/arm64/run $out/machoload"
