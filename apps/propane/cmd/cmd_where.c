@@ -9,13 +9,18 @@
 #include "apps/propane/cmd/where_trial.h"
 #include "core/base/json.h"
 
-/* Reads the context that the estimate for the same arguments uses, so that both can be compared. */
+/* Reads the context that the estimate for the same arguments uses, so that both can be compared, and the sizes of a
+ * model without weights. */
 static propane_status cmd_where_context(const propane_where_options *o, where_trial *t, propane_error *err) {
     char *shown = NULL;
     json_error_t e;
     PROPANE_TRY(propane_where(t->model, o, PROPANE_JSON, &shown, err));
     json_t *list = json_load(shown, strlen(shown), &e);
-    t->context = json_integer_value(json_object_get(json_array_get(list, 0), "context"));
+    const json_t *first = json_array_get(list, 0), *sizes = json_object_get(first, "sizes");
+    t->context = json_integer_value(json_object_get(first, "context"));
+    t->layers = json_integer_value(json_object_get(sizes, "layers"));
+    t->width = json_integer_value(json_object_get(sizes, "width"));
+    t->heads = json_integer_value(json_object_get(sizes, "heads"));
     json_decref(list);
     propane_free(shown);
     return PROPANE_OK;

@@ -62,9 +62,7 @@ static void trial_add_number(trial_words *w, const char *flag, int64_t value) {
     trial_add(w, number);
 }
 
-static bool trial_has_weights(const where_trial *t) {
-    return strcmp(t->model, "stories110m") != 0 && !text_ends_with(t->model, ".json");
-}
+static bool trial_has_weights(const where_trial *t) { return t->layers == 0; }
 
 static void trial_add_model(trial_words *w, const where_trial *t) {
     if (trial_has_weights(t)) {
@@ -74,9 +72,9 @@ static void trial_add_model(trial_words *w, const where_trial *t) {
         trial_add(w, "--config");
         trial_add(w, t->model);
     } else {
-        trial_add_number(w, "--layers", 12);
-        trial_add_number(w, "--width", 768);
-        trial_add_number(w, "--heads", 12);
+        trial_add_number(w, "--layers", t->layers);
+        trial_add_number(w, "--width", t->width);
+        trial_add_number(w, "--heads", t->heads);
     }
 }
 

@@ -20,26 +20,35 @@ const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
 
 /* ---- models ----------------------------------------------------------------------------------------------------------------- */
 
-bool propane_plan_takes(const char *model) {
-    if (!model) return false;
-    return strcmp(model, "stories110m") == 0 || text_ends_with(model, ".json") || run_is_model(model);
+/* Models that need no file, for plans and estimates: their sizes are in most published steps. */
+static const struct {
+    const char *name;
+    int64_t layers, width, hidden, heads, vocabulary;
+} plan_models[] = {{"stories110m", 12, 768, 2048, 12, 32000}};
+enum { PLAN_MODELS = sizeof plan_models / sizeof plan_models[0] };
+
+/* Returns the row of that name, or PLAN_MODELS. */
+static int plan_model(const char *name) {
+    int i = 0;
+    while (i < PLAN_MODELS && strcmp(plan_models[i].name, name) != 0) i++;
+    return i;
 }
 
-/* The model in most published steps, which needs no file. */
-static void api_plan_stories110m(model_config *c) {
-    model_config_default(c);
-    c->num_hidden_layers = 12;
-    c->hidden_size = 768;
-    c->intermediate_size = 2048;
-    c->num_attention_heads = c->num_key_value_heads = 12;
-    c->head_dim = 64;
-    c->vocab_size = 32000;
-    c->tie_word_embeddings = true;
-}
+bool api_plan_is_sizes(const char *model) { return plan_model(model) < PLAN_MODELS || text_ends_with(model, ".json"); }
+
+bool propane_plan_takes(const char *model) { return model && (api_plan_is_sizes(model) || run_is_model(model)); }
 
 propane_status api_plan_config(const char *model, model_config *out, propane_error *err) {
-    if (strcmp(model, "stories110m") != 0) return run_config(model, out, err);
-    api_plan_stories110m(out);
+    const int i = plan_model(model);
+    if (i == PLAN_MODELS) return run_config(model, out, err);
+    model_config_default(out);
+    out->num_hidden_layers = plan_models[i].layers;
+    out->hidden_size = plan_models[i].width;
+    out->intermediate_size = plan_models[i].hidden;
+    out->num_attention_heads = out->num_key_value_heads = plan_models[i].heads;
+    out->head_dim = plan_models[i].width / plan_models[i].heads;
+    out->vocab_size = plan_models[i].vocabulary;
+    out->tie_word_embeddings = true;
     return PROPANE_OK;
 }
 

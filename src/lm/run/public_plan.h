@@ -6,6 +6,8 @@
 
 #include "lm/arch/config.h"
 
+/* Returns whether the model is known only by its sizes, so that there are no weights to start from. */
+bool api_plan_is_sizes(const char *model);
 /* Reads the configuration of a model in any form, of a config.json, or of a model known by name. */
 PROPANE_CHECK propane_status api_plan_config(const char *model, model_config *out, propane_error *err);
 

@@ -125,6 +125,10 @@ static json_t *where_json(const where_question *q, const chip *c, const where_ro
                             "model", q->model, "mode", where_kinds[q->kind], "goal", where_goals[q->goal], "lora_rank",
                             (json_int_t)(q->lora ? q->lora->rank : 0), "batch", (json_int_t)q->batch, "context",
                             (json_int_t)q->context, "accumulate", (json_int_t)q->accumulate, "rows", list);
+    if (api_plan_is_sizes(q->model))
+        json_put(out, "sizes",
+                 json_pack("{s:I, s:I, s:I}", "layers", (json_int_t)q->config->num_hidden_layers, "width",
+                           (json_int_t)q->config->hidden_size, "heads", (json_int_t)q->config->num_attention_heads));
     if (rows->best >= 0) json_put(out, "best", json_integer(rows->best));
     if (rows->rival >= 0) json_put(out, "within_errors", json_integer(rows->rival));
     json_put(out, "published_contradict", json_boolean(rows->contradicts));

@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "lm/run/memory_estimate.h"
 #include "lm/run/plan_choice.h"
+#include "lm/run/public_plan.h"
 #include "lm/step/partition_compare.h"
 
 #define ENGINE_BAND    1.35 /* as in partition_cost */
@@ -28,7 +29,7 @@ static double where_thousands(const where_question *q) { return (double)(q->batc
 /* A model known only by its sizes is trained from scratch; adapters need weights. */
 static const char *where_line(const where_question *q, const char *machine, arena *a) {
     const model_config *c = q->config;
-    const bool sizes = strcmp(q->model, "stories110m") == 0 || text_ends_with(q->model, ".json");
+    const bool sizes = api_plan_is_sizes(q->model);
     if (q->kind == COST_WORK_FORWARD)
         return arena_printf(a, "propane eval %s --data %s%s", sizes ? "MODEL" : q->model, q->data, machine);
     const char *what =
