@@ -72,7 +72,7 @@ static propane_status bench(const char *path, int argc, char **argv, propane_err
     printf("%lld parameters, %d programs compiled in %.1f ms, %.1f MB between kernels\n",
            (long long)language_run_weights(run)->parameters, train_step_compiles(language_run_step(run)),
            (double)(clock_ns() - start) / 1e6, (double)train_step_activation_bytes(language_run_step(run)) / 1e6);
-    PROPANE_TRY(train_run_go(run, &callbacks, NULL, &restart, err));
+    PROPANE_TRY(train_run_go_until(run, INT64_MAX, &callbacks, NULL, &restart, err));
     printf("%lld steps in %.1f s; validation loss %.4f\n", (long long)o.steps, (double)(clock_ns() - start) / 1e9,
            p.last);
     train_run_free(run);

@@ -413,8 +413,3 @@ propane_status train_run_go_until(train_run *r, int64_t step, const train_callba
     if (status == PROPANE_ERR_CANCELLED) status = train_run_stop(r, c, err);
     return train_run_trace(r, status, err);
 }
-
-propane_status train_run_go(train_run *r, const train_callbacks *c, const atomic_bool *cancel, bool *restart,
-                            propane_error *err) {
-    return train_run_go_until(r, INT64_MAX, c, cancel, restart, err);
-}

@@ -58,13 +58,10 @@ typedef struct train_callbacks {
 typedef struct train_run train_run;
 
 void train_run_free(train_run *r);
-/* Runs until the last step. If *cancel becomes true (NULL means never), it finishes the batch, writes a checkpoint and
- * returns PROPANE_ERR_CANCELLED. *restart means that the compile budget is used up and the checkpoint is written; a new
- * process must continue with --resume. Returns PROPANE_ERR_LIMIT if the training has diverged. */
-PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const atomic_bool *cancel,
-                                          bool *restart, propane_error *err);
-
-/* Does the same, but stops after `step` at the latest. The run is finished only after the last step. */
+/* Runs until `step`, at most until the last step of the run, after which the run is finished. If *cancel becomes true
+ * (NULL means never), it finishes the batch, writes a checkpoint and returns PROPANE_ERR_CANCELLED. *restart means that
+ * the compile budget is used up and the checkpoint is written; a new process must continue with --resume. Returns
+ * PROPANE_ERR_LIMIT if the training has diverged. */
 PROPANE_CHECK propane_status train_run_go_until(train_run *r, int64_t step, const train_callbacks *callbacks,
                                                 const atomic_bool *cancel, bool *restart, propane_error *err);
 

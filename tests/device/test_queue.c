@@ -330,6 +330,7 @@ static void *close_device(void *device) {
 
 /* Waiting callers get an error, later requests run, and their signals are sent. */
 TEST(closing_cancels_what_waits_for_an_event) {
+    const int64_t live = mem_live_count();
     rig r = rig_open("scripted");
     propane_event *never = event_create(&r), *after = event_create(&r);
     job a = job_create(&r, SCRIPT_OK, 0), b = job_create(&r, SCRIPT_OK, 0), c = job_create(&r, SCRIPT_OK, 0);
@@ -354,6 +355,7 @@ TEST(closing_cancels_what_waits_for_an_event) {
     propane_event_free(never);
     propane_event_free(after);
     propane_program_free(r.program);
+    EXPECT(mem_live_count() == live);
 }
 
 TEST(what_is_freed_early_lives_until_its_request_is_gone) {

@@ -105,7 +105,7 @@ static propane_status learn(const how *h, const char *overlap, seen *s, propane_
                             .tokenizer_hash = ""};
     const train_callbacks callbacks = {.context = s, .on_step = on_step};
     propane_status status = language_run_create(&o, &in, &t, err);
-    if (status == PROPANE_OK) status = train_run_go(t, &callbacks, NULL, &restart, err);
+    if (status == PROPANE_OK) status = train_run_go_until(t, INT64_MAX, &callbacks, NULL, &restart, err);
     if (status == PROPANE_OK) status = language_run_model(t, &end, err);
     if (status == PROPANE_OK) {
         s->bytes = (size_t)end->floats * sizeof(float);

@@ -70,7 +70,7 @@ static propane_status run(train_options o, const train_input *in, bool resume, l
     o.resume = resume;
     propane_status status = language_run_create(&o, &with, &t, &err);
     train_callbacks c = {.context = l, .on_step = on_step};
-    if (!status) status = train_run_go(t, &c, &l->cancel, &restart, &err);
+    if (!status) status = train_run_go_until(t, INT64_MAX, &c, &l->cancel, &restart, &err);
     train_run_free(t);
     model_weights_free(with.initial);
     return status;

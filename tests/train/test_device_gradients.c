@@ -111,7 +111,7 @@ static double learn(const char *device, const char *plan_title, const char *grad
     seen s = {0};
     const train_callbacks callbacks = {.context = &s, .on_step = on_step};
     EXPECT_OK(language_run_create(&o, &in, &t, &err));
-    EXPECT_OK(train_run_go(t, &callbacks, NULL, &restart, &err));
+    EXPECT_OK(train_run_go_until(t, INT64_MAX, &callbacks, NULL, &restart, &err));
     EXPECT(s.steps == RUN_STEPS);
     train_run_free(t);
     model_weights_free(initial);

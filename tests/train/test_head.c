@@ -347,7 +347,7 @@ TEST(a_run_with_a_large_vocabulary) {
         train_run *t = NULL;
         o.resume = o.steps == 2;
         EXPECT_OK(language_run_create(&o, &in, &t, &err));
-        EXPECT_OK(train_run_go(t, NULL, NULL, &restart, &err));
+        EXPECT_OK(train_run_go_until(t, INT64_MAX, NULL, NULL, &restart, &err));
         train_run_free(t);
     }
     snprintf(path, sizeof path, "%s/%s", dir, TRAIN_CHECKPOINT);

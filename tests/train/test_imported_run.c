@@ -333,7 +333,7 @@ static propane_status go(const train_options *o, const sample_source *source, bo
         imported_run_model_options(o, b->path ? b->path : package, (mil_read_options){0});
     PROPANE_TRY(imported_model_open(&how, &m, err));
     propane_status status = imported_run_create(o, &how, &m, source, &t, err);
-    if (!status) status = train_run_go(t, &callbacks, &b->cancel, &again, err);
+    if (!status) status = train_run_go_until(t, INT64_MAX, &callbacks, &b->cancel, &again, err);
     train_run_free(t);
     imported_model_close(&m);
     return status;

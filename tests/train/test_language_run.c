@@ -85,7 +85,7 @@ static propane_status run(const train_options *o, log_book *l, int cancel_at, bo
         .context = l, .on_step = on_step, .on_evaluation = on_evaluation, .on_checkpoint = on_checkpoint};
     propane_status status = language_run_create(o, &in, &t, err);
     l->cancel = &cancel, l->cancel_at = cancel_at;
-    if (status == PROPANE_OK) status = train_run_go(t, &c, &cancel, restart, err);
+    if (status == PROPANE_OK) status = train_run_go_until(t, INT64_MAX, &c, &cancel, restart, err);
     train_run_free(t);
     return status;
 }

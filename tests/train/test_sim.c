@@ -74,7 +74,7 @@ static propane_status run(const char *device, const char *precision, const char 
     train_callbacks c = {.context = s, .on_step = on_step, .on_evaluation = on_evaluation};
     *s = (seen){0};
     propane_status status = language_run_create(&o, &in, &t, err);
-    if (status == PROPANE_OK) status = train_run_go(t, &c, NULL, restart, err);
+    if (status == PROPANE_OK) status = train_run_go_until(t, INT64_MAX, &c, NULL, restart, err);
     train_run_free(t);
     return status;
 }

@@ -44,7 +44,7 @@ static void thousand_steps(const char *partition_name, const char *precision) {
     const train_input in = {.config = &c, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text"};
     EXPECT_OK(language_run_create(&o, &in, &t, &err));
     const train_callbacks callbacks = {.context = &l, .on_step = on_step};
-    EXPECT_OK(train_run_go(t, &callbacks, NULL, &restart, &err));
+    EXPECT_OK(train_run_go_until(t, INT64_MAX, &callbacks, NULL, &restart, &err));
     train_run_free(t);
     EXPECT_MSG(l.last < l.first / 2, "loss %g after %g", l.last, l.first);
     EXPECT_MSG(l.blocks[0] == l.blocks[1], "%llu blocks in 950 steps", (unsigned long long)(l.blocks[1] - l.blocks[0]));
