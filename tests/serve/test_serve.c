@@ -537,6 +537,15 @@ TEST(what_is_much_too_long_is_refused_at_once) {
     t = post("/v1/chat/completions", body.data);
     EXPECT_MSG(status_of(&t) == 400 && strstr(t.data, "there are 301 messages"), "%s", t.data);
     text_deinit(&t);
+    text_clear(&body); /* the texts of all messages count together */
+    text_append(&body, "{\"max_tokens\": 1, \"messages\": [{\"role\": \"user\", \"content\": \"");
+    for (int i = 0; i < 5000; i++) text_append(&body, "a");
+    text_append(&body, "\"}, {\"role\": \"assistant\", \"content\": \"b\"}, {\"role\": \"user\", \"content\": \"");
+    for (int i = 0; i < 5000; i++) text_append(&body, "c");
+    text_append(&body, "\"}]}");
+    t = post("/v1/chat/completions", body.data);
+    EXPECT_MSG(status_of(&t) == 400 && strstr(t.data, "the text has 10001 bytes"), "%s", t.data);
+    text_deinit(&t);
     text_deinit(&body);
     tear_down();
 }

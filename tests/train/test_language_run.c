@@ -22,7 +22,7 @@ static int32_t bytes_of_token[VOCAB];
 static model_config config;
 
 typedef struct log {
-    double losses[64], val[64], per_byte[64];
+    double losses[64], val[64], per_byte[64], device_ms, host_ms;
     int steps, evaluations, checkpoints;
     int64_t last_step;
     atomic_bool *cancel;
@@ -34,6 +34,7 @@ static void on_step(void *context, const train_report *r) {
     log_book *l = context;
     l->losses[r->step] = r->loss;
     l->skipped[r->step] = r->skipped;
+    l->device_ms += r->device_ms, l->host_ms += r->host_ms;
     l->steps++;
     l->last_step = r->step;
     if (l->cancel && r->step == l->cancel_at) *l->cancel = true;
@@ -121,7 +122,7 @@ TEST(a_run_learns_evaluates_and_saves) {
     EXPECT(!restart && l.steps == 40 && l.evaluations == 8 && l.checkpoints == 10);
     EXPECT(fabs(l.losses[1] - log(VOCAB)) < 0.5);
     EXPECT_MSG(l.val[40] < l.val[5] - 0.3, "%g, %g", l.val[5], l.val[40]);
-    EXPECT(l.per_byte[40] > 0 && l.per_byte[40] < l.val[40]);
+    EXPECT(l.per_byte[40] > 0 && l.per_byte[40] < l.val[40] && l.device_ms > 0 && l.host_ms > 0);
     char path[1200];
     safetensors *s;
     snprintf(path, sizeof path, "%s/%s", dir, TRAIN_MODEL);
@@ -129,6 +130,24 @@ TEST(a_run_learns_evaluates_and_saves) {
     EXPECT(safetensors_find(s, "model.embed_tokens.weight") && !safetensors_find(s, "optimizer.1.model.norm.weight"));
     safetensors_close(s);
     mem_free(dir);
+}
+
+/* With one byte per token, whichever token it is, the loss per byte is the loss per token. */
+TEST(every_target_counts_with_its_bytes) {
+    propane_error err = {0};
+    static log_book l;
+    bool restart;
+    train_options o = options(NULL);
+    train_input in = input();
+    train_run *t = NULL;
+    const train_callbacks c = {.context = &l, .on_step = on_step, .on_evaluation = on_evaluation};
+    for (int i = 0; i < VOCAB; i++) bytes_of_token[i] = 1;
+    o.eval_batches = 50; /* all of the held-out text, in which each token occurs */
+    EXPECT_OK(language_run_create(&o, &in, &t, &err));
+    EXPECT_OK(train_run_go_until(t, 5, &c, NULL, &restart, &err));
+    EXPECT_OK(train_run_go_until(t, 6, &c, NULL, &restart, &err));
+    EXPECT_MSG(l.evaluations == 1 && fabs(l.per_byte[5] - l.val[5]) < 1e-12, "%g, %g", l.per_byte[5], l.val[5]);
+    train_run_free(t);
 }
 
 static void resume_at_every_step(const char *precision, int accumulate) {
@@ -351,10 +370,10 @@ TEST(the_restart_command_line_resumes_once) {
     arena_free(a);
 }
 
-SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(resumed_at_every_step_it_is_the_same_run),
-      T(resumed_with_fp16_and_accumulation), T(accumulation_is_a_larger_batch),
-      T(stopped_inside_a_step_it_is_the_same_run), T(baked_weights_give_the_same_run),
-      T(restarts_of_the_compile_budget_give_the_same_run), T(a_budget_that_is_too_small_is_refused),
-      T(does_not_depend_on_threads), T(a_checkpoint_of_another_run_is_refused),
-      T(what_killed_writers_left_behind_is_removed), T(wrong_options_are_named),
-      T(the_restart_command_line_resumes_once))
+SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(every_target_counts_with_its_bytes),
+      T(resumed_at_every_step_it_is_the_same_run), T(resumed_with_fp16_and_accumulation),
+      T(accumulation_is_a_larger_batch), T(stopped_inside_a_step_it_is_the_same_run),
+      T(baked_weights_give_the_same_run), T(restarts_of_the_compile_budget_give_the_same_run),
+      T(a_budget_that_is_too_small_is_refused), T(does_not_depend_on_threads),
+      T(a_checkpoint_of_another_run_is_refused), T(what_killed_writers_left_behind_is_removed),
+      T(wrong_options_are_named), T(the_restart_command_line_resumes_once))

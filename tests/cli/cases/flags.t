@@ -133,3 +133,8 @@ $ propane show a.mil --json | head -c1; echo; propane show a.mil --json --no-jso
 > a.mil
 > 2
 = 0
+# Other names are shown in the help, and a flag of that very name goes first.
+? part:lm
+$ propane train --help | grep -cE -e '--run, -o DIR' -e '--data, -d FILE' -e '--steps, -n N' -e '--threads, -t N'
+> 4
+= 0
