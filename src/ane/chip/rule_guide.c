@@ -137,6 +137,52 @@ bool chip_rule_integer_product(const chip_view *view, char out[CHIP_TEXT_BYTES])
     return !mil_dtype_is_float(type) && chip_found(out, "it multiplies %s", mil_dtype_get(type)->name);
 }
 
+bool chip_rule_five_axes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return mil_in(view->op, "x")->type.rank == 5 && chip_found(out, "its input has five axes");
+}
+
+/* Finds v times a transposed softmax, which torch's channels-first attention is. */
+bool chip_rule_turned_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *y = mil_in(view->op, "y");
+    bool turned = false;
+    if (mil_attr_bool(view->op, "transpose_y", &turned, NULL) != PROPANE_OK) return false;
+    if (y->def && y->def->info->code == MIL_OP_transpose) {
+        turned = !turned;
+        y = mil_in(y->def, "x");
+    }
+    return turned && y->def && y->def->info->code == MIL_OP_softmax &&
+           chip_found(out, "'%.60s' is a softmax and is transposed", chip_value_name(y));
+}
+
+/* Finds softmax or attention of three axes between products. */
+bool chip_rule_three_axes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    for (const mil_op *op = view->function->first; op; op = op->next) {
+        const mil_opcode code = op->info->code;
+        const bool whole = code == MIL_OP_scaled_dot_product_attention;
+        if ((whole || (code == MIL_OP_softmax && view->op_counts[MIL_OP_matmul] >= 2)) &&
+            op->results[0]->type.rank == 3)
+            return chip_found(out, "the attention at '%.60s' has three axes", op->results[0]->name);
+    }
+    return false;
+}
+
+/* Finds a depthwise convolution of several parts put side by side, over a last axis of one element. */
+bool chip_rule_depthwise_of_concat(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    int64_t groups = 1, axis = 0;
+    if (!x->def || x->def->info->code != MIL_OP_concat || x->type.rank < 3) return false;
+    if (mil_attr_int(view->op, "groups", &groups, NULL) != PROPANE_OK || groups < 2) return false;
+    if (mil_attr_int(x->def, "axis", &axis, NULL) != PROPANE_OK) return false;
+    return groups == x->type.dim[1] && (axis == 1 || axis == 1 - x->type.rank) && x->type.dim[x->type.rank - 1] == 1 &&
+           chip_found(out, "it is depthwise, and '%.60s' is a concat of channels with one column", chip_value_name(x));
+}
+
+bool chip_rule_byte_activations(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *q = view->op->results[0];
+    return !chip_is_constant(q) && mil_dtype_get(q->type.dtype)->bits == 8 &&
+           chip_found(out, "it makes %s of activations", mil_dtype_get(q->type.dtype)->name);
+}
+
 /* A reshape has already folded all axes into one. */
 bool chip_rule_argmax_of_all(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");

@@ -110,6 +110,76 @@ bool chip_rule_own_maximum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "'%.60s' is divided by its own largest element", chip_value_name(x));
 }
 
+/* Returns v of a mean over v. */
+static const mil_value *rule_numbers_mean_of(const mil_value *v) {
+    return rule_numbers_made_by(v, MIL_OP_reduce_mean) ? mil_in(v->def, "x") : NULL;
+}
+
+/* Returns v of v squared. */
+static const mil_value *rule_numbers_squared(const mil_value *v) {
+    return rule_numbers_is_square(v) ? mil_in(v->def, "x") : NULL;
+}
+
+/* The difference of two numbers near m^2 has lost everything below m^2 / 2,048. */
+bool chip_rule_one_pass_variance(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *of = rule_numbers_squared(rule_numbers_mean_of(mil_in(view->op, "x")));
+    const mil_value *again = rule_numbers_mean_of(rule_numbers_squared(mil_in(view->op, "y")));
+    if (!of || of != again || !rule_numbers_is_half(view->op)) return false;
+    const chip_range r = chip_range_of(of);
+    return fmax(fabs(r.low), fabs(r.high)) > view->limit->value &&
+           chip_found(out, "it is the variance of '%.60s' as the mean of squares minus the square of the mean",
+                      chip_value_name(of));
+}
+
+/* Returns the only number by which a value is multiplied, 1 if it is no such product. */
+static double rule_numbers_scale(const mil_op *op) {
+    const bool divided = op->info->code == MIL_OP_real_div;
+    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    const mil_value *c = y->constant ? y : divided ? NULL : x;
+    if (!c || !c->constant || !c->constant->data || mil_type_count(&c->type) != 1) return 1;
+    const double one = mil_const_f64(c->constant, 0);
+    return divided && one != 0 ? 1 / one : one;
+}
+
+/* The operation that scales a product comes shortly after it, in the order of the file. */
+bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    enum { NEAR = 16 };
+    const mil_value *logits = view->op->results[0], *x = mil_in(view->op, "x"), *y = mil_in(view->op, "y");
+    if (!rule_numbers_is_half(view->op) || chip_is_constant(x) || chip_is_constant(y)) return false;
+    if (chip_range_of(logits).high <= -HALF_LOWEST) return false;
+    const mil_value *scaled = NULL;
+    double scale = 1;
+    const mil_op *op = view->op->next;
+    for (int i = 0; op && i < NEAR; op = op->next, i++) {
+        const mil_opcode code = op->info->code;
+        const bool product = code == MIL_OP_mul || code == MIL_OP_real_div;
+        if (!scaled && product && (mil_in(op, "x") == logits || (code == MIL_OP_mul && mil_in(op, "y") == logits))) {
+            scale = fabs(rule_numbers_scale(op));
+            scaled = scale < 1 ? op->results[0] : NULL;
+        } else if (scaled && code == MIL_OP_add && (mil_in(op, "x") == scaled || mil_in(op, "y") == scaled)) {
+            scaled = op->results[0];
+        } else if (scaled && code == MIL_OP_softmax && mil_in(op, "x") == scaled) {
+            return chip_found(out, "its scale of %.3g comes behind the product, which may pass 65,504", scale);
+        }
+    }
+    return false;
+}
+
+/* Only constants that are infinite everywhere: masks are infinite in places, and have rules of their own. */
+bool chip_rule_infinite_constant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
+    if (!rule_numbers_is_half(view->op)) return false;
+    for (int i = 0; i < 2; i++) {
+        const mil_const *c = pair[i]->constant;
+        if (!c || !c->data || !mil_dtype_is_float(pair[i]->type.dtype) || chip_is_constant(pair[1 - i])) continue;
+        const chip_range r = chip_range_of(pair[i]);
+        if ((r.low > -HALF_LOWEST && !isnan(r.low)) || r.high < HALF_LOWEST)
+            return chip_found(out, "the constant '%.60s' is %.3g, which is infinite in fp16", chip_value_name(pair[i]),
+                              r.low > 0 ? r.low : r.high);
+    }
+    return false;
+}
+
 /* ---- masks ------------------------------------------------------------------------------------------------------------------ */
 
 static bool rule_numbers_is_infinite_below(const mil_value *v) {

@@ -339,8 +339,41 @@ bool chip_rule_small_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "epsilon is %.3g%s", eps, mil_in(view->op, "epsilon") ? "" : " where it is left out");
 }
 
+/* Returns the number that keeps a divisor from 0: what is added to it, or the least that a maximum or a clip leaves.
+ * Looks through operations that only arrange it. Returns 0 if there is none. */
+static double rule_op_guard(const mil_value *v) {
+    enum { DEPTH = 6 };
+    for (int depth = 0; v && v->def && depth < DEPTH; depth++) {
+        const mil_op *op = v->def;
+        switch (op->info->code) {
+        case MIL_OP_add: return rule_op_added(v);
+        case MIL_OP_maximum: {
+            const mil_value *floor = mil_in(op, "y")->constant ? mil_in(op, "y") : mil_in(op, "x");
+            return floor->constant ? chip_range_of(floor).low : 0;
+        }
+        case MIL_OP_clip: return mil_in(op, "alpha")->constant ? chip_range_of(mil_in(op, "alpha")).low : 0;
+        case MIL_OP_tile:
+        case MIL_OP_reshape:
+        case MIL_OP_expand_dims:
+        case MIL_OP_squeeze:
+        case MIL_OP_cast: v = mil_in(op, "x"); break;
+        default: return 0;
+        }
+    }
+    return 0;
+}
+
+/* real_div and sqrt have no epsilon of their own; sqrt(x + epsilon) and x / max(norm, epsilon) state one. */
 bool chip_rule_subnormal_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_opcode code = view->op->info->code;
     double eps = 0;
-    return rule_op_result_type(view->op)->dtype == MIL_fp16 && rule_op_epsilon_below(view, &eps) && eps > 0 &&
-           chip_found(out, "epsilon is %.3g", eps);
+    if (rule_op_result_type(view->op)->dtype != MIL_fp16) return false;
+    if (code == MIL_OP_real_div || code == MIL_OP_sqrt) {
+        const mil_value *v = mil_in(view->op, code == MIL_OP_sqrt ? "x" : "y");
+        eps = chip_is_constant(v) ? 0 : rule_op_guard(v);
+        if (eps >= view->limit->value || chip_range_of(v).low >= view->limit->value) return false;
+    } else if (!rule_op_epsilon_below(view, &eps)) {
+        return false;
+    }
+    return eps > 0 && chip_found(out, "epsilon is %.3g", eps);
 }

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ * Checks of what a program takes and gives through Core ML: its inputs, the shapes that they may have, the layout and
+ * the type of its outputs. Also of how much work it is as a whole, which decides where Core ML puts it.
+ */
+#include <string.h>
+
+#include "ane/chip/check.h"
+#include "ane/chip/rule.h"
+#include "ane/chip/value_facts.h"
+#include "core/mil/coreml/package.h"
+#include "core/mil/ir_edit.h"
+#include "core/mil/ops.h"
+
+/* ---- inputs ----------------------------------------------------------------------------------------------------------------- */
+
+bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_function *f = view->function;
+    return f->param_count == 0 && f->result_count > 0 && chip_found(out, "function '%.60s' has no input", f->name);
+}
+
+static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {
+    int count = 0;
+    for (int i = 0; face && i < face->input_count; i++)
+        if (face->inputs[i].shape_count > 1) {
+            if (count < 2) listed[count] = &face->inputs[i];
+            count++;
+        }
+    return count;
+}
+
+static bool rule_interface_is_before_ios18(const chip_view *view) {
+    const struct mil_package *p = view->module->package;
+    enum { VERSION_OF_IOS18 = 9 };
+    return p && p->spec_version ? p->spec_version < VERSION_OF_IOS18 : view->function->opset < MIL_IOS18;
+}
+
+bool chip_rule_several_listed(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_feature *listed[2] = {NULL, NULL};
+    const int count = rule_interface_listed(mil_interface_of(view->module, view->function->name), listed);
+    if (count < 2) return false;
+    if (rule_interface_is_before_ios18(view))
+        return chip_found(out, "%d inputs have enumerated shapes, '%.60s' and '%.60s', before ios18", count,
+                          listed[0]->name, listed[1]->name);
+    return listed[0]->shape_count != listed[1]->shape_count &&
+           chip_found(out, "'%.60s' has %d enumerated shapes and '%.60s' %d", listed[0]->name, listed[0]->shape_count,
+                      listed[1]->name, listed[1]->shape_count);
+}
+
+bool chip_rule_paired_shapes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_feature *listed[2] = {NULL, NULL};
+    return rule_interface_listed(mil_interface_of(view->module, view->function->name), listed) >= 2 &&
+           chip_found(out, "'%.60s' and '%.60s' have enumerated shapes", listed[0]->name, listed[1]->name);
+}
+
+bool chip_rule_many_shapes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_interface *face = mil_interface_of(view->module, view->function->name);
+    for (int i = 0; face && i < face->input_count; i++)
+        if ((double)face->inputs[i].shape_count > view->limit->value)
+            return chip_found(out, "input '%.60s' has %d enumerated shapes; the most is %.0f", face->inputs[i].name,
+                              face->inputs[i].shape_count, view->limit->value);
+    return false;
+}
+
+/* ---- outputs ---------------------------------------------------------------------------------------------------------------- */
+
+/* One row has no padding that a reader could meet. */
+bool chip_rule_padded_outputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    for (int i = 0; i < view->function->result_count; i++) {
+        const mil_type *t = &view->function->results[i]->type;
+        if (t->rank < 2 || !mil_dtype_is_float(t->dtype) || t->container != MIL_TENSOR || mil_type_is_open(t)) continue;
+        const int64_t width = t->dim[t->rank - 1], size = mil_dtype_get(t->dtype)->bits / 8;
+        const int64_t row = (int64_t)chip_row_bytes(), padded = (width * size + row - 1) / row * row / size;
+        if (width > 0 && padded != width && mil_type_count(t) > width)
+            return chip_found(out, "the rows of '%.60s' have %lld elements, and may be %lld apart",
+                              view->function->results[i]->name, (long long)width, (long long)padded);
+    }
+    return false;
+}
+
+bool chip_rule_fp32_output(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    for (int i = 0; i < view->function->result_count; i++) {
+        const mil_value *v = view->function->results[i];
+        if (v->type.dtype == MIL_fp32 && v->def && v->def->info->code == MIL_OP_cast &&
+            mil_in(v->def, "x")->type.dtype == MIL_fp16)
+            return chip_found(out, "the output '%.60s' is fp32, made from fp16", v->name);
+    }
+    return false;
+}
+
+/* ---- whole programs --------------------------------------------------------------------------------------------------------- */
+
+/* Finds programs with products whose weights are fewer bytes than the limit, and no value of which is as large as a lone
+ * product that ran on the engine (R26). */
+bool chip_rule_small_whole(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const int *n = view->op_counts;
+    const int products = n[MIL_OP_conv] + n[MIL_OP_linear] + n[MIL_OP_matmul] + n[MIL_OP_conv_transpose];
+    double bytes = 0;
+    if (!products) return false;
+    for (const mil_op *op = view->function->first; op; op = op->next) {
+        if (op->block_count) return false;
+        if (op->info->code == MIL_OP_const) continue;
+        const mil_value *weight = NULL;
+        if (op->info->code == MIL_OP_conv || op->info->code == MIL_OP_linear || op->info->code == MIL_OP_matmul ||
+            op->info->code == MIL_OP_conv_transpose)
+            weight = chip_weight_of(op);
+        if (weight) bytes += chip_stored_bytes(weight);
+        MIL_FOR_OPERANDS (op, x)
+            if ((double)mil_type_count(&x->type) >= chip_limit_value("R26")) return false;
+    }
+    return bytes <= view->limit->value &&
+           chip_found(out, "the program is small: its %d products have %.3g kB of weights", products, bytes / 1e3);
+}
