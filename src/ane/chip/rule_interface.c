@@ -94,6 +94,7 @@ bool chip_rule_fp32_output(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 bool chip_rule_small_whole(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int *n = view->op_counts;
     const int products = n[MIL_OP_conv] + n[MIL_OP_linear] + n[MIL_OP_matmul] + n[MIL_OP_conv_transpose];
+    const double large = chip_limit_value("R26");
     double bytes = 0;
     if (!products) return false;
     for (const mil_op *op = view->function->first; op; op = op->next) {
@@ -105,7 +106,7 @@ bool chip_rule_small_whole(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
             weight = chip_weight_of(op);
         if (weight) bytes += chip_stored_bytes(weight);
         MIL_FOR_OPERANDS (op, x)
-            if ((double)mil_type_count(&x->type) >= chip_limit_value("R26")) return false;
+            if ((double)mil_type_count(&x->type) >= large) return false;
     }
     return bytes <= view->limit->value &&
            chip_found(out, "the program is small: its %d products have %.3g kB of weights", products, bytes / 1e3);

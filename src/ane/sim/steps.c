@@ -3,6 +3,9 @@
  * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver
  * with this one operation. An operation that keeps the order of its elements only changes the shape of the same memory.
  *
+ * Operations on lists, which only the CPU runs, are one step together with all that stands between them: a list has no
+ * dense form that could lie between two steps.
+ *
  * Each value has its own space in one block for the whole run. That is larger than a plan by lifetimes, and simpler.
  */
 #include <string.h>
@@ -34,6 +37,7 @@ typedef struct steps_work {
     mil_value **map;                 /* [value_count]: all NULL between two steps */
     const bool *live;                /* [value_count]: needed for a result of the function */
     const int *reads;                /* [value_count]: number of uses by operations and as results */
+    const mil_op *last_list;         /* the last operation on a list; NULL if there is none */
     sim_step *tables[SHARED_TABLES]; /* the newest steps with separate tables */
     int table_count;
 } steps_work;
@@ -100,23 +104,64 @@ static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **ma
     }
 }
 
-static propane_status steps_compile_step(sim_step *s, const steps_work *w, propane_error *err) {
-    mil_value **map = w->map;
+static bool steps_uses_list(const mil_op *op) {
+    MIL_FOR_OPERANDS (op, v)
+        if (v->type.container == MIL_LIST) return true;
+    for (int r = 0; r < op->result_count; r++)
+        if (op->results[r]->type.container == MIL_LIST) return true;
+    return false;
+}
+
+static const mil_op *steps_last_list(const mil_function *f) {
+    const mil_op *op = f->last;
+    while (op && !steps_uses_list(op)) op = op->prev;
+    return op;
+}
+
+/* Returns whether an operation behind `last`, or the function, reads the value. */
+static bool steps_is_read_after(const mil_op *last, const mil_value *v) {
+    for (int i = 0; i < last->function->result_count; i++)
+        if (last->function->results[i] == v) return true;
+    for (const mil_op *op = last->next; op; op = op->next)
+        MIL_FOR_OPERANDS (op, x)
+            if (x == v) return true;
+    return false;
+}
+
+/* Copies the operations from s->op to `last` into one function, whose results are what others read. */
+static void steps_build_span(mil_builder *b, sim_step *s, const mil_op *last, const steps_work *w) {
+    for (const mil_op *op = s->op;; op = op->next) {
+        if (!steps_known(op) && steps_is_live(op, w->live)) {
+            MIL_FOR_OPERANDS (op, v) steps_add_operand(b, v, w->map, s);
+            mil_build_copy(b, op, w->map);
+        }
+        if (op == last) break;
+    }
+    for (const mil_op *op = s->op; !b->err.status; op = op->next) {
+        const bool built = !steps_known(op) && steps_is_live(op, w->live);
+        for (int r = 0; built && r < op->result_count && !b->err.status; r++) {
+            const mil_value *v = op->results[r];
+            if (s->op != last && !steps_is_read_after(last, v)) continue;
+            mil_build_result(b, w->map[v->id]);
+            s->out[s->out_count++] = v->id;
+        }
+        if (op == last) break;
+    }
+}
+
+static propane_status steps_compile_step(sim_step *s, const mil_op *last, const steps_work *w, propane_error *err) {
     mil_module *m = mil_module_create(s->op->function->module->source);
     if (!m) return steps_no_memory(err);
     mil_builder b = {0};
     mil_build_begin(&b, m, "step", s->op->function->opset);
-    for (int k = 0; k < s->op->info->param_count; k++)
-        for (int j = 0; j < s->op->operands[k].count; j++) steps_add_operand(&b, s->op->operands[k].values[j], map, s);
-    mil_build_copy(&b, s->op, map);
-    for (int r = 0; r < s->op->result_count && !b.err.status; r++) {
-        mil_build_result(&b, map[s->op->results[r]->id]);
-        s->out[s->out_count++] = s->op->results[r]->id;
-    }
+    steps_build_span(&b, s, last, w);
     propane_status status = mil_build_end(&b, err);
     if (status == PROPANE_OK) status = cpu_plan_compile(b.function, w->options, w->arena, &s->program, err);
-    MIL_FOR_OPERANDS (s->op, v) map[v->id] = NULL;
-    for (int r = 0; r < s->op->result_count; r++) map[s->op->results[r]->id] = NULL;
+    for (const mil_op *op = s->op;; op = op->next) {
+        MIL_FOR_OPERANDS (op, v) w->map[v->id] = NULL;
+        for (int r = 0; r < op->result_count; r++) w->map[op->results[r]->id] = NULL;
+        if (op == last) break;
+    }
     mil_module_free(m);
     return status;
 }
@@ -166,6 +211,33 @@ static propane_status steps_take_table(sim_step *s, steps_work *w, propane_error
     return PROPANE_OK;
 }
 
+/* Makes the step of all operations from `op`, the first on a list, to the last one. */
+static propane_status steps_add_lists(sim_program *p, const mil_op *op, steps_work *w, propane_error *err) {
+    sim_step *s = &p->steps[p->step_count++];
+    int values = 1;
+    *s = (sim_step){.op = op, .host = true, .fault = -1};
+    for (const mil_op *one = op;; one = one->next) {
+        MIL_FOR_OPERANDS (one, v) values += v != NULL;
+        values += one->result_count;
+        if (one == w->last_list) break;
+    }
+    s->in = ARENA_ARRAY(w->arena, values, int);
+    s->out = ARENA_ARRAY(w->arena, values, int);
+    if (!s->in || !s->out) return steps_no_memory(err);
+    PROPANE_TRY(steps_compile_step(s, w->last_list, w, err));
+    for (const mil_op *one = op;; one = one->next) {
+        for (int r = 0; r < one->result_count; r++) {
+            const mil_value *v = one->results[r];
+            if (v->type.container == MIL_LIST) continue;
+            p->slots[v->id] = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
+            p->block_bytes += steps_padded(steps_bytes_of(&v->type));
+        }
+        if (one == w->last_list) break;
+    }
+    if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
+    return PROPANE_OK;
+}
+
 static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host, const sim_numbers *n, steps_work *w,
                                      propane_error *err) {
     sim_step *s = &p->steps[p->step_count++];
@@ -206,7 +278,7 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
     s->exact = !host && sim_has_products(n, op);
     s->planar = !host && s->fault < 0 && sim_has_planar(n, op);
     if (s->exact || s->planar) return PROPANE_OK;
-    PROPANE_TRY(steps_compile_step(s, w, err));
+    PROPANE_TRY(steps_compile_step(s, op, w, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
     return PROPANE_OK;
 }
@@ -233,6 +305,7 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
     const mil_function *f = p->function;
     const mil_op *theirs = whose->first;
     int operands = 1, place = 0;
+    bool in_lists = false; /* the operation is part of a step that has been made */
     p->slots = ARENA_ARRAY(w->arena, f->value_count + 1, sim_slot);
     p->steps = ARENA_ARRAY(w->arena, f->op_count + 1, sim_step);
     if (!p->slots || !p->steps) return steps_no_memory(err);
@@ -244,12 +317,17 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
             theirs = theirs->next;
         }
         if (steps_known(op)) {
+            in_lists &= op != w->last_list;
             for (int r = 0; r < op->result_count; r++)
                 p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->constant->data};
             continue;
         }
-        if (!steps_is_live(op, w->live)) continue;
-        PROPANE_TRY(steps_add_step(p, op, host, n, w, err));
+        if (!steps_is_live(op, w->live) || in_lists) {
+            in_lists &= op != w->last_list;
+            continue;
+        }
+        in_lists = op != w->last_list && steps_uses_list(op);
+        PROPANE_TRY(in_lists ? steps_add_lists(p, op, w, err) : steps_add_step(p, op, host, n, w, err));
         const sim_step *s = &p->steps[p->step_count - 1];
         if (operands < s->in_count + s->out_count) operands = s->in_count + s->out_count;
     }
@@ -269,6 +347,7 @@ propane_status sim_program_create(const mil_function *f, const bool *moved, cons
     if (!status) status = steps_count_reads(p->function, work, &w.reads, err);
     if (!status && !(w.map = ARENA_ARRAY(work, p->function->value_count + 1, mil_value *)))
         status = steps_no_memory(err);
+    if (!status) w.last_list = steps_last_list(p->function);
     if (!status) status = steps_plan_steps(p, f, moved, n, &w, err);
     arena_free(work);
     if (status != PROPANE_OK) sim_program_deinit(p);
