@@ -15,7 +15,11 @@ enum { WALK = 200, LARGEST_CONSTANT = 1 << 20 };
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
-static bool facts_is_random(const mil_op *op) { return strncmp(op->info->name, "random_", 7) == 0; }
+static bool facts_is_random(const mil_op *op) {
+    const mil_opcode code = op->info->code;
+    return code == MIL_OP_random_bernoulli || code == MIL_OP_random_categorical || code == MIL_OP_random_normal ||
+           code == MIL_OP_random_uniform;
+}
 
 /* Adds the stored bytes to *bytes; a computed constant counts as the constants it is computed from. */
 static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) {
