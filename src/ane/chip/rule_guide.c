@@ -83,6 +83,27 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
+/* What the stride leaves over is not read, and the pads behind it may be. */
+bool chip_rule_even_kernel_remainder(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *x = &mil_in(view->op, "x")->type;
+    const mil_value *weight = mil_in(view->op, "weight");
+    int64_t strides[MIL_MAX_RANK * 2], pads[MIL_MAX_RANK * 2], dilations[MIL_MAX_RANK * 2];
+    const char *mode = NULL;
+    const int spatial = x->rank - 2, dilated = rule_guide_list(view->op, "dilations", dilations);
+    if (mil_attr_text(view->op, "pad_type", &mode, NULL) != PROPANE_OK || strcmp(mode, "custom") != 0) return false;
+    if (rule_guide_list(view->op, "strides", strides) != spatial) return false;
+    if (rule_guide_list(view->op, "pad", pads) != 2 * spatial) return false;
+    for (int d = 0; d < spatial; d++) {
+        const int64_t k = weight->type.dim[d + 2], span = (k - 1) * (dilated == spatial ? dilations[d] : 1) + 1;
+        const int64_t left = x->dim[d + 2] + 2 * pads[2 * d] - span;
+        if (k % 2 == 0 && strides[d] > 1 && pads[2 * d] > 0 && pads[2 * d] == pads[2 * d + 1] && left % strides[d] > 0)
+            return chip_found(
+                out, "along axis %d the kernel is %lld, the pads are %lld, and the stride of %lld leaves %lld", d + 2,
+                (long long)k, (long long)pads[2 * d], (long long)strides[d], (long long)(left % strides[d]));
+    }
+    return false;
+}
+
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
 /* Rows are padded to 64 bytes, so most of a row is wasted if the last axis is short. The worst tensor is named.

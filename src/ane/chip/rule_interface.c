@@ -13,9 +13,16 @@
 
 /* ---- inputs ----------------------------------------------------------------------------------------------------------------- */
 
+static bool rule_interface_is_before_ios18(const chip_view *view) {
+    const struct mil_package *p = view->module->package;
+    enum { VERSION_OF_IOS18 = 9 };
+    return p && p->spec_version ? p->spec_version < VERSION_OF_IOS18 : view->function->opset < MIL_IOS18;
+}
+
 bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
-    return f->param_count == 0 && f->result_count > 0 && chip_found(out, "function '%.60s' has no input", f->name);
+    return f->param_count == 0 && f->result_count > 0 && rule_interface_is_before_ios18(view) &&
+           chip_found(out, "function '%.60s' has no input, before ios18", f->name);
 }
 
 static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {
@@ -26,12 +33,6 @@ static int rule_interface_listed(const mil_interface *face, const mil_feature *l
             count++;
         }
     return count;
-}
-
-static bool rule_interface_is_before_ios18(const chip_view *view) {
-    const struct mil_package *p = view->module->package;
-    enum { VERSION_OF_IOS18 = 9 };
-    return p && p->spec_version ? p->spec_version < VERSION_OF_IOS18 : view->function->opset < MIL_IOS18;
 }
 
 bool chip_rule_several_listed(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
