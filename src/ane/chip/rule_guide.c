@@ -83,7 +83,7 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* What the stride leaves over is not read, and the pads behind it may be. */
+/* What the stride leaves over is not read, and the pads after it may be. */
 bool chip_rule_even_kernel_remainder(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_type *x = &mil_in(view->op, "x")->type;
     const mil_value *weight = mil_in(view->op, "weight");
