@@ -88,6 +88,15 @@ bool chip_rule_fp32_output(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
+/* A pipeline's suppression gives as many boxes as there are; one inside a program gives a fixed number. */
+bool chip_rule_piped_suppression(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    if (!view->module->package) return false;
+    for (const mil_op *op = view->function->first; op; op = op->next)
+        if (op->info->code == MIL_OP_non_maximum_suppression && mil_type_is_open(&op->results[0]->type))
+            return chip_found(out, "'%.60s' is the suppression of a pipeline", op->results[0]->name);
+    return false;
+}
+
 /* ---- whole programs --------------------------------------------------------------------------------------------------------- */
 
 /* Finds programs with products whose weights are fewer bytes than the limit, and no value of which is as large as a lone

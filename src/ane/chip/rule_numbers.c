@@ -166,18 +166,33 @@ bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 }
 
 /* Only constants that are infinite everywhere: masks are infinite in places, and have rules of their own. */
-bool chip_rule_infinite_constant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
-    if (!rule_numbers_is_half(view->op)) return false;
+static const mil_value *rule_numbers_infinite_side(const mil_op *op) {
+    const mil_value *pair[] = {mil_in(op, "x"), mil_in(op, "y")};
     for (int i = 0; i < 2; i++) {
         const mil_const *c = pair[i]->constant;
         if (!c || !c->data || !mil_dtype_is_float(pair[i]->type.dtype) || chip_is_constant(pair[1 - i])) continue;
         const chip_range r = chip_range_of(pair[i]);
-        if ((r.low > -HALF_LOWEST && !isnan(r.low)) || r.high < HALF_LOWEST)
-            return chip_found(out, "the constant '%.60s' is %.3g, which is infinite in fp16", chip_value_name(pair[i]),
-                              r.low > 0 ? r.low : r.high);
+        if (r.low > -HALF_LOWEST || r.high < HALF_LOWEST) return pair[i];
     }
-    return false;
+    return NULL;
+}
+
+/* coremltools leaves an operation whose constant fp16 cannot hold in fp32, and casts its result. */
+bool chip_rule_infinite_constant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_op *op = view->op;
+    if (!rule_numbers_is_half(op)) return false;
+    if (op->info->code == MIL_OP_cast) {
+        op = mil_in(op, "x")->def;
+        const mil_opcode code = op ? op->info->code : MIL_OP_const;
+        if (code != MIL_OP_add && code != MIL_OP_sub && code != MIL_OP_mul) return false;
+        const chip_range r = chip_range_of(op->results[0]);
+        if (r.low >= HALF_LOWEST && r.high <= -HALF_LOWEST) return false;
+    }
+    const mil_value *c = rule_numbers_infinite_side(op);
+    if (!c) return false;
+    const chip_range r = chip_range_of(c);
+    return chip_found(out, "the constant '%.60s' is %.3g, which is infinite in fp16", chip_value_name(c),
+                      r.low > 0 ? r.low : r.high);
 }
 
 /* ---- masks ------------------------------------------------------------------------------------------------------------------ */
