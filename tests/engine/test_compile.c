@@ -412,6 +412,57 @@ TEST(two_products_are_three_tasks) {
     mil_module_free(m);
 }
 
+typedef struct batch_case {
+    int64_t x, w, m, k, n; /* x, w: batches of the operands */
+    bool tx, ty;
+    int tasks; /* 0 accepts any number */
+} batch_case;
+
+/* Builds x [batches, m, k] times w, whose first operand may be constant. */
+static mil_module *batch_build(const batch_case *a, rng *r, bool constant) {
+    propane_error err = {0};
+    mil_builder b = {0};
+    mil_module *module = mil_module_create("batches");
+    const int64_t x[3] = {a->x, a->tx ? a->k : a->m, a->tx ? a->m : a->k},
+                  w[3] = {a->w, a->ty ? a->n : a->k, a->ty ? a->k : a->n};
+    mil_build_begin(&b, module, "main", MIL_IOS18);
+    mil_value *first =
+                  constant ? draw_const(&b, r, 3, x, 0.2) : mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 3, x)),
+              *second = mil_build_param(&b, "z", mil_type_tensor(MIL_fp16, 3, w));
+    mil_build_result(&b, mil_build_matmul(&b, first, second, a->tx, a->ty));
+    EXPECT_OK(mil_build_end(&b, &err));
+    return module;
+}
+
+static void batch_check(const batch_case *a, bool constant, uint32_t subtype) {
+    rng r;
+    rng_init(&r, (uint64_t)(a->m + a->k + a->n));
+    propane_error err = {0};
+    compile_seen seen = {.subtype = subtype};
+    mil_module *module = batch_build(a, &r, constant);
+    double worst = compile_run(module->functions, &r, 1, &seen, &err);
+    EXPECT_MSG(worst >= 0 && worst <= 0.002, "%lldx%lld, %lld x %lld x %lld, transposed %d and %d: off by %.3g; %s",
+               (long long)a->x, (long long)a->w, (long long)a->m, (long long)a->k, (long long)a->n, a->tx, a->ty, worst,
+               err.text);
+    EXPECT_MSG(!a->tasks || constant || seen.tasks == a->tasks, "%lldx%lld, %lld x %lld x %lld: %d tasks",
+               (long long)a->x, (long long)a->w, (long long)a->m, (long long)a->k, (long long)a->n, seen.tasks);
+    mil_module_free(module);
+}
+
+/* Batches are staged together and multiplied apart; a shared kernel takes all of them as rows; with many rows and few
+ * columns, the second operand is the kernel. */
+TEST(products_take_few_tasks) {
+    static const batch_case list[] = {{3, 3, 256, 64, 96, true, false, 7},   {3, 3, 64, 256, 256, false, true, 5},
+                                      {1, 4, 64, 64, 80, false, false, 2},   {1, 4, 64, 64, 80, false, true, 3},
+                                      {4, 1, 96, 40, 33, false, false, 0},   {4, 1, 64, 40, 33, true, true, 6},
+                                      {2, 2, 35, 40, 33, true, true, 0},     {5, 5, 16, 64, 64, false, false, 5},
+                                      {2, 2, 375, 128, 64, true, false, 53}, {1, 1, 768, 64, 256, false, false, 4},
+                                      {1, 1, 1024, 96, 32, true, false, 2},  {1, 1, 640, 80, 16, true, true, 2}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        for (int how = 0; how < 4; how++)
+            if (how < 2 || list[i].x == 1) batch_check(&list[i], how > 1, how % 2 ? ENGINE_H14 : ENGINE_H13);
+}
+
 typedef struct attention_case {
     int64_t m, n, d, out; /* queries, keys, width of both, width of the values */
     double scale;         /* 1 means no factor */
@@ -480,5 +531,5 @@ TEST(a_transformer_layer_keeps_its_meaning) {
 }
 
 SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(drawn_programs_for_m2_keep_their_meaning),
-      T(values_stay_on_chip), T(two_products_are_three_tasks), T(attention_is_nine_tasks),
+      T(values_stay_on_chip), T(two_products_are_three_tasks), T(products_take_few_tasks), T(attention_is_nine_tasks),
       T(a_transformer_layer_keeps_its_meaning))

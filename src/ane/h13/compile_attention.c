@@ -83,7 +83,11 @@ propane_status compile_attend(compile *c, const compile_attention *a, propane_er
     PROPANE_TRY(compile_tensor(c, a->scores, mil_in(a->scores, "y"), &k, err));
     PROPANE_TRY(compile_tensor(c, a->context, mil_in(a->context, "y"), &v, err));
     PROPANE_TRY(compile_result(c, a->context, a->context->results[0], &y, err));
-    q.h *= q.c, k.h *= k.c, v.h *= v.c, y.h *= y.c, q.c = k.c = v.c = y.c = 1;
+    emit_tensor *const matrices[] = {&q, &k, &v, &y};
+    for (int i = 0; i < 4; i++) {
+        emit_tensor *m = matrices[i];
+        m->h *= m->c, m->c = 1, m->plane = m->total;
+    }
     emit_tensor to = {ENGINE_BAR_SCRATCH, c->e.scratch, a->first.m, 1,
                       a->first.n,         line,         line,       2 * a->first.m * a->first.n};
     lower_scores(&c->e, &a->first, &q, &k, &place);

@@ -67,10 +67,9 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
     return PROPANE_OK;
 }
 
-/* Returns the origin of the kernel's elements if they may be overwritten. */
+/* Returns the origin of the kernel's elements, without a name if they are never overwritten. */
 static lower_origin compile_origin(const compile *c, const mil_value *v, int64_t row, int64_t column) {
-    const char *name = v ? compile_patched(c, v) : NULL;
-    return name ? (lower_origin){name, mil_type_count(&v->type), 0, row, column} : (lower_origin){0};
+    return v ? (lower_origin){compile_patched(c, v), mil_type_count(&v->type), 0, row, column} : (lower_origin){0};
 }
 
 /* ---- convolution ------------------------------------------------------------------------------------------------------------------ */
@@ -213,7 +212,7 @@ static propane_status compile_two(compile *c, const mil_op *op, const lower_prod
     if (!*done) return PROPANE_OK;
     PROPANE_TRY(compile_read_second(c, next, p->m, &q, &post, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
-    y.h *= y.c, y.c = 1;
+    y.h *= y.c, y.c = 1, y.plane = y.total;
     return lower_matmul_two(&c->e, p, &q, a, &y, err);
 }
 
@@ -248,7 +247,7 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     p.weight_from = compile_origin(c, weight ? w : NULL, p.transpose_y ? p.k : 1, p.transpose_y ? 1 : p.n);
     p.bias_from = compile_origin(c, post.bias_of, 1, 0);
     const mil_value *fixed = weight ? NULL : compile_behind(x);
-    bool kernel = fixed && mil_type_count(&x->type) == p.m * p.k && mil_type_count(&w->type) == p.k * p.n;
+    bool kernel = fixed && mil_type_count(&x->type) == p.m * p.k;
     if (kernel)
         PROPANE_TRY(compile_kernel(c, fixed, &p, err));
     else
@@ -256,10 +255,11 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     if (!weight) PROPANE_TRY(compile_tensor(c, op, w, &b, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
     bool done = false;
-    if (weight && y.c == 1) PROPANE_TRY(compile_two(c, op, &p, post.result, &a, &done, err));
+    if (!weight) return lower_matmul(&c->e, &p, &a, &b, &y, err);
+    if (y.c == 1) PROPANE_TRY(compile_two(c, op, &p, post.result, &a, &done, err));
     for (int64_t i = 0; i < y.c && !done; i++) {
-        emit_tensor ai = compile_matrix(&a, i), bi = compile_matrix(&b, i), yi = compile_matrix(&y, i);
-        PROPANE_TRY(lower_matmul(&c->e, &p, &ai, &bi, &yi, err));
+        emit_tensor ai = compile_matrix(&a, i), yi = compile_matrix(&y, i);
+        PROPANE_TRY(lower_matmul(&c->e, &p, &ai, &b, &yi, err));
     }
     return PROPANE_OK;
 }
@@ -281,7 +281,7 @@ propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) 
     p.weight_from = compile_origin(c, w, p.k, 1);
     p.bias_from = compile_origin(c, post.bias_of, 1, 0);
     if (!(p.weight = compile_halves(c, w->constant))) return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
-    a.h *= a.c, y.h *= y.c, a.c = y.c = 1;
+    a.h *= a.c, y.h *= y.c, a.c = y.c = 1, a.plane = a.total, y.plane = y.total;
     bool done = false;
     PROPANE_TRY(compile_two(c, op, &p, post.result, &a, &done, err));
     return done ? PROPANE_OK : lower_matmul(&c->e, &p, &a, &b, &y, err);

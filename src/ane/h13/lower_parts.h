@@ -75,7 +75,8 @@ typedef struct lower_product {
     bool relu;
     uint16_t scale;
 } lower_product;
-/* y[m, n] = x * b. Matrices are tensors [1, rows, columns]. */
+/* y[m, n] = x * b. Matrices are tensors [1, rows, columns]; computed operands may be [batches, rows, columns], or a
+ * single matrix for all batches. */
 propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
                             const emit_tensor *y, propane_error *err);
 
