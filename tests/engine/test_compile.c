@@ -412,6 +412,41 @@ TEST(two_products_are_three_tasks) {
     mil_module_free(m);
 }
 
+/* Vectors of more channels than fit on chip are rows of fewer; 2,999 is prime and takes several tasks. */
+TEST(many_channels_are_rows) {
+    static const struct {
+        mil_opcode code; /* with a scalar, if it takes two operands */
+        int64_t c, small, w;
+        int tasks;
+    } list[] = {{MIL_OP_mul, 2048, 2048, 256, 1},     {MIL_OP_add, 3000, 0, 500, 1},  {MIL_OP_mul, 2560, 1, 256, 2},
+                {MIL_OP_maximum, 2560, 2560, 200, 1}, {MIL_OP_relu, 6000, 0, 130, 1}, {MIL_OP_add, 2999, 2999, 256, 3}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        for (int chip = 0; chip < 2; chip++) {
+            const int64_t shape[4] = {1, list[i].c, 1, list[i].w}, small[4] = {1, list[i].small, 1, list[i].w};
+            rng r;
+            rng_init(&r, i);
+            propane_error err = {0};
+            compile_seen seen = {.subtype = chip ? ENGINE_H14 : ENGINE_H13};
+            mil_builder b = {0};
+            mil_module *module = mil_module_create("many");
+            mil_build_begin(&b, module, "main", MIL_IOS18);
+            mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 4, shape));
+            if (list[i].code == MIL_OP_relu)
+                x = mil_build_unary(&b, list[i].code, x);
+            else if (!list[i].small)
+                x = mil_build_binary_scalar(&b, list[i].code, x, 0.75);
+            else
+                x = mil_build_binary(&b, list[i].code, x,
+                                     mil_build_param(&b, "z", mil_type_tensor(MIL_fp16, 4, small)));
+            mil_build_result(&b, x);
+            EXPECT_OK(mil_build_end(&b, &err));
+            double worst = compile_run(module->functions, &r, 1, &seen, &err);
+            EXPECT_MSG(worst >= 0 && worst <= 0.001, "program %zu: off by %.3g; %s", i, worst, err.text);
+            EXPECT_MSG(seen.tasks == list[i].tasks, "program %zu: %d tasks", i, seen.tasks);
+            mil_module_free(module);
+        }
+}
+
 typedef struct batch_case {
     int64_t x, w, m, k, n; /* x, w: batches of the operands */
     bool tx, ty;
@@ -531,5 +566,5 @@ TEST(a_transformer_layer_keeps_its_meaning) {
 }
 
 SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(drawn_programs_for_m2_keep_their_meaning),
-      T(values_stay_on_chip), T(two_products_are_three_tasks), T(products_take_few_tasks), T(attention_is_nine_tasks),
-      T(a_transformer_layer_keeps_its_meaning))
+      T(values_stay_on_chip), T(two_products_are_three_tasks), T(products_take_few_tasks), T(many_channels_are_rows),
+      T(attention_is_nine_tasks), T(a_transformer_layer_keeps_its_meaning))

@@ -20,6 +20,20 @@ static emit_tensor lower_part(const emit_tensor *x, int64_t from, int64_t count)
     return part;
 }
 
+/* Views vectors of too many channels as rows of fewer, which one task processes row by row (TileHeight). `shape` is one
+ * of them. Changes nothing if they have rows already or their number cannot be split. */
+static void lower_fold(int64_t slab, const emit_tensor *shape, emit_tensor *const *tensors, int count) {
+    enum { MOST_ROWS = 64 };
+    int64_t c = shape->c, rows = div_up(c, slab);
+    while (rows <= MOST_ROWS && c % rows) rows++;
+    bool flat = rows > 1 && rows <= MOST_ROWS;
+    for (int i = 0; i < count; i++) flat = flat && tensors[i]->h == 1 && (tensors[i]->c == c || tensors[i]->c == 1);
+    for (int i = 0; flat && i < count; i++) {
+        emit_tensor *x = tensors[i];
+        if (x->c == c) x->c = c / rows, x->h = rows, x->row = x->c * x->plane;
+    }
+}
+
 static int64_t lower_second(int64_t bytes) { return bytes % 0x400 >= 0x40 ? bytes : bytes - bytes % 0x400 + 0x40; }
 
 static void lower_binary_part(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
@@ -42,9 +56,12 @@ static void lower_binary_part(emitter *e, uint32_t op, const emit_tensor *a, con
 propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
                             const emit_tensor *y, propane_error *err) {
     int64_t slab = lower_slab(a, false, 2);
-    for (int64_t c = 0; c < a->c; c += slab) {
-        int64_t count = min_i64(slab, a->c - c);
-        emit_tensor pa = lower_part(a, c, count), pb = lower_part(b, c, count), py = lower_part(y, c, count);
+    emit_tensor first = *a, second = *b, result = *y;
+    lower_fold(slab, a, (emit_tensor *[]){&first, &second, &result}, 3);
+    for (int64_t c = 0; c < first.c; c += slab) {
+        int64_t count = min_i64(slab, first.c - c);
+        emit_tensor pa = lower_part(&first, c, count), pb = lower_part(&second, c, count);
+        emit_tensor py = lower_part(&result, c, count);
         lower_binary_part(e, op, &pa, &pb, relu2, &py);
     }
     return PROPANE_OK;
@@ -53,15 +70,17 @@ propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const
 propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint16_t scale, uint16_t bias,
                             const emit_tensor *y, propane_error *err) {
     int64_t slab = lower_slab(x, false, 1);
-    for (int64_t c = 0; c < x->c; c += slab) {
-        int64_t count = min_i64(slab, x->c - c);
-        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+    emit_tensor source = *x, result = *y;
+    lower_fold(slab, x, (emit_tensor *[]){&source, &result}, 2);
+    for (int64_t c = 0; c < source.c; c += slab) {
+        int64_t count = min_i64(slab, source.c - c);
+        emit_tensor px = lower_part(&source, c, count), py = lower_part(&result, c, count);
         emitted *t = emit_task(e, false);
-        emit_l2 at = emit_planar_l2(0, count, x->w);
-        int64_t tile = emit_tile(x->h, at.row, 1);
-        emit_dims(t, count, x->h, x->w);
+        emit_l2 at = emit_planar_l2(0, count, px.w);
+        int64_t tile = emit_tile(px.h, at.row, 1);
+        emit_dims(t, count, px.h, px.w);
         emit_set(t, 0x28, tile);
-        emit_set(t, 0x2c, emit_patch(x->h, x->w, false));
+        emit_set(t, 0x2c, emit_patch(px.h, px.w, false));
         emit_source(t, &px, &at, 2);
         emit_store(t, &py, tile * at.row, 1);
         emit_set(t, 0x8800, op);
@@ -120,16 +139,17 @@ static void lower_against(emitter *e, uint32_t op, const emit_tensor *x, const e
 propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, const emit_tensor *b,
                                const emit_tensor *y, propane_error *err) {
     int64_t bytes, slab = lower_slab(x, false, 2);
-    uint32_t flags = (b->w == 1 ? 0x10u : 0) | (b->h == 1 ? 0x20u : 0) | (b->c == 1 ? 0x80u : 0);
-    if (b->c == 1 && b->w == 1 && b->h == 1) flags = 0xb0;
+    emit_tensor source = *x, small = *b, result = *y;
+    lower_fold(slab, x, (emit_tensor *[]){&source, &small, &result}, 3);
+    uint32_t flags = (small.w == 1 ? 0x10u : 0) | (small.h == 1 ? 0x20u : 0) | (small.c == 1 ? 0x80u : 0);
     if (b->h * b->c * round_up(2 * b->w, 16) > 0x100000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "the smaller operand, [%lld, %lld, %lld], does not fit on chip", (long long)b->c,
                             (long long)b->h, (long long)b->w);
-    for (int64_t c = 0; c < x->c; c += slab) {
-        int64_t count = min_i64(slab, x->c - c);
-        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
-        emit_tensor pb = b->c == 1 ? *b : lower_part(b, c, count);
+    for (int64_t c = 0; c < source.c; c += slab) {
+        int64_t count = min_i64(slab, source.c - c);
+        emit_tensor px = lower_part(&source, c, count), py = lower_part(&result, c, count);
+        emit_tensor pb = small.c == 1 ? small : lower_part(&small, c, count);
         emit_l2 kept = lower_bring(e, &pb, &bytes);
         lower_against(e, op, &px, &kept, bytes, 0x31, flags, &py);
     }
@@ -178,12 +198,14 @@ static uint32_t lower_activation_shape(const emitter *e, const emit_tensor *x, i
 propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_table *table, const emit_tensor *y,
                                 propane_error *err) {
     int64_t slab = lower_slab(x, true, 1), tile, pad;
-    uint32_t shape = lower_activation_shape(e, x, &pad);
-    int lanes = emit_lane_count(min_i64(slab, x->c));
+    emit_tensor source = *x, result = *y;
+    lower_fold(slab, x, (emit_tensor *[]){&source, &result}, 2);
+    uint32_t shape = lower_activation_shape(e, &source, &pad);
+    int lanes = emit_lane_count(min_i64(slab, source.c));
     int64_t at = table ? lower_table(e, table, lanes) : 0;
-    for (int64_t c = 0; c < x->c; c += slab) {
-        int64_t count = min_i64(slab, x->c - c);
-        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+    for (int64_t c = 0; c < source.c; c += slab) {
+        int64_t count = min_i64(slab, source.c - c);
+        emit_tensor px = lower_part(&source, c, count), py = lower_part(&result, c, count);
         emitted *t = lower_unicast(e, &px, pad, &tile);
         emit_or(t, 0x34, (int64_t)shape << 16);
         emit_store(t, &py, tile * (count * emit_channel(x->w, true) + pad), 1);
@@ -200,11 +222,13 @@ propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_t
 
 propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
     int64_t slab = lower_slab(x, true, 1), tile;
-    for (int64_t c = 0; c < x->c; c += slab) {
-        int64_t count = min_i64(slab, x->c - c);
-        emit_tensor px = lower_part(x, c, count), py = lower_part(y, c, count);
+    emit_tensor source = *x, result = *y;
+    lower_fold(slab, x, (emit_tensor *[]){&source, &result}, 2);
+    for (int64_t c = 0; c < source.c; c += slab) {
+        int64_t count = min_i64(slab, source.c - c);
+        emit_tensor px = lower_part(&source, c, count), py = lower_part(&result, c, count);
         emitted *t = lower_unicast(e, &px, 0, &tile);
-        emit_or(t, 0x34, (int64_t)emit_shape(x->h, x->w) << 16);
+        emit_or(t, 0x34, (int64_t)emit_shape(px.h, px.w) << 16);
         emit_store(t, &py, tile * count * emit_channel(x->w, true), 1);
         emit_set(t, 0xc804, 0x101c0c);
     }
