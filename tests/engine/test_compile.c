@@ -349,6 +349,28 @@ TEST(values_stay_on_chip) {
     EXPECT(chain_kept(true) == 4);
 }
 
+/* The last of an operation's tasks stores all of its value, so the value stays even though there are two. */
+TEST(values_stay_after_several_tasks) {
+    propane_error err = {0};
+    mil_builder b = {0};
+    mil_module *m = mil_module_create("chain");
+    compile_seen seen = {0};
+    rng r;
+    rng_init(&r, 5);
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 24, 5, 20}));
+    mil_value *z = mil_build_param(&b, "z", mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 24, 1, 20}));
+    mil_build_result(&b, mil_build_unary(&b, MIL_OP_abs, mil_build_binary(&b, MIL_OP_mul, x, z)));
+    EXPECT_OK(mil_build_end(&b, &err));
+    EXPECT_MSG(compile_run(m->functions, &r, 1, &seen, &err) == 0, "%s", err.text);
+    engine_object *o = NULL;
+    EXPECT_OK(engine_compile(m->functions, NULL, &o, &err));
+    EXPECT(o->task_count == 3);
+    EXPECT(engine_get_bits(&o->tasks[1], 0x4830, 0, 2) == 0 && engine_get_bits(&o->tasks[2], 0x4804, 0, 2) == 0);
+    engine_object_free(o);
+    mil_module_free(m);
+}
+
 /* Builds x [m, k] through two products with constants and a function between them. */
 static mil_module *pair_build(rng *r, int64_t m, int64_t k, int64_t n, int64_t last, mil_opcode between, bool twice) {
     propane_error err = {0};
@@ -566,5 +588,6 @@ TEST(a_transformer_layer_keeps_its_meaning) {
 }
 
 SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(drawn_programs_for_m2_keep_their_meaning),
-      T(values_stay_on_chip), T(two_products_are_three_tasks), T(products_take_few_tasks), T(many_channels_are_rows),
-      T(attention_is_nine_tasks), T(a_transformer_layer_keeps_its_meaning))
+      T(values_stay_on_chip), T(values_stay_after_several_tasks), T(two_products_are_three_tasks),
+      T(products_take_few_tasks), T(many_channels_are_rows), T(attention_is_nine_tasks),
+      T(a_transformer_layer_keeps_its_meaning))

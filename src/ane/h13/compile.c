@@ -178,30 +178,6 @@ static void compile_folded(compile *c, const mil_op *op) {
                                                   .elements = ENGINE_PATCH_NEVER});
 }
 
-/* Returns whether the value is read once, and so is every value that it views. */
-static bool compile_read_once(const compile *c, const mil_value *v) {
-    for (;; v = mil_in(v->def, "x")) {
-        if (c->users[v->id] != 1 || c->places[v->id].bar != ENGINE_BAR_SCRATCH) return false;
-        if (c->places[v->id].owner == v->id) return true;
-        if (!v->def) return false;
-    }
-}
-
-/* Chains an operation if its only task is the sole reader of what the previous one stores. */
-static bool compile_chain(compile *c, const mil_op *op, int before) {
-    bool alone = c->alone;
-    c->alone = c->e.count == before + 1;
-    if (!alone || !c->alone || c->e.failed) return false;
-    emitted *b = &c->e.tasks[before], *a = b - 1;
-    for (int p = 0; p < op->info->param_count; p++)
-        for (int k = 0; k < op->operands[p].count; k++) {
-            const mil_value *v = op->operands[p].values[k];
-            if (v->constant || c->places[v->id].base != (int64_t)engine_get(&b->task, 0x13808)) continue;
-            if (compile_read_once(c, v) && emit_chain(a, b)) return true;
-        }
-    return false;
-}
-
 /* Returns the end of what a task has in the on-chip buffer, in bytes. */
 static int64_t compile_on_chip(const engine_task *t) {
     int64_t tile = engine_get(t, 0x28), h = engine_get_bits(t, 0x14, 16, 15), end;
@@ -257,10 +233,13 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
         char where[300];
         return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
     }
-    bool chained = compile_chain(c, op, before);
+    text reasons = {0};
+    bool chained = compile_chain(c, op, before, report ? &reasons : NULL);
     c->chained += chained;
     compile_tell(c, op, before, constants, report);
     if (chained && report) text_printf(report, "%20s its source stays on chip\n", "");
+    if (report) text_append_n(report, reasons.data, reasons.length);
+    text_deinit(&reasons);
     return PROPANE_OK;
 }
 

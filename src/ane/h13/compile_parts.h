@@ -26,8 +26,8 @@ typedef struct compile {
     bool *taken;           /* by value id: whether an earlier task absorbed the operation */
     int64_t scratch;       /* bytes of base register 3 for values */
     bool patchable;
-    bool alone;  /* the previous operation made exactly one task */
-    int chained; /* values that stay on chip between operations */
+    const mil_op *last; /* the previous operation that made tasks */
+    int chained;        /* values that stay on chip between operations */
     char apart
         [200]; /* why the operation after a matrix product was not absorbed; empty if it was, or without a report */
 } compile;
@@ -90,6 +90,10 @@ bool compile_is_inner(const compile *c, const mil_op *op);
 PROPANE_CHECK propane_status compile_attend(compile *c, const compile_attention *a, propane_error *err);
 /* Sets *table or *relu for an activation. Returns false if the engine does not have it. */
 bool compile_activation(const mil_op *op, engine_table *table, bool *relu);
+
+/* Chains an operation, whose tasks start at `before`, if its only task is the sole reader of what the task before it
+ * stores. If `reasons` is given, appends a line for every operand that went through memory. */
+bool compile_chain(compile *c, const mil_op *op, int before, text *reasons);
 
 propane_status compile_binary(compile *c, const mil_op *op, propane_error *err);
 propane_status compile_unary(compile *c, const mil_op *op, propane_error *err);

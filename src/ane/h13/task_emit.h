@@ -84,9 +84,9 @@ void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int6
 /* Sets ActiveNE for that many lanes (a power of two). */
 void emit_active(emitted *t, int lanes);
 
-/* Keeps the value that a stores for b on chip. b must directly follow a, nothing else may read the value, and the
- * laws must be known; otherwise returns false. */
-bool emit_chain(emitted *a, emitted *b);
+/* Keeps the value that a stores for b on chip and returns NULL. b must directly follow a, and nothing else may read the
+ * value. If the laws are not known or it does not fit, changes nothing and returns the reason. */
+const char *emit_chain(emitted *a, emitted *b);
 
 /* Computes sizes, links and headers of all tasks, and their bytes. Sets tasks, text and first_words of the object. */
 PROPANE_CHECK propane_status emit_finish(emitter *e, engine_object *o, propane_error *err);
