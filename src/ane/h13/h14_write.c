@@ -85,7 +85,10 @@ static void h14_result_counts(const h14_writer *w, int64_t counts[4]) {
     uint32_t mode = h14_get(w, 0x34, 4, 3);
     bool reduces = mode == 5 || mode == 6, turned = h14_get(w, 0x34, 28, 1), exchanged = h14_get(w, 0x30, 10, 1);
     counts[0] = reduces ? 1 : h14_get(w, 0x14, 16, 15);
-    counts[1] = turned ? h14_get(w, 0x14, 0, 15) : exchanged && reduces ? 1 : h14_get(w, 0x10, 0, 17);
+    counts[1] = turned      ? h14_get(w, 0x14, 0, 15)
+                : reduces   ? (exchanged ? 1 : h14_get(w, 0x10, 0, 17))
+                : exchanged ? h14_get(w, 0x14, 0, 15)
+                            : h14_get(w, 0x10, 0, 17);
     counts[2] = reduces ? 1 : engine_get(w->t, 0x18);
     counts[3] = h14_groups(w);
 }
@@ -114,7 +117,10 @@ static void h14_on_chip_strides(h14_writer *w) {
     h14_source_counts(w, h14_get(w, 0x30, 0, 4), h14_get(w, 0x30, 8, 1), source);
     h14_source_counts(w, h14_get(w, 0x30, 4, 4), h14_get(w, 0x30, 9, 1), second);
     h14_result_counts(w, result);
-    if (h14_get(w, 0x34, 4, 3) == PAIR) second[0] = 2;
+    if (h14_get(w, 0x34, 4, 3) == PAIR) {
+        second[0] = 2;
+        if (h14_get(w, 0x30, 9, 1)) second[1] = 1; /* a pair is one pixel wide */
+    }
     if (!h14_get(w, 0x4804, 0, 2)) h14_on_chip(w, H14_L2 + 8, source);
     if (!h14_get(w, 0x34, 1, 1)) h14_on_chip(w, H14_L2 + 0x1c, second);
     if (!h14_get(w, 0x4830, 0, 2)) h14_on_chip(w, H14_L2 + 0x34, result);

@@ -14,15 +14,12 @@ int64_t lower_matmul_channel(int64_t n) {
     return channel % 0x40 ? channel : channel + 0x10;
 }
 
-/* Returns the scheduling words of such an exchange on H14, in which a lane takes 1, 2, 4 or 8 rows side by side;
- * `first` are those of H13. */
-static int64_t lower_matmul_turn_shape(const emitter *e, const emit_tensor *x, int64_t first) {
-    int64_t rows = 1, code;
-    if (e->subtype != ENGINE_H14) return first;
-    if (x->h > 1) return 0;
+int64_t lower_matmul_turn_shape(const emit_tensor *x) {
+    int64_t rows = 1, code, least = 0;
     while (rows < 8 && 32 * rows <= x->c) rows *= 2;
     code = min_i64(3, 4 - emit_log2(rows));
-    return code << 16 | (int64_t)emit_shape(1, x->w) << 12 | code << 8;
+    while (least < code && x->w < 128 >> least) least++;
+    return code << 16 | least << 12 | code << 8;
 }
 
 emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base, int64_t shape) {
@@ -33,7 +30,8 @@ emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base, int64
     emit_dims(t, rows, x->h, x->w);
     emit_set(t, 0x28, max_i64(1, min_i64(x->h, (BUFFER - base) / raw)));
     emit_set(t, 0x24, 0x14001);
-    emit_or(t, 0x34, 0x10000000 | lower_matmul_turn_shape(e, x, shape));
+    if (e->subtype == ENGINE_H14) shape = x->h > 1 ? 0 : lower_matmul_turn_shape(x);
+    emit_or(t, 0x34, 0x10000000 | shape);
     emit_active(t, 16);
     emit_source(t, x, &at, 2);
     emit_set(t, 0xc804, 0x101c0c);
@@ -108,16 +106,24 @@ static propane_status lower_matmul_constant_plain(emitter *e, const lower_produc
     return lower_matmul_constant_lanes(e, t, p, err);
 }
 
-/* Transposes x on chip, starting at `base`: channels k, width m. */
-static emit_l2 lower_matmul_stage_constant(emitter *e, const lower_product *p, const emit_tensor *x, int64_t base) {
-    int64_t channel = lower_matmul_channel(p->m), row = p->k * channel, d = round_up(2 * p->m, 64);
+emit_l2 lower_matmul_stage(emitter *e, const emit_tensor *x, int64_t base, emit_tensor *staged) {
+    int64_t k = x->w, m = x->h, channel = lower_matmul_channel(m), row = k * channel, d = round_up(2 * m, 64);
     emit_tensor rows = lower_matmul_rows_as_channels(x);
     emit_l2 kept = {base, channel, row, row, 0};
-    e->scratch = max_i64(e->scratch, round_up(max_i64(2 * p->m * p->k, 64 * p->k), ENGINE_PAGE));
-    emitted *t = lower_matmul_turn(e, &rows, base + row, p->m <= 8 ? 0x30300 : 0);
+    *staged = (emit_tensor){ENGINE_BAR_SCRATCH, 0, k, 1, m, d, d, k * d};
+    e->scratch = max_i64(e->scratch, round_up(max_i64(2 * m * k, 64 * k), ENGINE_PAGE));
+    emitted *t = lower_matmul_turn(e, &rows, base + row, m <= 8 ? 0x30300 : 0);
     emit_keep(t, &kept, 0x500170);
-    emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
+    emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, k * d);
     return kept;
+}
+
+void lower_matmul_source_staged(emitted *t, const emit_tensor *staged, const emit_l2 *kept) {
+    int64_t bytes = t->bytes, visits = t->channel_visits;
+    emit_source(t, staged, kept, 0);
+    t->bytes = bytes, t->channel_visits = visits;
+    emit_set(t, 0x13800, 0x48880);
+    emit_source_l2(t, kept, 0x160);
 }
 
 /* Makes the matrix product of the value on chip; the caller sets the place of the result. */
@@ -132,14 +138,10 @@ static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const e
 }
 
 /* Makes the same product of a staged value, with the words of its DMA. */
-static emitted *lower_matmul_from_staged(emitter *e, const lower_product *p, const emit_l2 *kept) {
-    int64_t d = round_up(2 * p->m, 64);
-    emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->m, d, d, p->k * d};
+static emitted *lower_matmul_from_staged(emitter *e, const lower_product *p, const emit_l2 *kept,
+                                         const emit_tensor *staged) {
     emitted *t = lower_matmul_on_chip(e, p, kept, 0x160);
-    emit_source(t, &staged, kept, 0);
-    t->bytes = 0, t->channel_visits = 0;
-    emit_set(t, 0x13800, 0x48880);
-    emit_source_l2(t, kept, 0x160);
+    lower_matmul_source_staged(t, staged, kept);
     return t;
 }
 
@@ -156,8 +158,9 @@ static propane_status lower_matmul_constant(emitter *e, const lower_product *p, 
     if (row + p->m * emit_channel(p->k, true) > 0x200000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the transpose of [%lld, %lld] does not fit on chip",
                             (long long)p->m, (long long)p->k);
-    emit_l2 kept = lower_matmul_stage_constant(e, p, x, 0);
-    emitted *t = lower_matmul_from_staged(e, p, &kept);
+    emit_tensor staged;
+    emit_l2 kept = lower_matmul_stage(e, x, 0, &staged);
+    emitted *t = lower_matmul_from_staged(e, p, &kept, &staged);
     lower_matmul_store_turned(t, y, row);
     return lower_matmul_constant_lanes(e, t, p, err);
 }
@@ -176,8 +179,10 @@ bool lower_matmul_two_fit(const lower_product *p, const lower_product *q) {
 
 propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_product *q, const emit_tensor *x,
                                 const emit_tensor *y, propane_error *err) {
-    emit_l2 between = lower_matmul_between(p), kept = lower_matmul_stage_constant(e, p, x, between.row);
-    emitted *t = lower_matmul_from_staged(e, p, &kept);
+    emit_tensor staged;
+    emit_l2 between = lower_matmul_between(p), kept = lower_matmul_stage(e, x, between.row, &staged);
+    emitted *t = lower_matmul_from_staged(e, p, &kept, &staged);
+    if (e->subtype == ENGINE_H14) emit_set(t, 0x4804, 0x104); /* as in attention: the result stays, too */
     emit_keep(t, &between, 0x140);
     PROPANE_TRY(lower_matmul_constant_lanes(e, t, p, err));
     t = lower_matmul_on_chip(e, q, &between, 0x120);

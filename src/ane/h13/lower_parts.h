@@ -25,6 +25,16 @@ enum {
     LOWER_RECIPROCAL = 0x1000
 };
 
+/* Configurations of results on chip, and of planar tasks that hand values to each other. */
+enum {
+    LOWER_KEEP = 0x500170,
+    LOWER_KEEP_LATER = 0x140,
+    LOWER_STREAM_LATER = 0x14a,
+    LOWER_HAND_ON = 0x1080,
+    LOWER_HAND_OVER = 0x5080,
+    LOWER_TAKE_OVER = 0x4080
+};
+
 /* y = a op b, all of one shape. With `relu2`, negative values of b count as 0. */
 propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const emit_tensor *b, bool relu2,
                             const emit_tensor *y, propane_error *err);

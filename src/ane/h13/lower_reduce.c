@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Lowers reductions, softmax and layer normalisation. The planar engine reduces the plane (and depth) of each channel.
+ * Lowers reductions and layer normalisation. The planar engine reduces the plane (and depth) of each channel.
  * Other axes need different strides in memory, groups, or a transpose. Statistics stay on chip.
  */
 #include <string.h>
 
-#include "ane/h13/lower_parts.h"
+#include "ane/h13/lower_matmul.h"
 #include "core/base/float16.h"
 #include "core/base/int_math.h"
-
-enum {
-    KEEP = 0x500170,
-    KEEP_LATER = 0x140,
-    STREAM_LATER = 0x14a,
-    HAND_ON = 0x1080,
-    HAND_OVER = 0x5080,
-    TAKE_OVER = 0x4080
-};
 
 static int64_t lower_reduce_final(lower_reduction kind, int64_t count) {
     float scale = kind == LOWER_MEAN ? (float)(1.0 / (double)count) : 1;
@@ -39,9 +30,9 @@ static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, i
 /* Returns the place of a streamed reduction's source and sets the patch; both are as wide as the first 64 pixels of
  * a row (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
 static emit_l2 lower_reduce_stream(emitted *t, int64_t c, int64_t h, int64_t w) {
-    int64_t wide = min_i64(w, 64);
+    int64_t wide = min_i64(w, 64), channel = emit_channel(wide, false), raw = c * channel;
     emit_set(t, 0x2c, emit_patch(h, wide, false));
-    return emit_planar_l2(0, c, wide);
+    return (emit_l2){0, channel, raw + emit_pad(raw), raw, raw};
 }
 
 /* Reduces the planes of a tensor in memory. */
@@ -90,6 +81,21 @@ static void lower_reduce_unit(emitted *t, int64_t h, int64_t w) {
     emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
 }
 
+/* Returns the bytes of a row of exchanged channels and width, with padding that keeps rows out of the same banks
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_max_ax2_1x32x4x4.json, ..._1x64x8x8.json,
+ * ..._1x128x16x16.json, reduce_probe_sum_ax1_1x32x4x4.json). */
+static int64_t lower_reduce_row(int64_t dense) {
+    int64_t pad = emit_pad(dense);
+    return dense + (pad || dense % 0x80 ? pad : 0x10);
+}
+
+/* Returns the lanes that exchange channels and width: at least eight. */
+static int lower_reduce_lanes(int64_t channels, int most) {
+    enum { LEAST = 8 };
+    int lanes = emit_lane_count(channels);
+    return lanes < LEAST ? LEAST : lanes > most ? most : lanes;
+}
+
 /* Exchanges the reduced values, stored as channels w and rows c, back to rows of w. Eight lanes make eight channels
  * at a time: a row of at most eight is complete at once and streams out; a longer one is assembled on chip. */
 static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emit_tensor *y, const emit_l2 *reduced) {
@@ -100,12 +106,12 @@ static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emi
     emit_set(t, 0x28, min_i64(x->c, 16));
     emit_set(t, 0x24, 0x14001);
     emit_or(t, 0x34, 0x10000000);
-    emit_active(t, (int)min_i64(emit_lane_count(x->w), LANES));
+    emit_active(t, lower_reduce_lanes(x->w, LANES));
     emit_l2 back = {reduced->base, x->c * 0x10, 0x10, x->c * 0x10, 0}, out = {base, line, line, line, line};
     emit_source_l2(t, &back, 0x400100);
     emit_tensor result = {y->bar, y->base, 1, y->c, y->w, y->plane, y->row, y->total};
     emit_store(t, &result, base, 1);
-    emit_set(t, 0x4830, STREAM_LATER);
+    emit_set(t, 0x4830, LOWER_STREAM_LATER);
     if (x->w <= LANES)
         lower_reduce_unit(t, x->c, 1);
     else {
@@ -121,8 +127,7 @@ static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emi
  * research/oracles/h13/reduce_probe_max_ax2_1x64x8x8.json and ..._1x128x16x16.json). */
 static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     int64_t channel = emit_channel(x->w, true), raw = x->h * channel, wide = round_up(2 * x->h, 16);
-    int64_t dense = x->w * wide, odd = (dense / 0x10 | 1) * 0x10; /* an odd number of 16-byte units uses all banks */
-    int64_t row = dense % 0x400 ? odd : dense + emit_pad(dense);
+    int64_t dense = x->w * wide, row = lower_reduce_row(dense);
     emit_tensor view = {x->bar, x->base, x->h, x->c, x->w, x->plane, x->row, x->total};
     emit_l2 source = {x->c * row, channel, raw + (raw % 0x200 ? 0 : 0x20), raw, raw}, kept = {0, wide, row, dense, 0};
     emitted *t = emit_task(e, true);
@@ -130,16 +135,16 @@ static void lower_reduce_height(emitter *e, lower_reduction kind, const emit_ten
     emit_set(t, 0x24, 0x14001);
     emit_or(t, 0x34, 0x10000000);
     lower_reduce_unit(t, x->c, x->w);
-    emit_active(t, emit_lane_count(x->h));
+    emit_active(t, lower_reduce_lanes(x->h, 16));
     emit_source(t, &view, &source, 2);
-    emit_keep(t, &kept, KEEP);
+    emit_keep(t, &kept, LOWER_KEEP);
     emit_set(t, 0xc804, 0x101c0c);
     t = lower_reduce_task(e, kind, x->c, 1, x->h, x->h);
     emit_set(t, 0x24, 0x10000 | x->w);
     emit_l2 rows = {0, row, dense, dense, wide},
             reduced = {x->c * row, 0x10, x->w * x->c * 0x10, x->c * 0x10, x->c * 0x10};
     emit_source_l2(t, &rows, 0x120);
-    emit_keep(t, &reduced, KEEP_LATER);
+    emit_keep(t, &reduced, LOWER_KEEP_LATER);
     lower_reduce_height_back(e, x, y, &reduced);
 }
 
@@ -157,27 +162,50 @@ static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const
     emit_set(t, 0xc804, 0x101c0b);
 }
 
+/* Exchanges one row's channels and width on chip, as a product with a constant does, and sums rows of channels
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax1_1x64x1x64.json). */
+static void lower_reduce_channel_row(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
+    int64_t line = round_up(2 * x->w, 16);
+    emit_tensor rows = {x->bar, x->base, 1, x->c, x->w, x->plane, x->total, x->total}, staged;
+    emit_l2 kept = lower_matmul_stage(e, &rows, 0, &staged);
+    emitted *t = lower_reduce_task(e, kind, x->w, 1, x->c, x->c);
+    emit_set(t, 0x30, 0x400);
+    lower_matmul_source_staged(t, &staged, &kept);
+    emit_l2 out = {kept.row, line, line, line, line};
+    emit_tensor result = {y->bar, y->base, 1, 1, y->w, y->total, y->total, y->total};
+    emit_store(t, &result, 0, 1);
+    emit_set(t, 0x17800, 0xc1);
+    emit_keep(t, &out, 0x141);
+}
+
 /* Sums the channels of each pixel: channels and width are exchanged on chip, then rows of channels are reduced, with
  * the image's rows as groups (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_sum_axes_1.json). Returns
  * false if it does not fit on chip. */
 static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     enum { LANES = 8 };
+    bool newer = e->subtype == ENGINE_H14;
     int64_t channel = emit_channel(x->w, true), raw = x->c * channel, wide = round_up(2 * x->c, 16);
-    int64_t dense = x->w * wide, row = dense + (x->h > 1 ? emit_pad(dense) : 0), base = x->h * row;
-    int64_t line = round_up(2 * x->w, 16), pad = raw % 0x200 || x->h == 1 ? 0 : emit_pad(raw) + 0x10;
+    int64_t dense = x->w * wide, row = lower_reduce_row(dense), base = x->h * row, line = round_up(2 * x->w, 16);
+    int64_t pad = raw % (newer ? 0x200 : 0x400) ? 0 : emit_pad(raw) + 0x10;
     if (base + x->h * (raw + pad) > 0x200000 || base + x->h * line > 0x200000 || x->c > 0x7fff) return false;
+    if (x->h == 1) {
+        lower_reduce_channel_row(e, kind, x, y);
+        return true;
+    }
     emit_l2 source = {base, channel, raw + pad, raw, raw}, kept = {0, wide, row, dense, 0};
     emitted *t = emit_task(e, true);
     emit_dims(t, x->c, x->h, x->w);
     emit_set(t, 0x24, 0x14001);
     emit_or(t, 0x34, 0x10000000);
-    if (x->c <= LANES)
+    if (newer)
+        emit_or(t, 0x34, lower_matmul_turn_shape(x));
+    else if (x->c <= LANES)
         lower_reduce_unit(t, x->h, x->w);
     else
         emit_or(t, 0x34, (int64_t)emit_shape(x->h, x->w) << 16);
-    emit_active(t, (int)min_i64(emit_lane_count(x->c), LANES));
+    emit_active(t, lower_reduce_lanes(x->c, newer ? 16 : LANES));
     emit_source(t, x, &source, 2);
-    emit_keep(t, &kept, KEEP);
+    emit_keep(t, &kept, LOWER_KEEP);
     emit_set(t, 0xc804, 0x101c0c);
     t = lower_reduce_task(e, kind, x->w, 1, x->c, x->c);
     emit_set(t, 0x24, 0x10000 | x->h);
@@ -258,184 +286,6 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
                         (long long)x->c, (long long)x->h, (long long)x->w);
 }
 
-/* ---- softmax over the width ---------------------------------------------------------------------------------------------------- */
-
-/* The tasks' places on chip. For one row per channel: statistics at 0, the exponentials after them, then x. For
- * several rows: x is brought first, to 0, then the exponentials and the statistics; at the end they change places. */
-typedef struct softmax_plan {
-    int64_t c, h, w;
-    emit_l2 x, rows; /* x as stored; and with the rows as groups */
-    emit_l2 exponent, exponent_rows;
-    emit_l2 maximum, maximum_rows, sum, sum_rows;
-    int64_t end;   /* where the result would be */
-    uint32_t swap; /* statistics of several channels with one row each are stored as one row */
-} softmax_plan;
-
-static emit_l2 lower_reduce_softmax_by_row(const emit_l2 *at, int64_t raw) {
-    return (emit_l2){at->base, at->channel, raw, raw, at->row};
-}
-
-/* Returns false if it does not fit on chip. */
-static bool lower_reduce_softmax_places(softmax_plan *p, const emit_tensor *x) {
-    int64_t channel = round_up(2 * x->w, 16), raw = x->c * channel, line = round_up(2 * x->c, 16);
-    *p = (softmax_plan){.c = x->c, .h = x->h, .w = x->w, .swap = x->c > 1 && x->h == 1 ? 1 : 0};
-    if (x->h == 1) {
-        p->maximum = p->sum = p->maximum_rows = p->sum_rows = (emit_l2){0, line, line, line, 0};
-        p->exponent = p->exponent_rows = (emit_l2){line, channel, raw, raw, 0};
-        p->x = p->rows = (emit_l2){line + raw, channel, raw, raw, 0};
-        p->end = line + raw;
-        return p->end + raw <= 0x200000;
-    }
-    int64_t pad = raw % 0x400 == 0 ? 0x80 : 0, pad2 = emit_pad(raw);
-    int64_t second = x->h * (raw + pad), third = second + x->h * (raw + pad2), stat = x->c * 0x10;
-    p->x = (emit_l2){0, channel, raw + pad, raw, 0};
-    p->exponent = (emit_l2){second, channel, raw + pad2, raw, 0};
-    p->rows = lower_reduce_softmax_by_row(&p->x, raw);
-    p->exponent_rows = lower_reduce_softmax_by_row(&p->exponent, raw);
-    p->maximum = (emit_l2){third, 0x10, stat, stat, 0};
-    p->maximum_rows = (emit_l2){third, 0x10, x->h * stat, stat, stat};
-    p->sum = p->maximum, p->sum_rows = p->maximum_rows;
-    p->sum.base = p->sum_rows.base = 0;
-    p->end = third;
-    return third + x->h * stat <= 0x200000;
-}
-
-static emitted *lower_reduce_softmax_planar(emitter *e, const softmax_plan *p, bool reduces, uint32_t mode,
-                                            uint32_t flags, uint32_t hand) {
-    emitted *t = emit_task(e, false);
-    bool grouped = reduces && p->h > 1;
-    emit_dims(t, p->c, grouped ? 1 : p->h, p->w);
-    if (grouped) emit_set(t, 0x24, 0x10000 | p->h);
-    emit_set(t, 0x2c, emit_patch(grouped ? 1 : p->h, p->w, p->h > 1));
-    emit_set(t, 0x30, flags);
-    emit_set(t, 0x34, mode);
-    emit_set(t, 0xc800, hand);
-    return t;
-}
-
-static void lower_reduce_softmax_exponent(emitter *e, const softmax_plan *p, int64_t table) {
-    emitted *t = emit_task(e, true);
-    int lanes = emit_lane_count(p->c);
-    emit_dims(t, p->c, p->h, p->w);
-    emit_set(t, 0x24, 0x14001);
-    uint32_t code = 0;
-    while (code < 4 && (p->h > 1 || p->w < 128 >> code)) code++;
-    emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
-    emit_active(t, lanes);
-    emit_lanes(t, ENGINE_BAR_CONSTANTS, lanes, table, 0, ENGINE_TABLE_BYTES);
-    emit_source_l2(t, &p->exponent, 0x108);
-    emit_keep(t, &p->exponent, KEEP_LATER);
-    emit_set(t, 0xc804, 0x121c0c);
-}
-
-/* Copies x on chip if it has several rows. */
-static void lower_reduce_softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *x) {
-    emitted *t = emit_task(e, true);
-    int64_t channel = emit_channel(p->w, true), raw = p->c * channel;
-    emit_l2 source = {p->exponent.base, channel, raw, raw, raw};
-    emit_dims(t, p->c, p->h, p->w);
-    emit_set(t, 0x24, 0x14001);
-    emit_or(t, 0x34, (int64_t)emit_shape(p->h, p->w) << 16);
-    emit_active(t, emit_lane_count(p->c));
-    emit_source(t, x, &source, 2);
-    emit_keep(t, &p->x, KEEP);
-    emit_set(t, 0xc804, 0x101c0c);
-}
-
-/* Computes the maximum of each row. */
-static void lower_reduce_softmax_maximum(emitter *e, const softmax_plan *p, const emit_tensor *x) {
-    emitted *t;
-    if (p->h > 1) lower_reduce_softmax_bring(e, p, x);
-    t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
-    if (p->h > 1) {
-        emit_source_l2(t, &p->rows, 0x120);
-        emit_keep(t, &p->maximum_rows, KEEP_LATER);
-    } else {
-        emit_l2 kept = p->x;
-        kept.group = kept.row;
-        emit_source(t, x, &kept, 1);
-        emit_keep(t, &p->maximum, KEEP);
-    }
-    emit_set(t, 0x4800, 4);
-    emit_set(t, 0x8800, LOWER_POOL_MAX);
-}
-
-/* Computes x - maximum, times log2 e. */
-static void lower_reduce_softmax_difference(emitter *e, const softmax_plan *p) {
-    emitted *t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, TAKE_OVER);
-    if (p->h > 1) emit_set(t, 0x2c, emit_patch(p->h, 16, true));
-    if (p->h == 1 && p->w == 64) emit_set(t, 0x2c, 0x16);
-    emit_source_l2(t, &p->x, 0x400100);
-    emit_source2_l2(t, &p->maximum);
-    emit_keep(t, &p->exponent, KEEP_LATER);
-    emit_set(t, 0x8800, LOWER_SUB);
-    emit_set(t, 0x8804, (int64_t)engine_table_find("exp")->scale << 16);
-}
-
-/* Computes 1 / the sum of each row, and multiplies the exponentials by it; the caller sets the place of the result. */
-static emitted *lower_reduce_softmax_scaled(emitter *e, const softmax_plan *p) {
-    emitted *t = lower_reduce_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, HAND_ON);
-    emit_source_l2(t, &p->exponent_rows, p->h > 1 ? 0x120 : 0x400104);
-    emit_keep(t, &p->sum_rows, KEEP_LATER);
-    emit_set(t, 0x8800, LOWER_RECIPROCAL);
-    t = lower_reduce_softmax_planar(e, p, false, 0x31, p->swap ? 0x101 : 0x1, TAKE_OVER);
-    emit_source_l2(t, &p->sum, p->h > 1 ? 0x400100 : 0x108);
-    emit_source2_l2(t, &p->exponent);
-    emit_set(t, 0x8800, LOWER_MUL);
-    return t;
-}
-
-static void lower_reduce_softmax_part(emitter *e, const softmax_plan *p, const emit_tensor *x, const emit_tensor *y,
-                                      int64_t table) {
-    lower_reduce_softmax_maximum(e, p, x);
-    lower_reduce_softmax_difference(e, p);
-    lower_reduce_softmax_exponent(e, p, table);
-    emitted *t = lower_reduce_softmax_scaled(e, p);
-    emit_store(t, y, p->end, 1);
-    emit_set(t, 0x4830, STREAM_LATER);
-}
-
-void lower_softmax_on_chip(emitter *e, const emit_l2 *at, const emit_tensor *to, int il) {
-    softmax_plan p = {.c = to->c, .h = 1, .w = to->w, .swap = 1, .x = *at, .rows = *at, .exponent = *at};
-    p.exponent_rows = *at;
-    p.maximum = p.sum = p.maximum_rows = p.sum_rows = (emit_l2){0, at->base, at->base, at->base, 0};
-    p.end = at->base + at->row;
-    emitted *t = lower_reduce_softmax_planar(e, &p, true, 0x51, 0x400, HAND_ON);
-    if (p.w == 64) emit_set(t, 0x2c, 0x16);
-    emit_source_l2(t, at, 0x104);
-    emit_keep(t, &p.maximum, KEEP_LATER);
-    emit_set(t, 0x4800, 4);
-    emit_set(t, 0x8800, LOWER_POOL_MAX);
-    lower_reduce_softmax_difference(e, &p);
-    lower_reduce_softmax_exponent(e, &p, lower_table(e, engine_table_find("exp"), emit_lane_count(p.c)));
-    t = lower_reduce_softmax_scaled(e, &p);
-    emit_store(t, to, p.end, il);
-    emit_set(t, 0x4830, 0x4a | il << 8);
-    emit_set(t, 0x17800, 0x050803c1);
-}
-
-propane_status lower_softmax(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
-    softmax_plan p;
-    int64_t slab = x->c;
-    emit_tensor px = *x, py = *y;
-    while (!lower_reduce_softmax_places(&p, &px)) { /* fewer channels at a time */
-        if (slab == 1)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax of %lld rows of %lld does not fit on chip",
-                                (long long)x->h, (long long)x->w);
-        px.c = slab = slab / 2;
-    }
-    int64_t table = lower_table(e, engine_table_find("exp"), emit_lane_count(slab));
-    for (int64_t c = 0; c < x->c; c += slab) {
-        px.c = py.c = min_i64(slab, x->c - c);
-        px.base = x->base + c * x->plane;
-        py.base = y->base + c * y->plane;
-        if (!lower_reduce_softmax_places(&p, &px))
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax does not fit on chip");
-        lower_reduce_softmax_part(e, &p, &px, &py, table);
-    }
-    return PROPANE_OK;
-}
-
 /* ---- layer normalisation -------------------------------------------------------------------------------------------------------- */
 
 enum { NORM_VALUES = 0x40, NORM_DEVIATION = 0x20, NORM_PAIR_ROW = 0x20 }; /* places on chip; the mean is at 0 */
@@ -457,10 +307,10 @@ static void lower_reduce_norm_deviation(emitter *e, int64_t h, int64_t w, const 
                                         uint32_t one, uint32_t config) {
     emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0}, deviation = mean;
     deviation.base = NORM_DEVIATION;
-    emitted *t = lower_reduce_norm_task(e, h, w, true, 0x61, one, HAND_OVER);
+    emitted *t = lower_reduce_norm_task(e, h, w, true, 0x61, one, LOWER_HAND_OVER);
     emit_source_l2(t, &mean, config);
     emit_source2_l2(t, values);
-    emit_keep(t, &deviation, KEEP_LATER);
+    emit_keep(t, &deviation, LOWER_KEEP_LATER);
     emit_set(t, 0x8800, 0x92010);
     emit_set(t, 0x8808, 0x3c000000 | fp16_from_f64(epsilon));
     emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, h * w));
@@ -471,31 +321,32 @@ static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tenso
     int64_t bytes = round_up(2 * x->c, 16);
     emit_l2 at = emit_planar_l2(NORM_VALUES + bytes, x->c, 1), row = {NORM_VALUES, bytes, bytes, bytes, 0};
     emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
+    uint32_t exchanged = e->subtype == ENGINE_H14 ? 0x108 : 0x400100; /* alias bits where the form changes */
     emitted *t = emit_task(e, false);
     emit_dims(t, x->c, 1, 1);
     emit_set(t, 0x2c, emit_patch(1, 1, false));
     emit_set(t, 0x30, 0x400);
-    emit_set(t, 0xc800, HAND_ON);
+    emit_set(t, 0xc800, LOWER_HAND_ON);
     emit_source(t, x, &at, 2);
-    emit_keep(t, &row, KEEP);
-    t = lower_reduce_norm_task(e, 1, x->c, false, 0x51, 0, HAND_OVER);
-    emit_source_l2(t, &row, 0x400100);
-    emit_keep(t, &mean, KEEP_LATER);
+    emit_keep(t, &row, LOWER_KEEP);
+    t = lower_reduce_norm_task(e, 1, x->c, false, 0x51, 0, LOWER_HAND_OVER);
+    emit_source_l2(t, &row, exchanged);
+    emit_keep(t, &mean, LOWER_KEEP_LATER);
     emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, x->c));
     lower_reduce_norm_deviation(e, 1, x->c, &row, epsilon, 1, 0x108);
-    t = lower_reduce_norm_task(e, 1, x->c, true, 0x41, 0x200, HAND_OVER);
+    t = lower_reduce_norm_task(e, 1, x->c, true, 0x41, 0x200, LOWER_HAND_OVER);
     emit_source_l2(t, &row, 0x400100);
     emit_source2_l2(t, &mean);
     emit_set(t, 0x8800, LOWER_SUB);
-    emit_keep(t, &row, KEEP_LATER);
+    emit_keep(t, &row, LOWER_KEEP_LATER);
     t = emit_task(e, false);
     emit_dims(t, x->c, 1, 1);
     emit_set(t, 0x2c, emit_patch(1, 1, false));
     emit_set(t, 0x30, 0x100);
-    emit_set(t, 0xc800, TAKE_OVER);
-    emit_source_l2(t, &row, 0x400100);
+    emit_set(t, 0xc800, LOWER_TAKE_OVER);
+    emit_source_l2(t, &row, exchanged);
     emit_store(t, y, NORM_VALUES + bytes, 1);
-    emit_set(t, 0x4830, STREAM_LATER);
+    emit_set(t, 0x4830, LOWER_STREAM_LATER);
 }
 
 /* Normalises one row over its width. If the axes include the channels, the pair is repeated along them, too
@@ -506,17 +357,17 @@ static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, cons
     int64_t bytes = round_up(2 * x->w, 16);
     emit_l2 row = {NORM_VALUES, bytes, bytes, bytes, 0}, source = row, mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
     source.group = bytes;
-    emitted *t = lower_reduce_norm_task(e, 1, x->w, false, 0x51, 0, HAND_ON);
+    emitted *t = lower_reduce_norm_task(e, 1, x->w, false, 0x51, 0, LOWER_HAND_ON);
     emit_source(t, x, &source, 1);
-    emit_keep(t, &mean, KEEP);
+    emit_keep(t, &mean, LOWER_KEEP);
     emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, x->w));
     lower_reduce_norm_deviation(e, 1, x->w, &row, epsilon, 1, 0x400100);
-    t = lower_reduce_norm_task(e, 1, x->w, true, 0x41, channels ? 0x80 : 0, TAKE_OVER);
+    t = lower_reduce_norm_task(e, 1, x->w, true, 0x41, channels ? 0x80 : 0, LOWER_TAKE_OVER);
     emit_source_l2(t, &row, 0x400100);
     emit_source2_l2(t, &mean);
     emit_set(t, 0x8800, LOWER_SUB);
     emit_store(t, y, NORM_VALUES + bytes, 1);
-    emit_set(t, 0x4830, STREAM_LATER);
+    emit_set(t, 0x4830, LOWER_STREAM_LATER);
 }
 
 /* Normalises a vector of channels over all dimensions: the statistics are those of a plane with the channels as
@@ -527,16 +378,16 @@ static void lower_layer_norm_plane(emitter *e, double epsilon, const emit_tensor
     emit_tensor view = {x->bar, x->base, 1, x->c, 1, x->plane, x->total, x->total};
     emit_l2 rows = emit_planar_l2(NORM_VALUES, 1, 1), vector = emit_planar_l2(NORM_VALUES, x->c, 1);
     emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
-    emitted *t = lower_reduce_norm_task(e, x->c, 1, false, 0x51, 0, HAND_ON);
+    emitted *t = lower_reduce_norm_task(e, x->c, 1, false, 0x51, 0, LOWER_HAND_ON);
     emit_set(t, 0x28, min_i64(TILE, x->c));
     emit_source(t, &view, &rows, 1);
     emit_set(t, 0x13800, FIRST_OF_TWO);
     emit_set(t, 0x13814, x->row);
-    emit_keep(t, &mean, KEEP);
+    emit_keep(t, &mean, LOWER_KEEP);
     emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, x->c));
     rows.group = 0;
     lower_reduce_norm_deviation(e, x->c, 1, &rows, epsilon, 2, 0x400100);
-    t = lower_reduce_norm_task(e, 1, 1, true, 0x41, 0x80, TAKE_OVER);
+    t = lower_reduce_norm_task(e, 1, 1, true, 0x41, 0x80, LOWER_TAKE_OVER);
     emit_dims(t, x->c, 1, 1);
     emit_source(t, x, &vector, 2);
     emit_set(t, 0x13800, SECOND_OF_TWO);
@@ -544,7 +395,7 @@ static void lower_layer_norm_plane(emitter *e, double epsilon, const emit_tensor
     emit_source2_l2(t, &mean);
     emit_set(t, 0x8800, LOWER_SUB);
     emit_store(t, y, NORM_VALUES + vector.row, 1);
-    emit_set(t, 0x4830, STREAM_LATER);
+    emit_set(t, 0x4830, LOWER_STREAM_LATER);
 }
 
 propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit_tensor *x, const emit_tensor *y,
