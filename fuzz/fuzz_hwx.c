@@ -33,6 +33,19 @@ static void same_meaning(engine_object *o) {
     if (first_bytes != second_bytes || memcmp(first, second, first_bytes) != 0) abort();
 }
 
+/* Compares with the same file as one of the next generation. */
+static void other_generation(const engine_object *o, const uint8_t *data, size_t size, text *out) {
+    enum { SUBTYPE = 8, SUBTYPES = 12 };
+    propane_error err = {0};
+    engine_object *next = NULL;
+    uint8_t *copy = mem_alloc(size + 1);
+    memcpy(copy, data, size);
+    if (size > SUBTYPE) copy[SUBTYPE] = (uint8_t)((copy[SUBTYPE] + 1) % SUBTYPES);
+    if (!engine_object_parse(copy, size, "fuzz", &next, &err)) engine_describe_difference(o, next, out);
+    engine_object_free(next);
+    mem_free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     propane_error err = {0};
     engine_object *o = NULL;
@@ -48,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     text out = {0};
     engine_describe(o, true, &out);
     engine_describe_json(o, &out);
-    engine_describe_difference(o, o, &out);
+    if (engine_describe_difference(o, o, &out)) abort();
+    other_generation(o, data, size, &out);
     text_deinit(&out);
     engine_object_free(o);
     return 0;

@@ -96,4 +96,33 @@ TEST(broken_streams_are_told) {
     }
 }
 
-SUITE("engine/later", T(tasks_of_h14_are_read), T(later_generations_have_names), T(broken_streams_are_told))
+/* Programs of generations that are not executed are compared by their own words. */
+TEST(words_of_later_generations_are_compared) {
+    uint32_t words[] = {0x000e0003, 0, 0, 0, 0, 0, 0, 0, 0x00050000, 0x00008001, 0x40, 0x20, 0x00001240, 0x102};
+    enum { WIN = 10, FORMAT = 13, COUNT = sizeof words / sizeof words[0] };
+    uint8_t first[4 * COUNT], second[4 * COUNT];
+    text t = {0};
+    for (size_t i = 0; i < COUNT; i++) bytes_put_u32(first + 4 * i, words[i]);
+    words[WIN] = 0x41, words[FORMAT] = 0x2;
+    for (size_t i = 0; i < COUNT; i++) bytes_put_u32(second + 4 * i, words[i]);
+    engine_object a = {.source = "a.hwx", .subtype = 7, .text = first, .text_bytes = sizeof first}, b = a, c = a, d = a;
+    b.source = "b.hwx", b.text = second;
+    EXPECT(engine_describe_difference(&a, &a, &t) == 0);
+    EXPECT(engine_describe_difference(&a, &b, &t) == 2);
+    later_expect(&t, "  task 0: 2 words\n");
+    later_expect(&t, "0x00004  00000040 00000041  Win 0x40 | 0x41\n");
+    later_expect(&t, "0x04900  00000102 00000002  SparseFmt 0x1 | 0x0\n");
+    c.subtype = 9;
+    EXPECT(engine_describe_difference(&a, &c, &t) == 1);
+    later_expect(&t, "programs of H16 and H17: their tasks cannot be compared by field\n");
+    d.text_bytes = 4 * 12; /* cut off within the task */
+    EXPECT(engine_describe_difference(&a, &d, &t) > 0);
+    later_expect(&t, "  tasks 1 | 0\n");
+    a.constants = first, a.constant_bytes = 8, b = a, b.constants = first + 4;
+    EXPECT(engine_describe_difference(&a, &b, &t) == 1);
+    later_expect(&t, "  constants: 1 word\n");
+    text_deinit(&t);
+}
+
+SUITE("engine/later", T(words_of_later_generations_are_compared), T(tasks_of_h14_are_read),
+      T(later_generations_have_names), T(broken_streams_are_told))

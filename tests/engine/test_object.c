@@ -209,5 +209,23 @@ TEST(altered_files_are_errors) {
     mem_free(data);
 }
 
-SUITE("engine/object", T(map_names_every_register_once), T(published_programs_decode_and_encode),
-      T(published_files_decode_and_encode), T(files_are_written_and_read_again), T(altered_files_are_errors))
+/* Copying a section once per header that names it would cost memory out of proportion to the file. */
+TEST(sections_stand_once) {
+    propane_error err = {0};
+    char *data = NULL;
+    size_t length = 0;
+    int changed = 0;
+    engine_object *o = NULL;
+    EXPECT_OK(file_read("fuzz/corpus/hwx/conv.hwx", 1 << 20, &data, &length, &err));
+    for (size_t at = 0; at + 32 <= 0x1000; at++) /* a section's header: its name, then its segment's, 16 bytes each */
+        if (memcmp(data + at, "__const", 8) == 0 && memcmp(data + at + 16, "__TEXT", 7) == 0)
+            memcpy(data + at, "__text\0", 8), changed++;
+    EXPECT(changed == 1);
+    EXPECT_FAIL(engine_object_parse((uint8_t *)data, length, "conv.hwx", &o, &err), PROPANE_ERR_INVALID,
+                "a second section __TEXT,__text");
+    mem_free(data);
+}
+
+SUITE("engine/object", T(sections_stand_once), T(map_names_every_register_once),
+      T(published_programs_decode_and_encode), T(published_files_decode_and_encode),
+      T(files_are_written_and_read_again), T(altered_files_are_errors))

@@ -142,7 +142,8 @@ static void describe_words(const engine_task *t, text *out) {
 
 /* ---- whole programs ---------------------------------------------------------------------------------------------------------- */
 
-static const char *describe_role(const engine_surface *s) {
+static const char *describe_role(const engine_object *o, const engine_surface *s) {
+    if (!o->task_count) return s->output ? "output" : "input"; /* by the file: its tasks are not read */
     if (s->read && s->written) return "read and written";
     if (s->read || s->written) return s->read ? "read" : "written";
     return "not used by any task";
@@ -163,7 +164,7 @@ void engine_describe(const engine_object *o, bool words, text *out) {
         text_printf(out,
                     "  surface  %-16s base register %2d  [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
                     "] fp16, plane %" PRIu64 ", row %" PRIu64 " bytes: %s\n",
-                    s->name, s->bar, s->n, s->c, s->h, s->w, s->plane, s->row, describe_role(s));
+                    s->name, s->bar, s->n, s->c, s->h, s->w, s->plane, s->row, describe_role(o, s));
     }
     text_printf(out, "  text %" PRIu64 " bytes, constants %" PRIu64 ", scratch %" PRIu64 "\n", o->text_bytes,
                 o->constant_bytes, o->scratch_bytes);

@@ -2,8 +2,10 @@
  * Compares two compiled programs by task and register, with the names of the fields.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "ane/h13/describe.h"
+#include "ane/h13/later.h"
 
 static void difference_fields(bool header, uint32_t address, uint32_t a, uint32_t b, const char *indent, text *out) {
     if (!out) return;
@@ -35,14 +37,17 @@ int engine_task_difference(const engine_task *a, const engine_task *b, const cha
     return differ;
 }
 
-int engine_describe_difference(const engine_object *a, const engine_object *b, text *out) {
+/* Returns whether the object has tasks in the form of H13. */
+static bool difference_is_read(const engine_object *o) { return o->task_count > 0 || o->subtype == ENGINE_H13; }
+
+static int difference_tasks(const engine_object *a, const engine_object *b, text *out) {
     int words = 0, both = a->task_count < b->task_count ? a->task_count : b->task_count;
-    text_printf(out, "%s | %s\n", a->source, b->source);
     if (a->subtype != ENGINE_H13 || b->subtype != ENGINE_H13) text_append(out, "  registers as H13 has them\n");
-    if (a->task_count != b->task_count) text_printf(out, "  tasks %d | %d\n", a->task_count, b->task_count);
-    if (a->constant_bytes != b->constant_bytes)
-        text_printf(out, "  bytes of constants %llu | %llu\n", (unsigned long long)a->constant_bytes,
-                    (unsigned long long)b->constant_bytes);
+    if (a->task_count != b->task_count) {
+        const engine_object *more = a->task_count > both ? a : b;
+        text_printf(out, "  tasks %d | %d\n", a->task_count, b->task_count);
+        for (int i = both; i < more->task_count; i++) words += engine_task_words(&more->tasks[i]);
+    }
     for (int i = 0; i < both; i++) {
         text lines = {0};
         int differ = engine_task_difference(&a->tasks[i], &b->tasks[i], "    ", &lines);
@@ -52,4 +57,26 @@ int engine_describe_difference(const engine_object *a, const engine_object *b, t
         words += differ;
     }
     return words;
+}
+
+/* Returns the number of words of the constants that differ, including those that only one program has. */
+static int difference_constants(const engine_object *a, const engine_object *b, text *out) {
+    uint64_t both = a->constant_bytes < b->constant_bytes ? a->constant_bytes : b->constant_bytes, words = 0, at;
+    uint64_t all = a->constant_bytes > b->constant_bytes ? a->constant_bytes : b->constant_bytes;
+    for (at = 0; at + 4 <= both; at += 4) words += memcmp(a->constants + at, b->constants + at, 4) != 0;
+    words += at < both && memcmp(a->constants + at, b->constants + at, (size_t)(both - at)) != 0;
+    words += (all - both + 3) / 4;
+    if (a->constant_bytes != b->constant_bytes)
+        text_printf(out, "  bytes of constants %llu | %llu\n", (unsigned long long)a->constant_bytes,
+                    (unsigned long long)b->constant_bytes);
+    if (words) text_printf(out, "  constants: %llu word%s\n", (unsigned long long)words, words == 1 ? "" : "s");
+    return words > INT32_MAX / 4 ? INT32_MAX / 4 : (int)words;
+}
+
+int engine_describe_difference(const engine_object *a, const engine_object *b, text *out) {
+    text_printf(out, "%s | %s\n", a->source, b->source);
+    int words = difference_constants(a, b, out);
+    if (difference_is_read(a) && difference_is_read(b)) return words + difference_tasks(a, b, out);
+    const later_text x = {a->text, a->text_bytes, a->subtype}, y = {b->text, b->text_bytes, b->subtype};
+    return words + engine_later_difference(&x, &y, out);
 }

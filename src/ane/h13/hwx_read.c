@@ -24,7 +24,9 @@ enum {
     PROGRAM_BYTES = 0x860,
     TENSOR_BYTES = 0x88,
     RESOURCES = 252, /* entries in the program descriptor, from +0x30 to +0x810 */
-    COMMANDS_MAX = 4096
+    COMMANDS_MAX = 4096,
+    SURFACES_MAX = 1024, /* far more than base registers; names are compared pair by pair */
+    NAME_MAX_BYTES = 1024
 };
 
 typedef struct hwx_reader {
@@ -74,6 +76,9 @@ static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: load command %d: its name at 0x%x does not end within its 0x%x bytes", r->o->source,
                             index, offset, size);
+    if (length > NAME_MAX_BYTES)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a name of %zu bytes (at most %d are read)",
+                            r->o->source, index, length, NAME_MAX_BYTES);
     *out = arena_string_n(r->o->arena, (const char *)command + offset, length);
     return *out ? PROPANE_OK : propane_fail_memory(err, length);
 }
@@ -172,6 +177,8 @@ static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
 
 static propane_status hwx_copy(hwx_reader *r, const engine_section *s, const uint8_t **out, uint64_t *bytes,
                                uint64_t *address, propane_error *err) {
+    if (*out)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a second section %s,%s", r->o->source, s->segment, s->name);
     *out = arena_copy(r->o->arena, r->data + s->offset, (size_t)s->bytes);
     *bytes = s->bytes;
     *address = s->address;
@@ -188,6 +195,9 @@ propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object
                             o->source, o->subtype);
     PROPANE_TRY(hwx_commands(&r, err));
     if (!r.program) return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no program descriptor", o->source);
+    if (o->surface_count > SURFACES_MAX || r.names > SURFACES_MAX)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %d surfaces and %d names of surfaces (at most %d are read)",
+                            o->source, o->surface_count, r.names, SURFACES_MAX);
     PROPANE_TRY(hwx_bars(&r, err));
     uint32_t first = bytes_u32(r.program + 0x818);
     o->first_words = first < ENGINE_TASK_WORDS ? (int)first + 1 : 0;
