@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tables of published points: each table is read or refused, and every covered row has a finite time.
+ * Tables of published points: each table is read or refused, and every covered row, program or step, has a
+ * finite time.
  */
 #include <math.h>
 #include <stdint.h>
@@ -26,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             const cost_point *p = &points[i];
             cost_step_point s;
             if (p->covered ? !(p->time.ms > 0) || !isfinite(p->time.ms) : !p->reason) abort();
-            (void)cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s);
+            const bool step = cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s);
+            if (step && (s.covered ? !(s.step.ms > 0) || !isfinite(s.step.ms) : !s.reason)) abort();
         }
     arena_free(a);
     mem_free(text);

@@ -120,6 +120,12 @@ TEST(malformed_tables_are_refused_with_the_line) {
         {HEADER "a,M4,\"macOS\n", "points.csv:2: a quote does not close"},
         {HEADER ",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n",
          "points.csv:2: more than 64 columns"},
+        {HEADER "a,M4,,direct\n", "points.csv:2: the row has 4 columns, but the header has 14"},
+        {HEADER "a,M4,,direct,conv1x1,Cin=64,Cout=64,fp16,1,1,1,1,0.4,s,\n", "a field with a comma needs quotes"},
+        {HEADER "\na,M4,,direct,model,x,fp16,1,1,1,1,nan,s,\n", "points.csv:3: latency_ms is 'nan'"},
+        {HEADER "a,M4,,direct,model,x,fp16,1,1,1,1,-4,s,\n", "latency_ms is '-4'; it must be a positive number"},
+        {HEADER "a,M4,,direct,model,x,fp16,1,1,1,1,1e400,s,\n", "latency_ms is '1e400'"},
+        {HEADER "a,M4,,direct,model,x,fp16,1 GB,1,1,1,4,s,\n", "flops is '1 GB'; it must be a non-negative number"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         table t;

@@ -63,6 +63,7 @@ static propane_status estimate_points_judge(const cost_point *points, int count,
         const cost_point *p = &points[i];
         if (!p->covered) {
             j->uncovered++;
+            if (strcmp(p->workload, "train_step") == 0) continue; /* listed with its own reason */
             PROPANE_TRY(estimate_points_count_in(j->reasons, &j->reason_count, p->reason, 0, count, a, err));
             continue;
         }
@@ -149,7 +150,10 @@ static void estimate_points_print_steps(const judged_steps *j) {
            "ratio", "error", "engine + staging + elementwise + products + update, ms");
     for (int i = 0; i < j->count; i++) {
         const cost_step_point *s = &j->list[i];
-        if (!s->covered) continue;
+        if (!s->covered) {
+            printf("%-30.30s %-9.9s not covered: %s\n", s->id, s->chip, s->reason);
+            continue;
+        }
         printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %6.2f %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s->id,
                s->chip, cost_style_name(s->style), s->published_ms, s->step.ms, s->published_ms / s->step.ms,
                100 * (s->step.ms / s->published_ms - 1), s->step.engine_ms, s->step.staging_ms, s->step.elementwise_ms,
@@ -214,10 +218,12 @@ static void estimate_points_print_programs(const cost_point *points, int count, 
 static void estimate_points_print(const char *path, const cost_point *points, int count, const judged *j,
                                   const judged_steps *steps) {
     if (j->all.count) estimate_points_print_programs(points, count, j);
-    printf("\nnot covered as single programs, and why\n");
+    if (j->reason_count) printf("\nnot covered as single programs, and why\n");
     for (int i = 0; i < j->reason_count; i++) printf("%6d  %s\n", j->reasons[i].count, j->reasons[i].name);
     estimate_points_print_steps(steps);
-    printf("\n%s: %d rows, %d covered, %d not", path, count, j->all.count, j->uncovered);
+    printf("\n%s: %d rows, %d covered", path, count, j->all.count);
+    if (steps->count) printf(" as programs, %d as training steps", steps->covered);
+    printf(", %d not", j->uncovered - steps->covered);
     if (j->all.count)
         printf("; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%",
                100 * estimate_points_quantile(j->all.errors, j->all.count, 0.5),
@@ -227,6 +233,18 @@ static void estimate_points_print(const char *path, const cost_point *points, in
         printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
                "bench/cross_validate.sh prints those of points held out\n",
                j->fitted);
+}
+
+/* A table of which nothing can be compared is a mistake, not a result. */
+static propane_status estimate_points_need_some(const char *path, const cost_point *points, int count, const judged *j,
+                                                const judged_steps *steps, propane_error *err) {
+    if (j->all.count || steps->covered) return PROPANE_OK;
+    if (!count) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the table has a header and no rows", path);
+    const char *reason = steps->count && steps->list[0].id == points[0].id ? steps->list[0].reason : points[0].reason;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: no row can be compared with an estimate; the first, '%.60s' (chip '%.40s', path '%.20s', "
+                        "workload '%.20s'): %s",
+                        path, points[0].id, points[0].chip, points[0].path, points[0].workload, reason);
 }
 
 propane_status estimate_points(const char *path, bool json, propane_error *err) {
@@ -242,6 +260,7 @@ propane_status estimate_points(const char *path, bool json, propane_error *err) 
         a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = estimate_points_judge(points, count, a, &j, err);
     if (status == PROPANE_OK) status = estimate_points_judge_steps(points, count, a, &steps, err);
+    if (status == PROPANE_OK) status = estimate_points_need_some(path, points, count, &j, &steps, err);
     if (status == PROPANE_OK && json) status = estimate_points_json(path, points, count, &j, &steps, err);
     if (status == PROPANE_OK && !json) estimate_points_print(path, points, count, &j, &steps);
     arena_free(a);

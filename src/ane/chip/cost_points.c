@@ -3,7 +3,8 @@
  * reason for each row that the model does not cover. Only the row's own description excludes it (a cold run, a busy
  * host, data of zeros), never its latency compared with a prediction. The rules are those of tools/fit_cost_model.py.
  *
- * Refuses a table without the needed columns, and quotes that do not close, with the line number.
+ * Refuses a table without the needed columns, and, with the line number, quotes that do not close, rows of another length
+ * than the header's, and figures that are no numbers.
  */
 #include <ctype.h>
 #include <math.h>
@@ -244,6 +245,23 @@ static void cost_points_read_call(char *const row[COL_COUNT], cost_call *c) {
     c->sub = stream ? cost_hash(shape, strcspn(shape, " =")) : 0;
 }
 
+/* Refuses a figure that is no number, instead of leaving its row out in silence: the whole table may be damaged. */
+static propane_status cost_points_check_numbers(char *const row[COL_COUNT], const char *name, int line,
+                                                propane_error *err) {
+    static const column figures[] = {COL_flops,     COL_bytes_in,   COL_bytes_weights,
+                                     COL_bytes_out, COL_latency_ms, COL_tflops};
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        const char *text = row[figures[i]];
+        char *end;
+        const double v = strtod(text, &end);
+        if (!*text || (*end == 0 && isfinite(v) && (figures[i] == COL_latency_ms ? v > 0 : v >= 0))) continue;
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s:%d: %s is '%.40s'; it must be a %s number, or empty if nobody published it", name, line,
+                            column_names[figures[i]], text, figures[i] == COL_latency_ms ? "positive" : "non-negative");
+    }
+    return PROPANE_OK;
+}
+
 static void cost_points_read_point(char *const row[COL_COUNT], cost_point *p) {
     const chip *c = cost_points_chip_of(row[COL_chip]);
     int path = cost_points_index_of(row[COL_path], cost_points_path_at, COST_PATH_COUNT);
@@ -287,18 +305,25 @@ propane_status cost_points_read(char *text, size_t length, const char *name, are
                                 propane_error *err) {
     static char nothing[] = "";
     char *at = text, *end = text + length, *fields[MAX_FIELDS], *row[COL_COUNT];
-    int where[COL_COUNT], n = 0, line = 1, rows = 0;
+    int where[COL_COUNT], n = 0, columns = 0, line = 1, rows = 0;
     *count = 0;
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) at += 3;
     for (size_t i = 0; i < length; i++) rows += text[i] == '\n';
     *out = ARENA_ARRAY(a, rows + 1, cost_point);
     if (!*out) return propane_fail_memory(err, (size_t)rows * sizeof **out);
-    PROPANE_TRY(cost_points_next_record(&at, end, name, &line, fields, &n, err));
-    PROPANE_TRY(cost_points_read_header(fields, n, name, where, err));
+    PROPANE_TRY(cost_points_next_record(&at, end, name, &line, fields, &columns, err));
+    PROPANE_TRY(cost_points_read_header(fields, columns, name, where, err));
     while (at < end) {
+        const int first = line;
         PROPANE_TRY(cost_points_next_record(&at, end, name, &line, fields, &n, err));
         if (n == 1 && !*fields[0]) continue;
-        for (int c = 0; c < COL_COUNT; c++) row[c] = where[c] >= 0 && where[c] < n ? fields[where[c]] : nothing;
+        if (n != columns)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s:%d: the row has %d columns, but the header has %d; a field with a comma needs "
+                                "quotes",
+                                name, first, n, columns);
+        for (int c = 0; c < COL_COUNT; c++) row[c] = where[c] >= 0 ? fields[where[c]] : nothing;
+        PROPANE_TRY(cost_points_check_numbers(row, name, first, err));
         cost_points_read_point(row, &(*out)[(*count)++]);
     }
     return PROPANE_OK;

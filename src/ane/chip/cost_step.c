@@ -175,26 +175,36 @@ void cost_step_published(const chip *c, const cost_sizes *s, cost_style style, c
 
 static bool cost_step_has(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
 
+/* Returns the number after NAME=; 0 if there is none, NAN if it is no size of a model. */
 static double cost_step_size_in(const char *shape, const char *name) {
     size_t n = strlen(name);
-    for (const char *at = shape; (at = strstr(at, name)); at++)
-        if (at[n] == '=' && (at == shape || !isalpha((unsigned char)at[-1]))) return strtod(at + n + 1, NULL);
+    for (const char *at = shape; (at = strstr(at, name)); at++) {
+        if (at[n] != '=' || (at > shape && isalpha((unsigned char)at[-1]))) continue;
+        const double v = strtod(at + n + 1, NULL);
+        return v >= 1 && v <= 1e7 ? v : NAN;
+    }
     return 0;
 }
 
-static bool cost_step_read_sizes(const char *shape, cost_sizes *s) {
+/* Returns why the sizes cannot be used, or NULL. */
+static const char *cost_step_read_sizes(const char *shape, cost_sizes *s) {
+    static const char *const names[] = {"L", "D", "F", "S", "V"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (isnan(cost_step_size_in(shape, names[i])))
+            return "a size in the shape is not a number from 1 to 10 million";
     bool stories = cost_step_has(shape, "Stories110M"),
          rustane = cost_step_size_in(shape, "D") > 0 && !stories && !cost_step_has(shape, "Qwen");
     *s = stories ? (cost_sizes){12, 768, 2048, 768, 768, 0, 256, 1} : (cost_sizes){.batch = 1};
     s->vocab = cost_step_size_in(shape, "V");
-    if (stories) return true;
+    if (stories) return NULL;
     s->layers = cost_step_size_in(shape, "L");
     s->width = cost_step_size_in(shape, "D");
     s->hidden = cost_step_size_in(shape, "F");
     s->context = cost_step_size_in(shape, "S") > 0 ? cost_step_size_in(shape, "S") : 256;
     s->q = s->kv = s->width;
     if (cost_step_has(shape, "Qwen3-0.6B")) s->q = 2048, s->kv = 1024;
-    return s->layers > 0 && s->width > 0 && s->hidden > 0 && (rustane || cost_step_has(shape, "Qwen"));
+    const bool stated = s->layers > 0 && s->width > 0 && s->hidden > 0 && (rustane || cost_step_has(shape, "Qwen"));
+    return stated ? NULL : "sizes not stated";
 }
 
 static const char *cost_step_read_style(const char *id, const char *shape, const char *note, cost_style *out) {
@@ -236,10 +246,9 @@ bool cost_step_point_read(const char *id, const char *title, const char *workloa
         out->reason = "no latency published";
     else if (chip_find(title, &c, NULL) != PROPANE_OK || strcasecmp(c->title, title) != 0)
         out->reason = "chip not known";
-    else if (!cost_step_read_sizes(shape, &out->sizes))
-        out->reason = "sizes not stated";
     else
-        out->reason = cost_step_read_style(id, shape, note, &out->style);
+        out->reason = cost_step_read_sizes(shape, &out->sizes);
+    if (!out->reason) out->reason = cost_step_read_style(id, shape, note, &out->style);
     out->covered = !out->reason;
     /* Rows state the model's vocabulary, not the trainer's: packed trainers of Stories110M keep only the words in
      * use. */

@@ -133,11 +133,24 @@ $ propane estimate $REPO/examples/add.mil --lora-rank 8
 $ propane estimate --points steps.csv
 >~ a * M4 * packed * 30.0 ms *
 >~ d-matmul * packed, a call a product * 30.0 ms *
+>~ c  * M9 * not covered: chip not known
 >~ 3 of 4 published steps are covered; relative error: median * %, * of them above 25 %, 1 above 40 %
 = 0
 $ propane estimate --points steps.csv --json
 >~   "above_40_percent": 1
 = 0
+# Tables of which nothing can be compared: one error each, which names the row and the value.
+@ for odd in 'M9|L=4,D=512,F=1536' 'M4|L=-4,D=512,F=1536' 'M4|L=4,D=1e300,F=1536' 'M4|L=4,D=512,F=nan' 'M4|L=4'; do n=$((n + 1)); printf 'id,chip,path,workload,shape,latency_ms\na,%s,direct,train_step,"Qwen-like %s,S=256",30\n' "${odd%|*}" "${odd#*|}" > odd$n.csv; done; head -1 steps.csv > bare.csv
+$ for n in 1 2 3 4 5; do propane estimate --points odd$n.csv; done
+2> propane estimate: odd1.csv: no row can be compared with an estimate; the first, 'a' (chip 'M9', path 'direct', workload 'train_step'): chip not known
+2> propane estimate: odd2.csv: no row can be compared with an estimate; the first, 'a' (chip 'M4', path 'direct', workload 'train_step'): a size in the shape is not a number from 1 to 10 million
+2> propane estimate: odd3.csv: no row can be compared with an estimate; the first, 'a' (chip 'M4', path 'direct', workload 'train_step'): a size in the shape is not a number from 1 to 10 million
+2> propane estimate: odd4.csv: no row can be compared with an estimate; the first, 'a' (chip 'M4', path 'direct', workload 'train_step'): a size in the shape is not a number from 1 to 10 million
+2> propane estimate: odd5.csv: no row can be compared with an estimate; the first, 'a' (chip 'M4', path 'direct', workload 'train_step'): sizes not stated
+= 1
+$ propane estimate --points bare.csv
+2> propane estimate: bare.csv: the table has a header and no rows
+= 1
 # A package goes through Core ML: what a rule takes off the engine is the CPU's, and the switches count. MIL text has no CPU.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 8]> x) {\n        tensor<fp16, [1, 4, 8, 8]> a = add(x = x, y = fp16(1));\n        tensor<fp16, [1, 4, 8, 8]> s = cumsum(x = a, axis = int32(3), exclusive = bool(false), reverse = bool(false));\n        tensor<fp16, [1, 4, 8, 8]> y = mul(x = s, y = fp16(2));\n    } -> (y);\n}\n' > away.mil; propane convert away.mil away.mlpackage > /dev/null
 $ propane estimate away.mlpackage --target m4
