@@ -301,6 +301,7 @@ typedef struct propane_plan_options {
     /* Where the vocabulary's matrix product runs: "auto" (also NULL), as in the plan; "host", "device". */
     const char *head;
     const char *gradients; /* where the matrix products of weight gradients run: "host" (also NULL), "device" */
+    int64_t lora_rank;     /* only adapters of this rank are trained; 0: all weights */
 } propane_plan_options;
 /* Returns whether the path is a model in any form, its config.json, or a known model's name ("stories110m"). */
 bool propane_plan_takes(const char *model);

@@ -4,6 +4,7 @@
  * trained.
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/base/rng.h"
 #include "lm/step/step.h"
@@ -42,6 +43,19 @@ static model_weights *make_weights(double dropout, const char *adapted, bool tie
     for (int i = 0; i < COUNT; i++)
         inputs[i] = (int32_t)rng_below(&r, VOCAB), targets[i] = (int32_t)rng_below(&r, VOCAB);
     return w;
+}
+
+/* On two queues, updates go on beside the next batch. */
+static train_step *make_queues(model_weights *w, const char *plan_title, weight_mode how, bool two_queues) {
+    train_step *s = NULL;
+    train_step_options o = {
+        .partition = {.name = plan_title, .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT},
+        .device = "cpu",
+        .weights = how,
+        .two_queues = two_queues,
+        .overlap = two_queues};
+    EXPECT_OK(train_step_create(&o, w, &s, &err));
+    return s;
 }
 
 static train_step *make_step(model_weights *w, const char *plan_title, const bool *trained, weight_mode how) {
@@ -171,6 +185,29 @@ TEST(plans_and_weight_modes_agree) {
     model_weights_free(w);
 }
 
+/* A base in constants, whose adapters are updated beside the next batch, ends with the bits of one that is an input. */
+TEST(updates_beside_a_baked_base_keep_the_bits) {
+    adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1};
+    for (int plan = 0; plan < 2; plan++) {
+        model_weights *w[2] = {make_weights(0, "all", true), make_weights(0, "all", true)};
+        double loss[2], first = 0;
+        for (int i = 0; i < 2; i++) {
+            train_step *s = make_queues(w[i], plan ? "layer" : "six", i ? WEIGHT_MODE_BAKED : WEIGHT_MODE_INPUTS, i);
+            for (adam.step = 1; adam.step <= 5; adam.step++) {
+                EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss[i], &err));
+                if (adam.step == 1) first = loss[i];
+                EXPECT_OK(train_step_update(s, &adam, &err));
+                EXPECT(train_step_refresh_cost(s) == 0);
+            }
+            EXPECT_OK(train_step_settle(s, &err));
+            train_step_free(s);
+        }
+        EXPECT(loss[0] == loss[1] && loss[0] < first - 0.01);
+        EXPECT(memcmp(w[0]->adapter_data, w[1]->adapter_data, (size_t)w[0]->adapter_floats * sizeof(float)) == 0);
+        for (int i = 0; i < 2; i++) model_weights_free(w[i]);
+    }
+}
+
 static int kernels_with_weights(const partition *p) {
     int n = 0;
     for (int k = 0; k < p->kernel_count; k++) n += p->kernels[k].weights;
@@ -261,5 +298,5 @@ TEST(nothing_to_learn_is_refused) {
 
 SUITE("train/lora", T(slopes_of_all_adapters), T(slopes_in_plan_six), T(slopes_in_plan_ten), T(slopes_with_dropout),
       T(slopes_of_matrices_that_are_one_module), T(dropout_is_seeded), T(plans_and_weight_modes_agree),
-      T(the_base_of_adapters_costs_nothing), T(frozen_layers), T(frozen_halves), T(one_matrix), T(frozen_embedding),
-      T(only_the_embedding), T(nothing_to_learn_is_refused))
+      T(updates_beside_a_baked_base_keep_the_bits), T(the_base_of_adapters_costs_nothing), T(frozen_layers),
+      T(frozen_halves), T(one_matrix), T(frozen_embedding), T(only_the_embedding), T(nothing_to_learn_is_refused))

@@ -141,6 +141,7 @@ TEST(rows_are_of_all_units) {
         EXPECT(r->unit == WHERE_ENGINE && r->known && r->low_ms < r->ms && r->ms < r->high_ms);
         EXPECT(fabs(r->engine_j + r->host_j + r->memory_j + r->idle_j - r->joules) < 1e-12);
         EXPECT(l->ms < r->ms && l->joules < r->joules && l->host_share < r->host_share && l->memory < r->memory);
+        EXPECT(strstr(l->plan, "weights baked") && strstr(r->plan, "weights inputs"));
         EXPECT(strstr(l->line, "--lora-rank 4") && strstr(r->line, "--accumulate 4") && strstr(r->line, "--data d"));
     }
     /* The best for a goal minimises the goal's figure. */
@@ -152,5 +153,22 @@ TEST(rows_are_of_all_units) {
     arena_free(a);
 }
 
+/* A frozen base in constants is compiled by one process. A model of too many layers for that takes inputs. */
+TEST(a_base_of_many_programs_is_an_input) {
+    propane_error err = {0};
+    model_config config;
+    model_lora lora = {.rank = 4, .alpha = 4};
+    arena *a = arena_create();
+    where_rows rows;
+    model_config_default(&config);
+    config.num_hidden_layers = 40, config.hidden_size = 256, config.intermediate_size = 512, config.vocab_size = 1024;
+    config.num_attention_heads = config.num_key_value_heads = 4, config.head_dim = 64;
+    EXPECT_OK(model_lora_choose(&lora, &config, "all", &err));
+    make(COST_WORK_LORA, WHERE_TIME, &config, &lora, CHIP_m4, a, &rows);
+    for (int i = 0; i < 3; i++)
+        EXPECT_MSG(rows.list[i].known && strstr(rows.list[i].plan, "weights inputs"), "%s", rows.list[i].plan);
+    arena_free(a);
+}
+
 SUITE("train/where", T(processors_take_what_was_published), T(the_published_winner_wins),
-      T(what_nobody_stated_is_not_known), T(rows_are_of_all_units))
+      T(what_nobody_stated_is_not_known), T(rows_are_of_all_units), T(a_base_of_many_programs_is_an_input))

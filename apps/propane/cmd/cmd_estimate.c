@@ -57,7 +57,6 @@ static bool cmd_estimate_rate(const char *given, double *out) {
 
 static const propane_training_estimate_options cmd_estimate_standard = {.size = sizeof cmd_estimate_standard,
                                                                         .plan = "six",
-                                                                        .weights = "inputs",
                                                                         .batch = 1,
                                                                         .accumulate = 1,
                                                                         .wire = "fp32",
@@ -107,7 +106,7 @@ int cmd_estimate(int argc, char **argv) {
         {NULL, CLI_HEADING, NULL, .help = "Models: training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
         {"--weights", CLI_CHOICE, &model.weights, .words = propane_weight_modes(),
-         .help = "how programs receive their weights"},
+         .help = "how programs receive their weights [inputs; of adapters: baked]"},
         {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences per batch"},
         {"--context", CLI_INT, &model.context, 0, 65536, "N",
          "positions per sequence; 0: 256, or the model's if fewer"},

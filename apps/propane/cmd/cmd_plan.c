@@ -34,6 +34,7 @@ static propane_status cmd_plan_print(const propane_plan *p, propane_error *err) 
 }
 
 static int cmd_plan_search(const char *model, const propane_training_estimate_options *options, bool json) {
+    if (!model) return cli_misuse("plan", "--search needs a model");
     propane_error err = {0};
     char *shown = NULL;
     const propane_status status =
@@ -81,6 +82,7 @@ int cmd_plan(int argc, char **argv) {
          .help = "where the products for weight gradients run [host]"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences per batch"},
         {"--context", CLI_INT, &context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
+        {"--lora-rank", CLI_INT, &search.lora_rank, 0, 4096, "N", "train only adapters of this rank; 0: all weights"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "precision of the device's programs"},
         {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
          .help = "weight mode to check against --target", .given = &weights_given},
@@ -109,7 +111,6 @@ int cmd_plan(int argc, char **argv) {
         return cli_misuse("plan", "--target: %s", err.text);
     const char *stray = json ? "--json" : cmd_plan_stray(&search);
     if (!search.search && stray) return cli_misuse("plan", "%s is for --search", stray);
-    if (search.search && !model) return cli_misuse("plan", "--search needs a model");
     if (search.search) {
         search.target = target ? target : "m4", search.batch = batch, search.context = context;
         search.plan = plan_given ? name : NULL, search.head = head_given ? head : NULL;
@@ -122,6 +123,7 @@ int cmd_plan(int argc, char **argv) {
                                           .batch = batch,
                                           .context = context,
                                           .head = head,
-                                          .gradients = search.gradients};
+                                          .gradients = search.gradients,
+                                          .lora_rank = search.lora_rank};
     return cmd_plan_make(model, &options, weights, chips, chip_count, write);
 }

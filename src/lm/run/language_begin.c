@@ -356,7 +356,8 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     PROPANE_TRY(language_check_pairs(o, input, err));
     if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))
         log_tell("--outer %lld has no effect in a single process; start several with mpirun", (long long)o->outer);
-    if (strcmp(o->weights, "auto") == 0) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, NULL, err));
+    const bool open = strcmp(o->weights, "auto") == 0;
+    if (open) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, input->tried, err));
     t->input = *input;
     t->input.initial = NULL; /* both are needed only while the run is made */
     t->input.config = NULL;
@@ -367,6 +368,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     if (o->compact_vocab) PROPANE_TRY(language_choose_ids(t, input, err));
     const model_config config = t->compact ? compact_vocab_config(t->compact, &t->whole) : t->whole;
     PROPANE_TRY(train_choose_plan(o, &config, err));
+    if (open) PROPANE_TRY(train_choose_base(o, &config, err));
     PROPANE_TRY(memory_estimate_check(&config, o, err));
     PROPANE_TRY(language_make_windows(t, input, err));
     language_count_steps(t, input);

@@ -29,6 +29,7 @@ typedef struct train_input {
     const char *source;             /* origin of the tokens, for messages */
     const char *tokenizer_hash;     /* "" if not known */
     const int32_t *bytes_of_token;  /* [vocab], bytes of text per id; NULL if nats per byte are not known */
+    text *tried;                    /* receives why weight modes did not hold, with --weights auto; NULL */
 } train_input;
 
 /* Checks the options (messages name the command's flags), reads the checkpoint if `resume` is set, and compiles.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choices of --device auto and --plan auto. A plan changes how a step is cut and where the head runs. Batches,
+ * Owns the choices of --device auto, --plan auto and, for adapters, --weights auto. A plan changes how a step is cut and where the head runs. Batches,
  * accumulation and moments stay as given, because they affect the result of training. Only estimates are compared and
  * nothing is measured, so a resumed run makes the same choice again. Refuses devices without a known chip, and fp32 on
  * an engine.
@@ -12,6 +12,7 @@
 #include "core/device/device.h"
 #include "lm/run/memory_estimate.h"
 #include "lm/step/partition_compare.h"
+#include "train/weight_mode_check.h"
 
 /* Returns the device's chip. Apple's device does not report it, so the oldest chip is assumed: what it accepts, all
  * accept. */
@@ -27,6 +28,10 @@ static propane_status plan_choice_chip(const char *device, const chip **out, pro
     memcpy(name, sim + 1, length);
     name[length] = 0;
     return chip_find(name, out, err);
+}
+
+static bool plan_choice_is_engine(const train_options *o) {
+    return propane_uri_names(o->device, "sim") || propane_uri_names(o->device, "ane");
 }
 
 static void plan_choice_take(train_options *o, const partition_candidate *best) {
@@ -77,7 +82,7 @@ static propane_status plan_choice_search(train_options *o, const model_config *c
 propane_status train_choose_plan(train_options *o, const model_config *config, propane_error *err) {
     const chip *c = NULL;
     if (strcmp(o->plan, "auto") != 0) return PROPANE_OK;
-    if (!propane_uri_names(o->device, "sim") && !propane_uri_names(o->device, "ane")) {
+    if (!plan_choice_is_engine(o)) {
         o->plan = "layer"; /* a device that does its own planning */
         return PROPANE_OK;
     }
@@ -86,6 +91,67 @@ propane_status train_choose_plan(train_options *o, const model_config *config, p
                             "--plan auto: device '%s' computes in fp16; give --precision fp16", o->device);
     PROPANE_TRY(plan_choice_chip(o->device, &c, err));
     return plan_choice_search(o, config, c, err);
+}
+
+/* ---- the base of adapters ---------------------------------------------------------------------------------------------------- */
+
+/* Finds the run's plan with the base as constants and with the weights that it would have otherwise. */
+static propane_status plan_choice_base_costs(const train_options *o, const model_config *config, const chip *c,
+                                             partition_comparison *all, const partition_candidate **baked,
+                                             const partition_candidate **otherwise, propane_error *err) {
+    const partition_batches batches = {o->batch, o->accumulate};
+    model_lora lora = {.rank = o->lora_rank, .alpha = o->lora_alpha};
+    const partition_question q = {.plan = o->plan,
+                                  .head = o->head,
+                                  .gradients = "host", /* a frozen base has none */
+                                  .moments = o->moments,
+                                  .batches = &batches,
+                                  .batch_count = 1,
+                                  .context = o->context,
+                                  .lora = &lora};
+    PROPANE_TRY(model_lora_choose(&lora, config, o->lora_targets, err));
+    PROPANE_TRY(partition_compare(config, &q, c, all, err));
+    for (int i = 0; i < all->count; i++) {
+        const weight_mode mode = all->list[i].cost.how.weights;
+        if (mode == WEIGHT_MODE_BAKED) *baked = &all->list[i];
+        if (mode == weight_mode_find(o->weights)) *otherwise = &all->list[i];
+    }
+    return PROPANE_OK;
+}
+
+/* Returns whether the device compiles that many programs in one process and, if it needs proof, gives it. */
+static propane_status plan_choice_base_fits(const train_options *o, int programs, bool *fits, propane_error *err) {
+    propane_device *d = NULL;
+    propane_error why = {0};
+    PROPANE_TRY(propane_device_open(o->device, &d, err));
+    const propane_device_info *info = propane_device_describe(d);
+    const int64_t limit = o->compile_budget > 0 ? o->compile_budget : info->compile_limit;
+    const bool unproven = info->unproven, enough = info->shares_compiles || limit == 0 || programs <= limit;
+    propane_device_close(d);
+    *fits = enough && (!unproven || weight_mode_check(o->device, "baked", &why) == PROPANE_OK);
+    return PROPANE_OK;
+}
+
+propane_status train_choose_base(train_options *o, const model_config *config, propane_error *err) {
+    const chip *c = NULL;
+    partition_comparison all = {0};
+    const partition_candidate *baked = NULL, *otherwise = NULL;
+    bool fits = false;
+    /* a rank of an mpirun cannot start again if the budget ends */
+    if (o->lora_rank == 0 || o->mpi || !plan_choice_is_engine(o) || strcmp(o->precision, "fp16") != 0)
+        return PROPANE_OK;
+    PROPANE_TRY(plan_choice_chip(o->device, &c, err));
+    propane_status status = plan_choice_base_costs(o, config, c, &all, &baked, &otherwise, err);
+    if (status == PROPANE_OK && baked && otherwise && !baked->refused[0] &&
+        baked->cost.step_ms <= otherwise->cost.step_ms)
+        status = plan_choice_base_fits(o, baked->cost.programs * (o->recompute ? 2 : 1), &fits, err);
+    if (fits) {
+        o->weights = "baked";
+        log_tell("--weights auto: baked: the base is constants of %d programs, compiled once; adapters are inputs",
+                 baked->cost.programs);
+    }
+    partition_comparison_free(&all);
+    return status;
 }
 
 /* ---- the device -------------------------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 struct propane_plan {
     partition *p;
     model_config config;
+    model_lora lora;
 };
 
 const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
@@ -68,8 +69,8 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
         return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
     if (o->gradients && !own.gradients && strcmp(o->gradients, "host") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "gradients '%.40s' is not one of host, device", o->gradients);
-    if (own.batch < 1 || own.context < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "batch and context must not be negative");
+    if (own.batch < 1 || own.context < 0 || o->lora_rank < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and rank must not be negative");
     if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", o->precision);
     if (model) PROPANE_TRY(api_plan_config(model, &p->config, err));
@@ -82,6 +83,11 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
                             "context %lld: its causal mask takes %.3g GB to build, the machine has %.3g GB",
                             (long long)own.context, mask / 1e9, memory / 1e9);
     partition_split_head(&p->config, own.batch, own.context);
+    if (o->lora_rank > 0) {
+        p->lora = (model_lora){.rank = o->lora_rank, .alpha = (double)o->lora_rank};
+        PROPANE_TRY(model_lora_choose(&p->lora, &p->config, "", err));
+        own.lora = &p->lora, own.trained = partition_is_adapter;
+    }
     return partition_create(&p->config, &own, &p->p, err);
 }
 

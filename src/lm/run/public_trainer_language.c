@@ -354,9 +354,8 @@ static propane_status api_trainer_language_make_run(propane_trainer *t, propane_
                                .examples = l->corpus.instructions ? &l->corpus.examples : NULL,
                                .source = t->source,
                                .tokenizer_hash = hash,
-                               .bytes_of_token = l->bytes_of_token};
-    if (strcmp(t->options->weights, "auto") == 0)
-        PROPANE_TRY(weight_mode_choose(t->options->device, &t->options->weights, &l->tried, err));
+                               .bytes_of_token = l->bytes_of_token,
+                               .tried = &l->tried};
     PROPANE_TRY(language_run_create(t->options, &input, &t->run, err));
     return api_trainer_language_fill_folder(t, err);
 }

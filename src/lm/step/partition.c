@@ -255,6 +255,11 @@ static bool partition_cut_again(void *context, const mil_op *op, int kernel) {
 
 bool partition_is_dropout(const char *param) { return strncmp(param, "drop_", 5) == 0; }
 
+bool partition_is_adapter(const void *context, model_part part, const char *param) {
+    (void)context, (void)part;
+    return strstr(param, "_lora_") != NULL;
+}
+
 const char *partition_squares_of(const char *result) {
     return strncmp(result, TRAIN_SQUARES, strlen(TRAIN_SQUARES)) == 0 ? result + strlen(TRAIN_SQUARES) : NULL;
 }

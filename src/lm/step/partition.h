@@ -128,7 +128,9 @@ int64_t partition_calls(const partition *p, const partition_kernel *k); /* calls
 /* Returns whether `param` is one of the block's parameters other than x and the dropout, which the host fills in. */
 bool partition_is_weight(const partition_block *b, const char *param);
 const char *partition_squares_of(const char *result); /* P of square_P, or NULL for other names */
-bool partition_is_dropout(const char *param);         /* matches drop_PARAM: lm/arch/forward.h */
+/* For partition_options.trained: adapters are the parameters called PARAM_lora_a and PARAM_lora_b. */
+bool partition_is_adapter(const void *context, model_part part, const char *param);
+bool partition_is_dropout(const char *param); /* matches drop_PARAM: lm/arch/forward.h */
 /* Returns the chips that a plan is made for, in the form that chip_listed accepts, or "" if there are none. */
 const char *partition_chips(const char *name, mil_dtype precision);
 /* Returns PROPANE_OK if the plan claims the chip and no known rule of that chip refuses a device kernel in the form

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ane/chip/limit.h"
+
 /* Orders candidates by speed. No two compare equal, because qsort is stable only on some systems, and there only if it
  * can allocate memory. */
 static int partition_compare_by_speed(const void *a, const void *b) {
@@ -17,12 +19,22 @@ static int partition_compare_by_speed(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* A frozen base in constants is compiled once, by one process: no restart makes room for more programs. */
+static bool partition_compare_too_many(const partition_question *q, const partition_cost *cost, propane_error *why) {
+    const int most = (int)chip_limit_value("C1a");
+    if (!q->lora || !weight_mode_is_constant(cost->how.weights) || cost->programs <= most) return false;
+    (void)propane_fail(why, PROPANE_ERR_LIMIT,
+                       "weights %s: %d programs, and a process may compile %d (rule C1a); take weights inputs",
+                       weight_mode_name(cost->how.weights), cost->programs, most);
+    return true;
+}
+
 static propane_status partition_compare_moments(const partition *p, const partition_question *q, int64_t accumulate,
                                                 weight_mode weights, const chip *c, partition_comparison *out,
                                                 propane_error *err) {
     propane_error why = {0};
     const propane_status supported = partition_supports(p, c, 0, weights, &why);
-    const bool refused = supported != PROPANE_OK;
+    bool refused = supported != PROPANE_OK;
     if (supported == PROPANE_ERR_MEMORY) return propane_fail(err, supported, "%s", why.text); /* no verdict possible */
     for (moment_form form = MOMENT_FP32; form <= MOMENT_INT8; form++) {
         const partition_training how = {weights, accumulate, form, q->lagged, q->early, q->rates};
@@ -30,10 +42,17 @@ static propane_status partition_compare_moments(const partition *p, const partit
         partition_candidate *k = &out->list[out->count];
         k->partition = p;
         k->number = out->count++;
-        if (refused) snprintf(k->refused, sizeof k->refused, "%.390s", why.text);
         PROPANE_TRY(partition_cost_on(p, c, &how, out->arena, &k->cost, err));
+        if (!refused) refused = partition_compare_too_many(q, &k->cost, &why);
+        if (refused) snprintf(k->refused, sizeof k->refused, "%.390s", why.text);
     }
     return PROPANE_OK;
+}
+
+/* Returns the n-th mode. Of equally fast ones the first is taken: a frozen base in constants takes no shared buffer. */
+static weight_mode partition_compare_mode(const partition_question *q, int n) {
+    if (!q->lora || n > WEIGHT_MODE_BAKED) return (weight_mode)n;
+    return n == 0 ? WEIGHT_MODE_BAKED : (weight_mode)(n - 1);
 }
 
 static propane_status partition_compare_plan(const model_config *config, const partition_question *q,
@@ -44,16 +63,13 @@ static propane_status partition_compare_plan(const model_config *config, const p
     partition_split_head(&split, options->batch, options->context);
     PROPANE_TRY(partition_create(&split, options, p, err));
     out->partition_count++;
-    for (int w = 0; w < WEIGHT_MODE_COUNT; w++) /* `patched`, which Apple's systems do not support, only on request */
-        if (q->weights ? strcmp(weight_mode_name((weight_mode)w), q->weights) == 0 : w != WEIGHT_MODE_PATCHED)
-            PROPANE_TRY(partition_compare_moments(*p, q, accumulate, (weight_mode)w, c, out, err));
+    /* `patched`, which Apple's systems do not support, only on request */
+    for (int n = 0; n < WEIGHT_MODE_COUNT; n++) {
+        const weight_mode w = partition_compare_mode(q, n);
+        if (q->weights ? strcmp(weight_mode_name(w), q->weights) == 0 : w != WEIGHT_MODE_PATCHED)
+            PROPANE_TRY(partition_compare_moments(*p, q, accumulate, w, c, out, err));
+    }
     return PROPANE_OK;
-}
-
-/* With adapters, only the parameters called PARAM_lora_a and PARAM_lora_b are trained. */
-static bool partition_compare_is_adapter(const void *context, model_part part, const char *param) {
-    (void)context, (void)part;
-    return strstr(param, "_lora_") != NULL;
 }
 
 static propane_status partition_compare_all(const model_config *config, const partition_question *q, const chip *c,
@@ -67,7 +83,7 @@ static propane_status partition_compare_all(const model_config *config, const pa
                                                        q->batches[b].batch,
                                                        q->context,
                                                        .lora = q->lora,
-                                                       .trained = q->lora ? partition_compare_is_adapter : NULL,
+                                                       .trained = q->lora ? partition_is_adapter : NULL,
                                                        .head = head,
                                                        .sum_bytes = PARTITION_SUM_BYTES,
                                                        .gradients = products == 1};

@@ -83,6 +83,7 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     out->programs += !own ? 1 : again ? 0 : k->calls;
     if (!again) out->compile_ms += (own ? k->calls : 1) * cost_compile_ms(c, own ? cost.weight_bytes : 0);
     out->compiles += again ? k->calls : 0;
+    out->constant_bytes += own ? cost.weight_bytes * k->calls : 0;
     out->reloads += loaded ? k->calls : 0;
     if (again || loaded) /* overwriting costs the same copies as inputs */
         out->recompile_ms +=
@@ -196,12 +197,14 @@ static void cost_tasks_head(step_tasks *t) {
     }
 }
 
+/* Adapters are inputs whatever the mode of the base. */
 static bool cost_overlaps(const step_tasks *t) {
-    return t->cost->how.weights == WEIGHT_MODE_INPUTS || t->cost->how.weights == WEIGHT_MODE_PACKED;
+    return t->p->options.lora || !weight_mode_is_constant(t->cost->how.weights);
 }
 
 static bool cost_begins_beside(const step_tasks *t) {
-    return (t->cost->how.lagged || t->cost->how.early) && t->cost->how.weights == WEIGHT_MODE_INPUTS;
+    return (t->cost->how.lagged || t->cost->how.early) && cost_overlaps(t) &&
+           t->cost->how.weights != WEIGHT_MODE_PACKED;
 }
 
 static void cost_tasks_backward(step_tasks *t, bool update) {

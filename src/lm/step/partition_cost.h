@@ -51,6 +51,7 @@ typedef struct partition_cost {
     double engine_flops, host_flops; /* per batch */
     double utilisation;              /* engine arithmetic against its roof over the whole step */
     double tokens_per_s;
+    double constant_bytes;           /* of weights in programs; one in two programs counts twice */
     int programs, compiles, reloads; /* programs compiled once; compiles and loads after each update */
     int restarts_per_100;            /* exec() restarts in 100 updates with a budget of 119 compiles */
     int kernel_count;

@@ -8,7 +8,7 @@
  *     guessed wrong     backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
  *     not confirmed     (a gradient is not finite)                    the first set counts, and is published again
  *
- * The bits are those of an update that waits for the norm. Nothing is guessed for packed weights or for weights that
+ * The bits are those of an update that waits for the norm. Nothing is guessed for packed weights, beside constants, or for weights that
  * the device reads from the model's memory.
  */
 #include <string.h>
@@ -17,7 +17,8 @@
 #include "lm/step/step_internal.h"
 
 static bool step_early_suits(const train_step *s) {
-    if (!s->options.early || !s->updates || s->options.weights == WEIGHT_MODE_PACKED) return false;
+    if (!s->options.early || !s->updates || s->options.weights == WEIGHT_MODE_PACKED || step_baked_calls(s) > 0)
+        return false;
     for (int i = 0; i < s->learnt_count; i++)
         if (s->is_master[s->learnt[i]]) return false;
     return true;

@@ -176,6 +176,8 @@ static inline void step_unlock_value(train_step *s, int value) {
 PROPANE_CHECK propane_status step_compile(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_bake(train_step *s, propane_error *err);
 int step_baked_calls(const train_step *s);
+/* Returns whether an update changes constants of programs. With adapters, it never does. */
+bool step_bakes_what_is_learnt(const train_step *s);
 
 /* ---- step_buffers.c ---------------------------------------------------------------------------------------------- */
 

@@ -208,6 +208,13 @@ int step_baked_calls(const train_step *s) {
     return n;
 }
 
+bool step_bakes_what_is_learnt(const train_step *s) {
+    if (step_baked_calls(s) == 0) return false;
+    for (int i = 0; i < s->weights->count; i++)
+        if (s->trained[i]) return true;
+    return false;
+}
+
 /* Compiles all baked programs at once. If a device makes procedures of them, that is a single compile. */
 static propane_status step_programs_bake_together(train_step *s, propane_error *err) {
     batch b;

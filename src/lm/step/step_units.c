@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the parts of an update that runs in parallel with the device: the units, the calls that read and write them, the
  * thread, and waiting for it. A unit is the set of weights that the kernels of one half of a layer read. step_update.c
- * does the work on a unit. Not used for baked weights, nor if a call reads more units than STEP_CALL_UNITS; the update
+ * does the work on a unit. Not used if an update changes constants of programs, nor if a call reads more units than STEP_CALL_UNITS; the update
  * is then a single sweep.
  */
 #include "core/base/memory.h"
@@ -87,7 +87,7 @@ static propane_status step_units_make(train_step *s, update_run *run, propane_er
 }
 
 propane_status step_make_updates(train_step *s, update_run *run, propane_error *err) {
-    if (!s->options.overlap || !s->two_queues || step_baked_calls(s) > 0) return PROPANE_OK;
+    if (!s->options.overlap || !s->two_queues || step_bakes_what_is_learnt(s)) return PROPANE_OK;
     s->updates = mem_alloc(sizeof *s->updates);
     if (!s->updates) return propane_fail_memory(err, sizeof *s->updates);
     PROPANE_TRY(step_units_make(s, run, err));

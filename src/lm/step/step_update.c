@@ -71,13 +71,6 @@ propane_status step_update_unit(void *context, int unit, propane_error *err) {
 
 /* ---- an update ---------------------------------------------------------------------------------------------------------- */
 
-/* With adapters, no constant ever changes. */
-static bool step_update_bakes_what_is_learnt(const train_step *s) {
-    for (int i = 0; i < s->weights->count; i++)
-        if (s->trained[i]) return true;
-    return false;
-}
-
 static propane_status step_update_at_once(train_step *s, const adamw_step *how, propane_error *err) {
     const int64_t start = clock_ns();
     PROPANE_TRY(step_lock_tensors(s, err));
@@ -184,7 +177,7 @@ propane_status step_update_end_beside(train_step *s, bool failed, propane_error 
     if (begun) s->updates->begun = false;
     if (s->beside_guessed && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
     if (!begun) return wanted && !failed ? train_step_update(s, &s->beside, err) : PROPANE_OK;
-    s->stale |= step_update_bakes_what_is_learnt(s);
+    s->stale |= step_bakes_what_is_learnt(s);
     return step_update_push_rest(s, failed, err);
 }
 
@@ -196,6 +189,6 @@ propane_status train_step_update(train_step *s, const adamw_step *how, propane_e
                                   : s->updates && !s->own ? step_update_in_units(s, how, guessed, err)
                                                           : step_update_at_once(s, how, err);
     s->own_ns += clock_ns() - start;
-    s->stale |= step_update_bakes_what_is_learnt(s);
+    s->stale |= step_bakes_what_is_learnt(s);
     return status;
 }

@@ -307,7 +307,8 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
     if (!o.search) {
         o.plan = o.plan ? o.plan : "six";
-        o.weights = o.weights ? o.weights : "inputs";
+        /* adapters on one machine: the base as constants, as training chooses it */
+        o.weights = o.weights ? o.weights : o.lora_rank > 0 && o.workers == 0 ? "baked" : "inputs";
         o.head = o.head ? o.head : "auto";
         o.gradients = o.gradients ? o.gradients : "host";
         o.moments = o.moments ? o.moments : "fp32";

@@ -17,6 +17,15 @@ $ propane plan stories110m --search --target m4 --moments fp32 --weights inputs 
 $ propane plan stories110m --search --target m1 --clip-norm lagged
 >~ M1, estimated: plan *norm of the last step, *
 = 0
+# Adapters: the base is in constants, and no kernel makes its gradients.
+$ propane plan stories110m --search --target m4 --moments fp32 --lora-rank 8 --accumulate 1
+>~ M4, estimated: plan layer, weights baked, *, adapters of rank 8 alone
+>~ fastest known: plan layer, *, weights baked, *
+= 0
+$ for rank in 0 8; do propane plan --plan six --lora-rank $rank | grep -c '^ffn   ffnGrad'; done
+> 1
+> 0
+= 1
 $ propane plan stories110m --search --plan seven
 2~ propane plan: --plan 'seven': plans are layer, six, ten
 = 1
