@@ -37,10 +37,16 @@ static void where_print_row(text *to, const where_row *r) {
                     "");
     else
         text_printf(to, "%-14s", "(stated)");
-    if (r->joules > 0)
-        text_printf(to, " %7.2f %6.1f", r->joules, r->joules / r->ms * 1e3);
+    if (r->high_joules > r->low_joules)
+        text_printf(to, " %6.2f (%5.2f to %5.2f)", r->joules, r->low_joules, r->high_joules);
+    else if (r->joules > 0)
+        text_printf(to, " %6.2f %-16s", r->joules, "(stated)");
     else
-        text_printf(to, " %7s %6s", "-", "-");
+        text_printf(to, " %6s %-16s", "-", "");
+    if (r->joules > 0)
+        text_printf(to, " %5.1f", r->joules / r->ms * 1e3);
+    else
+        text_printf(to, " %5s", "-");
     text_printf(to, " %9s", r->memory > 0 ? text_bytes(memory, r->memory) : "-");
     if (r->unit == WHERE_ENGINE) text_printf(to, " %7.1f s", r->compile_s);
     text_append(to, "\n");
@@ -76,8 +82,8 @@ static void where_print(text *to, const where_question *q, const chip *c, const 
     if (q->lora) text_printf(to, " of rank %lld", (long long)q->lora->rank);
     text_printf(to, ", batch %lld x %lld", (long long)q->batch, (long long)q->context);
     if (q->kind != COST_WORK_FORWARD) text_printf(to, ", update after %lld", (long long)q->accumulate);
-    text_printf(to, "; estimated, for 1,000 tokens\n%-6s  %-47s %7s %-14s %7s %6s %9s %9s\n", "unit", "plan", "ms", "",
-                "J", "W", "memory", "compile");
+    text_printf(to, "; estimated, for 1,000 tokens\n%-6s  %-47s %7s %-14s %6s %-16s %5s %9s %9s\n", "unit", "plan",
+                "ms", "", "J", "", "W", "memory", "compile");
     for (int i = 0; i < rows->count; i++) where_print_row(to, &rows->list[i]);
     for (int i = 0; i < rows->count; i++) {
         const where_row *r = &rows->list[i];
@@ -102,6 +108,8 @@ static json_t *where_json_row(const where_row *r) {
                    {"low_ms", r->low_ms, true},
                    {"high_ms", r->high_ms, true},
                    {"joules", r->joules, r->joules > 0},
+                   {"low_joules", r->low_joules, r->joules > 0},
+                   {"high_joules", r->high_joules, r->joules > 0},
                    {"watts", r->ms > 0 ? r->joules / r->ms * 1e3 : 0, r->joules > 0},
                    {"engine_joules", r->engine_j, r->unit <= WHERE_OTHERS},
                    {"host_joules", r->host_j, r->unit <= WHERE_OTHERS},
@@ -146,7 +154,9 @@ static void where_markdown(text *to, const chip *c, const where_rows *rows) {
             continue;
         }
         text_printf(to, "%.0f | ", r->ms);
-        if (r->joules > 0)
+        if (r->high_joules > r->low_joules)
+            text_printf(to, "%.2f (%.1f to %.1f) | ", r->joules, r->low_joules, r->high_joules);
+        else if (r->joules > 0)
             text_printf(to, "%.2f | ", r->joules);
         else
             text_append(to, "- | ");

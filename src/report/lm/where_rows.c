@@ -16,6 +16,7 @@
 
 #define ENGINE_BAND    1.35 /* as in partition_cost */
 #define PROCESSOR_BAND 1.4  /* the largest error for published steps is 39 % */
+#define JOULES_BAND    2.0  /* docs/estimate.md */
 
 const char *where_unit_name(where_unit unit) {
     static const char *const names[] = {"engine", "engine", "cpu", "gpu"};
@@ -149,6 +150,8 @@ static void where_take_engine(const where_question *q, const partition_candidate
     out->host_share = c.host_flops / (c.engine_flops + c.host_flops);
     out->host_ms = c.host_ms / thousands;
     out->memory = where_memory(q, "sim:m4", "fp16", k->partition->options.name);
+    /* constants are in programs instead of one fp16 copy for all */
+    out->memory += fmax(0, k->cost.constant_bytes - 2 * (double)model_arch_parameters(q->config));
     out->compile_s = k->cost.compile_ms / 1e3;
     out->error = "not known, no step of these plans was measured";
     out->line = where_engine_line(q, k, a);
@@ -300,7 +303,7 @@ static void where_choose(where_goal goal, where_rows *rows) {
     for (int i = 0; i < rows->count; i++) {
         const where_row *r = &rows->list[i];
         const double score = where_score(goal, r);
-        const bool near = goal == WHERE_TIME ? r->low_ms <= best->high_ms : score <= 2 * least;
+        const bool near = goal == WHERE_TIME ? r->low_ms <= best->high_ms : score <= JOULES_BAND * least;
         if (r->unit == best->unit || !isfinite(score)) continue;
         if (rows->others >= 0) {
             const where_row *others = &rows->list[rows->others];
@@ -331,6 +334,11 @@ propane_status where_rows_make(const where_question *q, const chip *c, arena *a,
     where_add_processor(q, c, flops, a, out);
     where_add_gpu(q, c, flops, a, out);
     if (!where_complete(out)) return propane_fail_memory(err, 0);
+    for (int i = 0; i < out->count; i++) {
+        where_row *r = &out->list[i];
+        const double band = r->unit == WHERE_GPU ? 1 : JOULES_BAND; /* a GPU's are measured, or not known */
+        r->low_joules = r->joules / band, r->high_joules = r->joules * band;
+    }
     where_choose(q->goal, out);
     return PROPANE_OK;
 }

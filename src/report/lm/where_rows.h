@@ -29,7 +29,7 @@ typedef struct where_row {
     const char *plan;                          /* "layer, head device, weights inputs"; for a GPU the software */
     bool known;                                /* if false, there are no figures, and `reason` explains it */
     double ms, low_ms, high_ms;                /* for 1,000 tokens */
-    double joules;                             /* for 1,000 tokens; 0 if not known */
+    double joules, low_joules, high_joules;    /* for 1,000 tokens; 0 if not known */
     double engine_j, host_j, memory_j, idle_j; /* for an engine's row */
     double host_share, host_ms; /* the processor's fraction of the operations, and the time for which it works */
     double memory;              /* bytes, as a lower bound; 0 if not known */

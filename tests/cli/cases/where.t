@@ -6,7 +6,7 @@ $ propane where
 = 2
 $ propane where stories110m --target m4
 >~ M4, stories110m: training all weights, batch 1 x 256, update after 10; estimated, for 1,000 tokens
->~ engine  layer, head and gradients device, weights inputs * (* to *) * s
+>~ engine  layer, head and gradients device, weights inputs * (* to *) * (* to *) * s
 >~ engine  as published trainers do it *
 >~ cpu     Accelerate, fp32 *
 >~ gpu     MPS fp32 * (stated) *
@@ -58,7 +58,8 @@ $ propane where nothing-here
 2~ propane where: *nothing-here*
 = 1
 # The page has the tables that these commands write.
-$ for rank in 0 8; do propane where stories110m --target m1,m4,m4-max,m5,a18-pro --lora-rank $rank --markdown | while read -r line; do grep -qxF "$line" $REPO/docs/where.md || echo "$line"; done; done
+$ for rank in 0 8; do propane where stories110m --target m1,m4,m4-max,m5,a18-pro --lora-rank $rank --markdown | while read -r line; do grep -qxF "$line" $REPO/docs/where.md || echo "$line"; done; done; echo all compared
+> all compared
 = 0
 # What train takes by itself: the processor where there is no engine or the model is too small for one.
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
