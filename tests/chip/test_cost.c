@@ -191,6 +191,32 @@ TEST(a_program_is_the_sum_of_its_operations) {
     mil_module_free(m);
 }
 
-SUITE("chip/cost", T(published_points_lie_in_their_bands), T(what_is_not_covered_has_a_reason),
-      T(conditions_that_a_row_states_are_modelled), T(malformed_tables_are_refused_with_the_line),
-      T(every_chip_has_a_finite_time_that_grows), T(a_program_is_the_sum_of_its_operations))
+/* The same product, summed over channels and over the last axis: the second turns what it reads and writes. */
+TEST(sums_over_the_last_axis_take_longer) {
+    static const char source[] =
+        HEAD "    func over_channels<ios18>(tensor<fp16, [1, 768, 2048]> x, tensor<fp16, [768, 768]> w) {\n"
+             "        tensor<fp16, [1, 768, 2048]> y = matmul(x = w, y = x, transpose_x = bool(false), transpose_y = "
+             "bool(false));\n"
+             "        tensor<fp16, [1, 768, 2048]> z = tanh(x = y);\n"
+             "    } -> (z);\n"
+             "    func over_last<ios18>(tensor<fp16, [1, 2048, 768]> x, tensor<fp16, [768, 768]> w) {\n"
+             "        tensor<fp16, [1, 2048, 768]> y = matmul(x = x, y = w, transpose_x = bool(false), transpose_y = "
+             "bool(false));\n"
+             "        tensor<fp16, [1, 2048, 768]> z = tanh(x = y);\n"
+             "    } -> (z);\n}\n";
+    mil_module *m = NULL;
+    EXPECT_OK(mil_parse(source, sizeof source - 1, "p.mil", NULL, &m, &err));
+    arena *a = arena_create();
+    cost_program p[2];
+    EXPECT_OK(cost_function(chip_get(CHIP_m5_pro), COST_DIRECT, m->functions, a, &p[0], &err));
+    EXPECT_OK(cost_function(chip_get(CHIP_m5_pro), COST_DIRECT, m->functions->next, a, &p[1], &err));
+    EXPECT_MSG(p[1].ms > p[0].ms + 0.3 && p[1].ms < p[0].ms + 0.4, "%g and %g ms", p[0].ms, p[1].ms);
+    EXPECT(p[0].flops == p[1].flops && p[0].weight_bytes == p[1].weight_bytes);
+    arena_free(a);
+    mil_module_free(m);
+}
+
+SUITE("chip/cost", T(sums_over_the_last_axis_take_longer), T(published_points_lie_in_their_bands),
+      T(what_is_not_covered_has_a_reason), T(conditions_that_a_row_states_are_modelled),
+      T(malformed_tables_are_refused_with_the_line), T(every_chip_has_a_finite_time_that_grows),
+      T(a_program_is_the_sum_of_its_operations))

@@ -29,6 +29,10 @@
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: the maximum, the exponential with its sum, and the division. */
 #define SOFTMAX_PASSES 3.0
+/* GB/s at which activations are turned where a product sums over their last axis (`linear`, x times a weight): an engine
+ * sums over channels, which are another axis. From encoder blocks of 1, 4, 16 and 64 sequences (ANEForge, M5 Pro: 0.363,
+ * 1.34, 5.74 and 27.1 ms), which would otherwise take 0.23, 0.64, 2.4 and 11.5 ms: 27, 20, 17 and 15 GB/s. */
+#define TURN 18.0
 /* Slowdown of weights that are read in the strides of C50: 76 against 32 ms (kasper0406/stablehlo-coreml pull
  * request 110, M4). */
 #define COLLISION 2.4
@@ -138,6 +142,15 @@ static bool cost_program_strides_collide(const chip *c, const mil_op *op) {
     return named && chip_listed(l->chips, c) && l->check(&view, found);
 }
 
+/* Returns whether a product of an activation and a weight sums over the activation's last axis. */
+static bool cost_program_turns(const mil_op *op) {
+    mil_matmul m;
+    if (op->info->code == MIL_OP_linear) return true;
+    if (op->info->code != MIL_OP_matmul || mil_matmul_read(op, &m, NULL)) return false;
+    const bool left = cost_program_is_weight(mil_in(op, "x")), right = cost_program_is_weight(mil_in(op, "y"));
+    return (right && !left && m.x_col == 1 && m.m > 1) || (left && !right && m.y_row == 1 && m.n > 1);
+}
+
 static void cost_product(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost, cost_op *out) {
     const cost_constants *q = cost_constants_of(c->id);
     double matrices, dense;
@@ -149,7 +162,10 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     /* several were never timed; each counts as one of computed values */
     bool run_time = call.weight_bytes == 0 || matrices > 1;
     out->weight_bytes = call.weight_bytes;
-    out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;
+    const double turned = cost_program_turns(op) ? moved / 1e6 / TURN : 0;
+    out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + turned +
+              (run_time ? RUN_TIME_US * matrices : q->layer_us) * 1e-3;
+    memory = fmax(memory, turned);
     out->bound = memory >= t.compute_ms && memory >= t.weights_ms ? COST_MEMORY
                  : t.weights_ms > t.compute_ms                    ? COST_WEIGHTS
                                                                   : COST_ARITHMETIC;
