@@ -4,6 +4,7 @@ that the answer is the same on any machine; memory is the largest resident size,
 its parent's in that figure. Doubling may multiply neither by more than MOST, which n log n stays under and n squared does not.
 Usage: tests/campaign/growth.py PROPANE [NAME...]     MOST=X (2.5)
 Prints a line for each reader: units, instructions for each of them, the two factors; exits 1 if one grew too fast."""
+import glob
 import json
 import os
 import re
@@ -206,6 +207,49 @@ def layers(n):
     write("in.mlmodel", varint(1 << 3) + varint(4) + field(2, field(1, feature("v0")) + field(10, feature("v%d" % n))) + field(500, network))
 
 
+def parts(data):
+    """The fields of a message: number, the whole of it, what it contains."""
+    at = 0
+    while at < len(data):
+        begin, (key, at) = at, unpacked(data, at)
+        size = 0
+        if key & 7 == 2:
+            size, at = unpacked(data, at)
+        elif key & 7 == 0:
+            _, at = unpacked(data, at)
+        yield key >> 3, data[begin:at + size], data[at:at + size]
+        at += size
+
+
+def unpacked(data, at):
+    value = shift = 0
+    while data[at] & 128:
+        value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1
+    return value | data[at] << shift, at + 1
+
+
+def package(n):
+    """Its description lists inputs and outputs from the last to the first one of the program."""
+    several(n)
+    shutil.rmtree("p.mlpackage", ignore_errors=True)
+    subprocess.run([PROGRAM, "convert", "in.mil", "p.mlpackage"], check=True, stdout=subprocess.DEVNULL)
+    path = glob.glob("p.mlpackage/Data/*/*.mlmodel")[0]
+    with open(path, "rb") as f:
+        model = f.read()
+    turned = lambda d: b"".join(whole for _, whole, _ in reversed(list(parts(d))))
+    write(path, b"".join(field(2, turned(inner)) if number == 2 else whole for number, whole, inner in parts(model)))
+
+
+def compiled(n):
+    several(n)
+    os.makedirs("c.mlmodelc", exist_ok=True)
+    shutil.move("in.mil", "c.mlmodelc/model.mil")
+    one = lambda name: {"name": name, "shortDescription": "", "isOptional": "0", "type": "MultiArray"}
+    write("c.mlmodelc/metadata.json", json.dumps([{
+        "metadataOutputVersion": "3.0", "inputSchema": [one("x%d" % i) for i in reversed(range(n))],
+        "outputSchema": [one("y%d" % i) for i in reversed(range(n))]}]))
+
+
 TRAIN = "--steps 1 --layers 1 --width 16 --heads 2 --context 256 --held-out 0 --batch 1 --run n --no-report --eval-every 0 --tokenizer t.json --chat chatml --checkpoint-every 0".split()
 READERS = {  # the function that makes the input, units, the command
     "operations": (chain, 4000, ["estimate", "in.mil", "--target", "m4"]),
@@ -235,6 +279,9 @@ READERS = {  # the function that makes the input, units, the command
     "tensors": (safetensors, 10000, ["show", "in.safetensors"]),
     "GGUF entries": (gguf_keys, 10000, ["show", "in.gguf"]),
     "GGUF tensors": (gguf_tensors, 10000, ["show", "in.gguf"]),
+    "features in another order": (package, 1500, ["run", "p.mlpackage", "--seed", "1"]),
+    "features in another order, shown": (package, 1500, ["show", "p.mlpackage"]),
+    "a schema in another order": (compiled, 1500, ["show", "c.mlmodelc"]),
     "layers": (layers, 2000, ["show", "in.mlmodel"]),
     "layers, checked": (layers, 2000, ["check", "in.mlmodel", "--target", "m4"]),
     "rows of CSV": (rows, 5000, ["train", "--data", "in.csv", *TRAIN]),
@@ -271,7 +318,7 @@ def measure(program, name):
         (cost if counted else kilobytes).append(got)
     growth, memory = (cost[1] - cost[2]) / max(1, cost[0] - cost[2]), kilobytes[1] / kilobytes[0]
     wrong = growth > MOST or memory > MOST
-    print("%-27s %7d: %7.0f instructions each, %5.0f bytes each; twice as many: %.2f and %.2f times%s" % (
+    print("%-32s %7d: %7.0f instructions each, %5.0f bytes each; twice as many: %.2f and %.2f times%s" % (
         name, units, (cost[0] - cost[2]) / (units - units // 20), 1024 * (kilobytes[1] - kilobytes[0]) / (8 * units), growth, memory,
         "  TOO FAST" if wrong else ""), flush=True)
     return "grows too fast" if wrong else ""

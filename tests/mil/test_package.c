@@ -95,18 +95,10 @@ TEST(what_is_written_is_read) {
 
 /* The first two occurrences of a result's name are in the interface and in the block's outputs; the operation comes
  * after them. */
-static void read_changed(const char *from, const char *to, mil_module **m) {
-    static const char two[] = "program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> aaaa) {\n"
-                              "        tensor<fp16, [2]> bbbb = relu(x = aaaa);\n"
-                              "        tensor<fp16, [2]> cccc = relu(x = bbbb);\n    } -> (bbbb, cccc);\n}\n";
+static void change_model(const char *from, const char *to) {
     propane_error err = {0};
     char *data = NULL;
     size_t n = 0;
-    mem_free(dir);
-    dir = test_temp_dir();
-    EXPECT_OK(mil_parse(two, strlen(two), "t", NULL, m, &err));
-    EXPECT_OK(mil_package_write(*m, at("m.mlpackage"), &err));
-    mil_module_free(*m);
     EXPECT_OK(file_read(at("m.mlpackage/Data/com.apple.CoreML/model.mlmodel"), 1 << 20, &data, &n, &err));
     int times = 2;
     for (size_t i = 0; i + 4 <= n && times; i++)
@@ -116,6 +108,19 @@ static void read_changed(const char *from, const char *to, mil_module **m) {
         }
     EXPECT_OK(file_write(at("m.mlpackage/Data/com.apple.CoreML/model.mlmodel"), data, n, &err));
     mem_free(data);
+}
+
+static void read_changed(const char *from, const char *to, mil_module **m) {
+    static const char two[] = "program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> aaaa) {\n"
+                              "        tensor<fp16, [2]> bbbb = relu(x = aaaa);\n"
+                              "        tensor<fp16, [2]> cccc = relu(x = bbbb);\n    } -> (bbbb, cccc);\n}\n";
+    propane_error err = {0};
+    mem_free(dir);
+    dir = test_temp_dir();
+    EXPECT_OK(mil_parse(two, strlen(two), "t", NULL, m, &err));
+    EXPECT_OK(mil_package_write(*m, at("m.mlpackage"), &err));
+    mil_module_free(*m);
+    change_model(from, to);
     EXPECT_OK(mil_read(at("m.mlpackage"), NULL, m, &err));
 }
 
@@ -134,6 +139,13 @@ TEST(a_result_may_be_a_parameter_or_stand_twice) {
     read_changed("cccc", "bbbb", &m);
     EXPECT(m->functions->result_count == 1 && mil_interface_of(m, "main")->output_count == 1);
     EXPECT_TEXT(mil_interface_of(m, "main")->outputs[0].name, "bbbb");
+    mil_module_free(m);
+    read_changed("cccc", "aaaa", &m); /* both are the parameter */
+    mil_module_free(m);
+    change_model("bbbb", "aaaa");
+    EXPECT_OK(mil_read(at("m.mlpackage"), NULL, &m, &err));
+    EXPECT(m->functions->result_count == 1 && mil_interface_of(m, "main")->output_count == 1);
+    EXPECT_TEXT(mil_interface_of(m, "main")->outputs[0].name, "aaaa_out");
     mil_module_free(m);
 }
 

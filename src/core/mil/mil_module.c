@@ -7,6 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/blob.h"
+#include "core/mil/coreml/package.h"
 #include "core/mil/mil.h"
 
 mil_module *mil_module_create(const char *source) {
@@ -37,6 +38,7 @@ mil_module *mil_module_create(const char *source) {
 void mil_module_free(mil_module *m) {
     if (!m) return;
     mil_blob_maps_free(m->blobs);
+    mil_package_deinit(m->package);
     arena_free(m->arena);
 }
 

@@ -202,10 +202,10 @@ propane_status mil_settle_refuse(const mil_function *f, propane_error *err) {
 static propane_status specialize_standards(const mil_function *f, mil_module *m, mil_known *known, int *count,
                                            propane_error *err) {
     const mil_interface *seen = mil_interface_of(f->module, f->name);
-    for (int i = 0, near = 0; seen && i < f->param_count; i++) {
+    for (int i = 0; seen && i < f->param_count; i++) {
         const mil_value *v = f->params[i];
         if (v->type.container == MIL_STATE) continue;
-        const mil_feature *feature = mil_feature_find(seen->inputs, seen->input_count, v->name, &near);
+        const mil_feature *feature = mil_feature_find(seen, PROPANE_INPUT, v->name);
         if (!feature || !feature->has_standard || mil_type_is_open(&v->type) || mil_type_count(&v->type) != 1) continue;
         void *data = arena_alloc(m->arena, (size_t)mil_type_bytes(&v->type) + 1);
         if (!data) return propane_fail_memory(err, 0);

@@ -77,15 +77,6 @@ static void api_feature_allowed(const mil_feature *seen, propane_feature *out) {
     }
 }
 
-static const mil_feature *api_feature_seen(const propane_module *m, const char *function, propane_role role,
-                                           const char *name, int near) {
-    const mil_interface *i = mil_interface_of(m, function);
-    if (!i) return NULL;
-    if (role == PROPANE_OUTPUT) return mil_feature_find(i->outputs, i->output_count, name, &near);
-    if (role == PROPANE_STATE) return mil_feature_find(i->states, i->state_count, name, &near);
-    return mil_feature_find(i->inputs, i->input_count, name, &near);
-}
-
 propane_status propane_module_feature(const propane_module *module, const char *function, propane_role role, int index,
                                       propane_feature *out, propane_error *err) {
     NEED(err, module, out);
@@ -103,7 +94,7 @@ propane_status propane_module_feature(const propane_module *module, const char *
                             : role == PROPANE_OUTPUT ? "outputs"
                                                      : "states",
                             index);
-    const mil_feature *seen = api_feature_seen(module, f->name, role, v->name, index);
+    const mil_feature *seen = mil_feature_find(mil_interface_of(module, f->name), role, v->name);
     const bool bare = v->type.container == MIL_TENSOR || v->type.container == MIL_STATE;
     propane_feature mine = {.name = v->name,
                             .kind = api_feature_kind(v, seen),
@@ -133,7 +124,7 @@ propane_status propane_module_shape(const propane_module *module, const char *fu
     API_ERROR(err);
     const mil_function *f = mil_module_function(module, function, err);
     if (!f) return err->status;
-    const mil_feature *seen = api_feature_seen(module, f->name, PROPANE_INPUT, input, 0);
+    const mil_feature *seen = mil_feature_find(mil_interface_of(module, f->name), PROPANE_INPUT, input);
     if (!seen || index < 0 || index >= seen->shape_count)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "input '%.60s' has %d enumerated shapes; there is no number %d",
                             input, seen ? seen->shape_count : 0, index);

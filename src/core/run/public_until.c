@@ -24,9 +24,9 @@ static propane_status api_until_describe(propane_module *m, const mil_function *
     if (!seen) return PROPANE_OK;
     mil_feature *outputs = ARENA_ARRAY(m->arena, f->result_count + 1, mil_feature);
     if (!outputs) return propane_fail_memory(err, (size_t)f->result_count * sizeof *outputs);
-    for (int i = 0, near = 0; i < f->result_count; i++) {
+    for (int i = 0; i < f->result_count; i++) {
         const mil_value *v = f->results[i];
-        const mil_feature *old = mil_feature_find(seen->outputs, seen->output_count, v->name, &near);
+        const mil_feature *old = mil_feature_find(seen, PROPANE_OUTPUT, v->name);
         outputs[i] = old ? *old
                          : (mil_feature){.name = v->name,
                                          .text = "",
@@ -37,7 +37,7 @@ static propane_status api_until_describe(propane_module *m, const mil_function *
     seen->outputs = outputs;
     seen->output_count = f->result_count;
     seen->predicted = seen->probabilities = "";
-    return PROPANE_OK;
+    return mil_interface_index(seen) ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 /* Checks that a package's outputs can have these types. Others are refused before anything changes. */

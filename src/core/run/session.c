@@ -231,7 +231,7 @@ static double session_plane_value(const void *from, int64_t index) {
 static propane_status session_fill_picture(const session *s, int index, const session_input *in, propane_error *err) {
     const propane_io *io = session_io_at(s, index);
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
-    const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, io->name, NULL) : NULL;
+    const mil_feature *f = mil_feature_find(seen, PROPANE_INPUT, io->name);
     char shape[160];
     npy fitted = {0};
     text_shape(shape, io->rank, io->dim);
@@ -353,9 +353,9 @@ propane_status session_put(session *s, const session_input *in, propane_error *e
 }
 
 /* An optional input that the file has a standard for. */
-static const mil_feature *session_standard(const session *s, const char *name, int near) {
+static const mil_feature *session_standard(const session *s, const char *name) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
-    const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, name, &near) : NULL;
+    const mil_feature *f = mil_feature_find(seen, PROPANE_INPUT, name);
     return f && f->has_standard ? f : NULL;
 }
 
@@ -370,7 +370,7 @@ propane_status session_fill_rest(session *s, const bool *given, int64_t seed, co
         const propane_io *io = session_io_at(s, i);
         d.dtype = io->dtype;
         if (given[i] || session_is_state(s, io->name)) continue; /* states' buffers begin as zeros */
-        const mil_feature *standard = session_standard(s, io->name, i);
+        const mil_feature *standard = session_standard(s, io->name);
         if (standard) {
             PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_standard_value, standard, err));
         } else if (seed >= 0) {
@@ -438,9 +438,9 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
 }
 
 /* The output that counts the rows of output `name`; negative: all are results. */
-static int session_rows_output(const session *s, const char *name, int near) {
+static int session_rows_output(const session *s, const char *name) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
-    const mil_feature *f = seen ? mil_feature_find(seen->outputs, seen->output_count, name, &near) : NULL;
+    const mil_feature *f = mil_feature_find(seen, PROPANE_OUTPUT, name);
     return f && f->rows ? session_find_output(s, f->rows) : -1;
 }
 
@@ -457,7 +457,7 @@ static bool *session_row_counters(const session *s) {
 
 /* Cuts off rows that are not results. */
 static propane_status session_cut_rows(session *s, int at, npy *out, propane_error *err) {
-    const int counter = session_rows_output(s, s->run.bindings[at].name, at - s->inputs);
+    const int counter = session_rows_output(s, s->run.bindings[at].name);
     int32_t rows = 0;
     if (counter < 0 || out->rank < 1) return PROPANE_OK;
     PROPANE_TRY(

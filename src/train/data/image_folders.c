@@ -198,8 +198,7 @@ static propane_status folders_take_input(image_folders *t, const image_folders_o
                             "%s: its output has a class for each of several places; class "
                             "folders are for one class an image: give arrays",
                             m->module->source);
-    const mil_feature *seen =
-        m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name, NULL) : NULL;
+    const mil_feature *seen = mil_feature_find(m->seen, PROPANE_INPUT, f->params[0]->name);
     const bool image = seen && seen->kind == MIL_FEATURE_IMAGE;
     t->channels = (int)type->dim[1];
     t->resize = o->resize;

@@ -215,8 +215,8 @@ static bool imported_scales_image(const mil_op *op, const bool *image) {
 /* Marks, by value id, the constants that an operation computes with. `image` is scratch, one flag per value. */
 static void imported_find_used(const imported_model *m, bool *used, bool *image) {
     const mil_function *f = m->base;
-    for (int i = 0, near = 0; m->seen && i < f->param_count; i++) {
-        const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name, &near);
+    for (int i = 0; m->seen && i < f->param_count; i++) {
+        const mil_feature *seen = mil_feature_find(m->seen, PROPANE_INPUT, f->params[i]->name);
         image[f->params[i]->id] = seen && seen->kind == MIL_FEATURE_IMAGE;
     }
     for (const mil_op *op = f->first; op; op = op->next) {

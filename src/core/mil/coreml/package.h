@@ -5,6 +5,7 @@
 #ifndef CORE_MIL_COREML_PACKAGE_H
 #define CORE_MIL_COREML_PACKAGE_H
 
+#include "core/base/map.h"
 #include "core/mil/mil.h"
 
 typedef enum mil_feature_kind {
@@ -51,6 +52,7 @@ typedef struct mil_interface {
     int input_count, output_count, state_count;
     mil_feature *inputs, *outputs, *states;
     const char *predicted, *probabilities; /* only for classifiers */
+    piece_map by_name[PROPANE_STATE + 1];  /* indices in the lists; those of a list that has no entry were not made */
 } mil_interface;
 
 struct mil_package {
@@ -66,9 +68,17 @@ struct mil_package {
 
 /* Returns the interface of a function, or NULL if none is described. */
 const mil_interface *mil_interface_of(const mil_module *m, const char *function);
-/* Finds a feature, or returns NULL. *near (near may be NULL) is where to look first and becomes the index after the
- * match, for a loop over values in order. */
-const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name, int *near);
+/* Finds a feature, or returns NULL, as for an interface that is NULL. */
+mil_feature *mil_feature_find(const mil_interface *seen, propane_role role, const char *name);
+/* Lets mil_feature_find look names up instead of comparing all. Call it again when a list has changed. Returns false if
+ * memory runs out. */
+bool mil_interface_index(mil_interface *seen);
+/* Gives an output another name. Returns false if memory runs out. */
+bool mil_interface_rename_output(mil_interface *seen, const char *from, const char *to);
+/* Keeps the first of several outputs with one name, and indexes. Returns false if memory runs out. */
+bool mil_interface_unite_outputs(mil_interface *seen);
+/* Frees what the arena does not own. `p` may be NULL. */
+void mil_package_deinit(struct mil_package *p);
 
 /* The shape for an input with open dimensions. If a name has several choices, the last one counts. */
 typedef struct mil_shape_choice {

@@ -35,7 +35,7 @@ static propane_status package_compiled_add(const mil_function *f, const mil_inte
     if (version > p->spec_version) p->spec_version = version;
     larger[p->interface_count++] = *one;
     p->interfaces = larger;
-    return PROPANE_OK;
+    return mil_interface_index(&larger[p->interface_count - 1]) ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 static mil_feature package_compiled_plain(const mil_value *v) {
@@ -144,42 +144,41 @@ static void package_compiled_image(const json_t *o, const mil_value *v, mil_feat
             f->shapes[i] = (mil_type){.rank = 2, .dim = {f->shapes[i].dim[2], f->shapes[i].dim[3]}};
 }
 
-static int package_compiled_find(mil_value *const *values, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(values[i]->name, name) == 0) return i;
-    return -1;
-}
-
-/* Returns whether the list names each of the values once and nothing else. Sets `at` to their indices in the list's
- * order. */
-static bool package_compiled_lists(const json_t *list, mil_value *const *values, int count, int *at) {
+/* Returns whether the list names each of the features once and nothing else. Sets `place` to their places in it. */
+static bool package_compiled_lists(const json_t *list, const mil_interface *seen, propane_role role,
+                                   const mil_feature *features, int count, int *place) {
     if (!json_is_array(list) || json_array_size(list) != (size_t)count) return false;
+    for (int i = 0; i < count; i++) place[i] = -1;
     for (int i = 0; i < count; i++) {
-        at[i] = package_compiled_find(values, count, package_compiled_text(json_array_get(list, (size_t)i), "name"));
-        for (int k = 0; k < i; k++)
-            if (at[k] == at[i]) return false;
-        if (at[i] < 0) return false;
+        const char *name = package_compiled_text(json_array_get(list, (size_t)i), "name");
+        const mil_feature *f = mil_feature_find(seen, role, name);
+        if (!f || place[f - features] >= 0) return false;
+        place[f - features] = i;
     }
     return true;
 }
 
-/* Sorts values and their features (`seen`, in the same order) into the list's order, and adds the list's details. */
-static bool package_compiled_sort(mil_module *m, const json_t *list, mil_value **values, int count, mil_feature *seen) {
-    int *at = ARENA_ARRAY(m->arena, count + 1, int);
+/* Sorts values and their features (in the same order) into the list's order, and adds the list's details. */
+static bool package_compiled_sort(mil_module *m, const json_t *list, mil_value **values, const mil_interface *seen,
+                                  propane_role role) {
+    const int count = role == PROPANE_INPUT ? seen->input_count : seen->output_count;
+    mil_feature *features = role == PROPANE_INPUT ? seen->inputs : seen->outputs;
+    int *place = ARENA_ARRAY(m->arena, count + 1, int);
     mil_value **sorted = ARENA_ARRAY(m->arena, count + 1, mil_value *);
     mil_feature *made = ARENA_ARRAY(m->arena, count + 1, mil_feature);
-    if (!at || !sorted || !made) return false;
-    if (!package_compiled_lists(list, values, count, at)) return true;
+    if (!place || !sorted || !made) return false;
+    if (!package_compiled_lists(list, seen, role, features, count, place)) return true;
     for (int i = 0; i < count; i++) {
-        const json_t *o = json_array_get(list, (size_t)i);
-        sorted[i] = values[at[i]];
-        made[i] = seen[at[i]];
-        if (!package_compiled_copy(m, o, "shortDescription", &made[i].text)) return false;
-        made[i].optional = strcmp(package_compiled_text(o, "isOptional"), "1") == 0;
-        if (strcmp(package_compiled_text(o, "type"), "Image") == 0) package_compiled_image(o, sorted[i], &made[i]);
+        const json_t *o = json_array_get(list, (size_t)place[i]);
+        mil_feature *one = &made[place[i]];
+        sorted[place[i]] = values[i];
+        *one = features[i];
+        if (!package_compiled_copy(m, o, "shortDescription", &one->text)) return false;
+        one->optional = strcmp(package_compiled_text(o, "isOptional"), "1") == 0;
+        if (strcmp(package_compiled_text(o, "type"), "Image") == 0) package_compiled_image(o, values[i], one);
     }
     memcpy(values, sorted, (size_t)count * sizeof *values);
-    memcpy(seen, made, (size_t)count * sizeof *seen);
+    memcpy(features, made, (size_t)count * sizeof *features);
     return true;
 }
 
@@ -190,11 +189,12 @@ static bool package_compiled_order(mil_module *m, mil_function *f, const json_t 
     if (!inputs) return false;
     for (int i = 0; i < f->param_count; i++)
         if (f->params[i]->type.container != MIL_STATE) inputs[count++] = f->params[i];
-    if (!package_compiled_sort(m, json_object_get(o, "inputSchema"), inputs, count, seen->inputs)) return false;
+    if (!package_compiled_sort(m, json_object_get(o, "inputSchema"), inputs, seen, PROPANE_INPUT)) return false;
     for (int i = 0, from = 0; i < f->param_count; i++)
         if (f->params[i]->type.container != MIL_STATE) f->params[i] = inputs[from++];
     mil_params_placed(f);
-    return package_compiled_sort(m, json_object_get(o, "outputSchema"), f->results, f->result_count, seen->outputs);
+    return package_compiled_sort(m, json_object_get(o, "outputSchema"), f->results, seen, PROPANE_OUTPUT) &&
+           mil_interface_index(seen);
 }
 
 static propane_status package_compiled_function(mil_module *m, mil_function *f, const json_t *o, propane_error *err) {

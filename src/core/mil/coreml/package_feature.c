@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns looking up a function's interface and a feature in a package's description.
+ * Owns looking up a function's interface, and its features by their names.
  */
 #include <string.h>
 
@@ -11,12 +11,70 @@ const mil_interface *mil_interface_of(const mil_module *m, const char *function)
     return NULL;
 }
 
-const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name, int *near) {
-    int at = near && *near >= 0 && *near < count ? *near : 0;
-    for (int i = 0; i < count; i++, at = at + 1 < count ? at + 1 : 0) {
-        if (strcmp(features[at].name, name) != 0) continue;
-        if (near) *near = at + 1;
-        return &features[at];
+static mil_feature *package_feature_list(const mil_interface *seen, propane_role role, int *count) {
+    *count = role == PROPANE_INPUT    ? seen->input_count
+             : role == PROPANE_OUTPUT ? seen->output_count
+                                      : seen->state_count;
+    return role == PROPANE_INPUT ? seen->inputs : role == PROPANE_OUTPUT ? seen->outputs : seen->states;
+}
+
+mil_feature *mil_feature_find(const mil_interface *seen, propane_role role, const char *name) {
+    int count = 0;
+    if (!seen) return NULL;
+    mil_feature *list = package_feature_list(seen, role, &count);
+    if (seen->by_name[role].count) {
+        const int32_t at = piece_map_index(&seen->by_name[role], name);
+        return at < 0 ? NULL : &list[at];
     }
+    for (int i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0) return &list[i];
     return NULL;
+}
+
+static bool package_feature_enter(piece_map *map, const char *name, int at) {
+    return piece_map_enter(map, name, strlen(name), at) != NULL;
+}
+
+bool mil_interface_index(mil_interface *seen) {
+    for (int role = PROPANE_INPUT; role <= PROPANE_STATE; role++) {
+        int count = 0;
+        piece_map made = {0};
+        const mil_feature *list = package_feature_list(seen, (propane_role)role, &count);
+        bool done = true;
+        for (int i = 0; i < count && done; i++) done = package_feature_enter(&made, list[i].name, i);
+        piece_map_deinit(&seen->by_name[role]);
+        seen->by_name[role] = made;
+        if (!done) return false;
+    }
+    return true;
+}
+
+bool mil_interface_rename_output(mil_interface *seen, const char *from, const char *to) {
+    piece_map *map = &seen->by_name[PROPANE_OUTPUT];
+    mil_feature *f = mil_feature_find(seen, PROPANE_OUTPUT, from);
+    if (!f) return true;
+    f->name = to;
+    if (!map->count) return true;
+    *piece_map_find(map, from, strlen(from)) = -1;
+    return package_feature_enter(map, to, (int)(f - seen->outputs));
+}
+
+bool mil_interface_unite_outputs(mil_interface *seen) {
+    piece_map found = {0};
+    int kept = 0;
+    bool done = true;
+    for (int i = 0; i < seen->output_count && done; i++) {
+        const mil_feature one = seen->outputs[i];
+        const int32_t *at = piece_map_enter(&found, one.name, strlen(one.name), i);
+        done = at != NULL;
+        if (done && *at == i) seen->outputs[kept++] = one;
+    }
+    if (done) seen->output_count = kept;
+    piece_map_deinit(&found);
+    return done && mil_interface_index(seen);
+}
+
+void mil_package_deinit(struct mil_package *p) {
+    for (int i = 0; p && i < p->interface_count; i++)
+        for (int role = PROPANE_INPUT; role <= PROPANE_STATE; role++) piece_map_deinit(&p->interfaces[i].by_name[role]);
 }

@@ -9,6 +9,7 @@
 #include "core/mil/coreml/package_open.h"
 #include "core/mil/coreml/package_wire.h"
 #include "core/mil/coreml/package_writer.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/text/mil_text.h"
 
 /* ---- descriptions ----------------------------------------------------------------------------------------------------------- */
@@ -140,12 +141,10 @@ static Coreml__Feature *package_interface_feature_of(package_writer *w, const mi
 static void package_interface_fix_shape(const mil_function *f, mil_feature *feature) {
     if (!feature->shape_count && !feature->range_count) return;
     feature->shape_count = feature->range_count = 0;
-    for (int i = 0; f && i < f->param_count; i++) {
-        const mil_type *type = &f->params[i]->type;
-        if (strcmp(f->params[i]->name, feature->name) != 0 || type->rank < feature->shape.rank) continue;
-        for (int d = 0; d < feature->shape.rank; d++)
-            feature->shape.dim[d] = type->dim[type->rank - feature->shape.rank + d];
-    }
+    const mil_value *v = f ? mil_scope_find(f, feature->name, strlen(feature->name)) : NULL;
+    if (!v || v->def || v->type.rank < feature->shape.rank) return;
+    for (int d = 0; d < feature->shape.rank; d++)
+        feature->shape.dim[d] = v->type.dim[v->type.rank - feature->shape.rank + d];
 }
 
 static Coreml__Feature **package_interface_feature_list(package_writer *w, const mil_function *f,

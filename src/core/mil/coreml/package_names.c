@@ -68,13 +68,13 @@ static void package_names_settle_feature(mil_feature *f, const mil_value *v) {
 
 void package_names_settle(mil_module *m) {
     const mil_function *f = m->functions;
-    mil_interface *seen = m->package->interface_count ? &m->package->interfaces[0] : NULL;
-    for (int i = 0; seen && i < f->param_count; i++)
-        for (int k = 0; k < seen->input_count; k++)
-            if (strcmp(f->params[i]->name, seen->inputs[k].name) == 0)
-                package_names_settle_feature(&seen->inputs[k], f->params[i]);
-    for (int i = 0; seen && i < f->result_count; i++)
-        for (int k = 0; k < seen->output_count; k++)
-            if (strcmp(f->results[i]->name, seen->outputs[k].name) == 0)
-                package_names_settle_feature(&seen->outputs[k], f->results[i]);
+    const mil_interface *seen = m->package->interface_count ? &m->package->interfaces[0] : NULL;
+    for (int i = 0; seen && i < f->param_count; i++) {
+        mil_feature *feature = mil_feature_find(seen, PROPANE_INPUT, f->params[i]->name);
+        if (feature) package_names_settle_feature(feature, f->params[i]);
+    }
+    for (int i = 0; seen && i < f->result_count; i++) {
+        mil_feature *feature = mil_feature_find(seen, PROPANE_OUTPUT, f->results[i]->name);
+        if (feature) package_names_settle_feature(feature, f->results[i]);
+    }
 }

@@ -37,10 +37,10 @@ static int64_t package_open_other_size(const mil_feature *f, const mil_type *par
 /* Sets other types for the parameters. Returns false if no dimension of the inputs is open. */
 static bool package_open_other_types(const mil_function *f, const mil_interface *seen, int64_t step, mil_type *out) {
     bool open = false;
-    for (int i = 0, near = 0; i < f->param_count; i++) {
+    for (int i = 0; i < f->param_count; i++) {
         const mil_value *v = f->params[i];
         const bool state = v->type.container == MIL_STATE;
-        const mil_feature *feature = state ? NULL : mil_feature_find(seen->inputs, seen->input_count, v->name, &near);
+        const mil_feature *feature = state ? NULL : mil_feature_find(seen, PROPANE_INPUT, v->name);
         out[i] = v->type;
         for (int d = 0; feature && d < v->type.rank; d++) {
             out[i].dim[d] = package_open_other_size(feature, &v->type, d, step);

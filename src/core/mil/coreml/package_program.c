@@ -27,6 +27,7 @@ typedef struct reader {
     mil_function *function; /* the function or block being read */
     const mil_read_options *options;
     propane_error *err;
+    mil_interface *seen;  /* of the current function, or NULL */
     mil_list_sizes lists; /* of the current function */
     int depth;
 } reader;
@@ -354,45 +355,18 @@ static propane_status program_wire_read_results(reader *r, const Coreml__Operati
     return PROPANE_OK;
 }
 
-static bool program_wire_is_result(const mil_function *f, const mil_value *v) {
-    for (int i = 0; i < f->result_count; i++)
-        if (f->results[i] == v) return true;
-    return false;
-}
-
-/* Updates the interface: gives an output its new name. If `to` is NULL, removes the second of two outputs that are one
- * value. */
-static void program_wire_rename_output(const reader *r, const char *from, const char *to) {
-    struct mil_package *package = r->module->package;
-    for (int i = 0; package && i < package->interface_count; i++) {
-        mil_interface *seen = &package->interfaces[i];
-        if (strcmp(seen->function, r->function->name) != 0) continue;
-        for (int k = seen->output_count - 1; k >= 0; k--) {
-            if (strcmp(seen->outputs[k].name, from) != 0) continue;
-            if (to)
-                seen->outputs[k].name = to;
-            else
-                memmove(&seen->outputs[k], &seen->outputs[k + 1],
-                        (size_t)(--seen->output_count - k) * sizeof seen->outputs[0]);
-            return;
-        }
-    }
-}
-
 /* Core ML distinguishes a result from an input of the same name by position; here a name denotes one value. */
 static propane_status program_wire_through_identity(reader *r, mil_value **v) {
-    char name[100];
     mil_builder b;
-    bool taken = true;
-    for (int i = 0; taken; i++) {
-        snprintf(name, sizeof name, i ? "%.60s_out_%d" : "%.60s_out", (*v)->name, i);
-        taken = mil_scope_find(r->function, name, strlen(name)) != NULL;
-    }
+    const char *name = arena_printf(r->module->arena, "%s_out", (*v)->name);
+    for (int i = 1; name && mil_scope_find(r->function, name, strlen(name)); i++)
+        name = arena_printf(r->module->arena, "%s_out_%d", (*v)->name, i);
+    if (!name) return program_wire_no_memory(r);
     mil_build_resume(&b, r->function);
     mil_value *same = mil_build_unary(&b, MIL_OP_identity, *v);
     if (!same) return propane_fail(r->err, b.err.status, "%s", b.err.text);
     PROPANE_TRY(mil_rename(r->function, same, name, r->err));
-    program_wire_rename_output(r, (*v)->name, same->name);
+    if (r->seen && !mil_interface_rename_output(r->seen, (*v)->name, same->name)) return program_wire_no_memory(r);
     *v = same;
     return PROPANE_OK;
 }
@@ -443,21 +417,28 @@ static propane_status program_wire_read_operation(reader *r, const Coreml__Opera
     return late ? PROPANE_OK : mil_verify_op(op, r->err);
 }
 
-static propane_status program_wire_read_body(reader *r, const Coreml__Block *from) {
-    for (size_t i = 0; i < from->n_operations; i++) PROPANE_TRY(program_wire_read_operation(r, from->operations[i]));
+/* Core ML returns a value once that is a function's result several times. */
+static propane_status program_wire_read_outputs(reader *r, const Coreml__Block *from, id_map *known) {
     for (size_t i = 0; i < from->n_outputs; i++) {
         mil_value *v = NULL;
         if (!mil_make_seen(r->function, from->outputs[i], strlen(from->outputs[i]), &v))
             return program_wire_no_memory(r);
         if (!v) return program_wire_fail(r, "result '%s' is not defined", shown(from->outputs[i]));
-        if (!r->function->owner && program_wire_is_result(r->function, v)) { /* Core ML returns it once */
-            program_wire_rename_output(r, v->name, NULL);
-            continue;
-        }
+        const bool again = !r->function->owner && id_map_find(known, (uint64_t)v->id);
+        if (again) continue;
+        if (!id_map_enter(known, (uint64_t)v->id, 1)) return program_wire_no_memory(r);
         if (!r->function->owner && !v->def) PROPANE_TRY(program_wire_through_identity(r, &v));
         if (!mil_make_result(r->function, v)) return program_wire_no_memory(r);
     }
     return PROPANE_OK;
+}
+
+static propane_status program_wire_read_body(reader *r, const Coreml__Block *from) {
+    id_map known = {0};
+    for (size_t i = 0; i < from->n_operations; i++) PROPANE_TRY(program_wire_read_operation(r, from->operations[i]));
+    const propane_status status = program_wire_read_outputs(r, from, &known);
+    id_map_deinit(&known);
+    return status;
 }
 
 /* ---- unknown operations ----------------------------------------------------------------------------------------------------- */
@@ -512,16 +493,12 @@ static mil_opset program_wire_opset_of(const char *name) {
     return (mil_opset)(MIL_IOS15 + name[6] - '5');
 }
 
-static propane_status program_wire_read_params(reader *r, const Coreml__Function *from, const mil_interface *seen) {
-    int input = 0, state = 0;
+static propane_status program_wire_read_params(reader *r, const Coreml__Function *from) {
     for (size_t i = 0; i < from->n_inputs; i++) {
         mil_value *v = NULL;
-        const mil_feature *feature = NULL;
         PROPANE_TRY(program_wire_define(r, from->inputs[i], &v));
-        if (seen && v->type.container == MIL_STATE)
-            feature = mil_feature_find(seen->states, seen->state_count, v->name, &state);
-        if (seen && !feature) feature = mil_feature_find(seen->inputs, seen->input_count, v->name, &input);
-        if (seen && !feature) feature = mil_feature_find(seen->states, seen->state_count, v->name, &state);
+        const mil_feature *feature = mil_feature_find(r->seen, PROPANE_INPUT, v->name);
+        if (!feature) feature = mil_feature_find(r->seen, PROPANE_STATE, v->name);
         PROPANE_TRY(mil_open_settle(r->options, r->module->source, v->name, feature, NULL, &v->type, r->err));
         if (!mil_make_param(r->function, v)) return program_wire_no_memory(r);
     }
@@ -544,11 +521,13 @@ static propane_status program_wire_read_function(reader *r, const char *name, co
         if (strcmp(from->blocks[i]->key, from->opset) == 0) block = from->blocks[i]->value;
     if (!block) return program_wire_fail(r, "function '%s' has no body for its opset", shown(name));
     r->lists = (mil_list_sizes){0};
+    r->seen = (mil_interface *)(uintptr_t)mil_interface_of(r->module, name);
+    if (r->seen && !mil_interface_unite_outputs(r->seen)) return program_wire_no_memory(r);
     for (bool again = true; again;) {
         r->function = mil_make_function(r->module, name, opset);
         if (!r->function) return program_wire_no_memory(r);
         PROPANE_TRY(program_wire_refuse_unknown(r, block));
-        PROPANE_TRY(program_wire_read_params(r, from, mil_interface_of(r->module, name)));
+        PROPANE_TRY(program_wire_read_params(r, from));
         PROPANE_TRY(program_wire_read_body(r, block));
         PROPANE_TRY(mil_list_sizes_end(&r->lists, r->function, &again, r->err));
     }

@@ -303,6 +303,8 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
             arena_printf(m->arena, "%s, version %d", package_older_name(model), model->specification_version);
         if (!m->package->older) return propane_fail_memory(err, 0);
         PROPANE_TRY(package_older_read(m, model, MIL_IOS15, options, err));
+        for (int i = 0; i < m->package->interface_count; i++)
+            if (!mil_interface_index(&m->package->interfaces[i])) return propane_fail_memory(err, 0);
         return mil_open_check(m, options, err);
     }
     if (pipeline) PROPANE_TRY(package_pipeline_join(m, model, options, &program, err));
