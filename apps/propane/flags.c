@@ -2,27 +2,38 @@
  * Owns the parsing of command lines, with one table per command. Every error message names the flag, the value and the
  * allowed values.
  */
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/propane/cli.h"
+#include "core/base/text.h"
 #include "core/base/words.h"
 
-static int flags_misuse(const char *command, const char *text) {
-    fprintf(stderr, "propane %s: %s\nTry 'propane %s --help'.\n", command, text, command);
+/* Prints on one line, whatever a value holds. */
+static void flags_print_line(const char *line) {
+    for (; *line; line++)
+        if (*line == '\n')
+            fputs("\\x0a", stderr);
+        else
+            putc(*line, stderr);
+    putc('\n', stderr);
+}
+
+static int flags_misuse(const char *command, const char *said) {
+    fprintf(stderr, "propane %s: ", command);
+    flags_print_line(said);
+    fprintf(stderr, "Try 'propane %s --help'.\n", command);
     return CLI_USAGE;
 }
 
 int cli_misuse(const char *command, const char *format, ...) {
-    char text[1200];
+    char said[1200];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(said, sizeof said, format, args);
     va_end(args);
-    return flags_misuse(command, text);
+    return flags_misuse(command, said);
 }
 
 /* Sets the value through the flag's own function. */
@@ -39,13 +50,13 @@ static bool flags_hand_over(const cli_flag *f, const char *value, char why[400])
 
 /* Sets the flag from its text. If it returns false, `why` explains the error. */
 static bool flags_set_value(const cli_flag *f, const char *value, char why[400]) {
-    char *end = NULL;
-    errno = 0;
+    const char *end = NULL;
     if (f->set) return flags_hand_over(f, value, why);
     switch (f->kind) {
     case CLI_INT: {
-        long long n = strtoll(value, &end, 10);
-        if (end == value || *end || errno || (double)n < f->min || (double)n > f->max) {
+        int64_t n = 0;
+        end = text_read_whole(value, &n);
+        if (!end || *end || (double)n < f->min || (double)n > f->max) {
             snprintf(why, 400, "%s: '%.100s' is not an integer from %.0f to %.0f", f->name, value, f->min, f->max);
             return false;
         }
@@ -53,8 +64,9 @@ static bool flags_set_value(const cli_flag *f, const char *value, char why[400])
         return true;
     }
     case CLI_REAL: {
-        double x = strtod(value, &end);
-        if (end == value || *end || !isfinite(x) || x < f->min || x > f->max) {
+        double x = 0;
+        end = text_read_real(value, &x);
+        if (!end || *end || x < f->min || x > f->max) {
             snprintf(why, 400, "%s: '%.100s' is not a number from %g to %g", f->name, value, f->min, f->max);
             return false;
         }
@@ -180,7 +192,8 @@ int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const cha
 }
 
 int cli_error(const char *command, const propane_error *err) {
-    fprintf(stderr, "propane %s: %s\n", command, err->text);
+    fprintf(stderr, "propane %s: ", command);
+    flags_print_line(err->text);
     return err->status == PROPANE_ERR_CANCELLED ? cli_interrupt_code() : CLI_FAILED;
 }
 

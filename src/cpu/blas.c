@@ -120,6 +120,10 @@ static bool blas_make_single(void *library) {
 
 static propane_status blas_load(blas_library *l, propane_error *err) {
     static float memory[3 * 80 * 80]; /* used under the lock */
+    struct stat st;
+    if (strchr(l->asked, '/') && stat(l->asked, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe would block */
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "--blas (PROPANE_BLAS): %.300s is not a file; give a library, or off", l->asked);
     void *library = dlopen(l->asked, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();

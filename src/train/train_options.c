@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/base/words.h"
 #include "train/head_place.h"
 #include "train/optim/moments.h"
@@ -28,26 +29,26 @@ const train_option train_option_rows[TRAIN_OPTIONS] = {
 
 /* ---- values as texts -------------------------------------------------------------------------------------------------------- */
 
-static bool train_options_parse_bool(const char *text, bool *out) {
-    *out = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
-    return *out || strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
+static bool train_options_parse_bool(const char *value, bool *out) {
+    *out = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
+    return *out || strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
 }
 
-bool train_option_parse(const train_option *row, const char *text, train_options *o) {
+bool train_option_parse(const train_option *row, const char *value, train_options *o) {
     void *at = train_option_at(row, o);
     char *end = NULL;
     errno = 0;
-    if (row->type == TRAIN_BOOL) return train_options_parse_bool(text, at);
+    if (row->type == TRAIN_BOOL) return train_options_parse_bool(value, at);
     if (row->type == TRAIN_INT) {
-        const long long n = strtoll(text, &end, 10);
-        if (end == text || *end || errno) return false;
+        const long long n = strtoll(value, &end, 10);
+        if (end == value || *end || errno) return false;
         *(int64_t *)at = n;
     } else if (row->type == TRAIN_REAL) {
-        const double x = strtod(text, &end);
-        if (end == text || *end || !isfinite(x)) return false;
+        const double x = strtod(value, &end);
+        if (end == value || *end || !isfinite(x)) return false;
         *(double *)at = x;
     } else {
-        *(const char **)at = text;
+        *(const char **)at = value;
     }
     return true;
 }
@@ -82,9 +83,9 @@ static bool train_options_in_range(const train_option *row, const train_options 
 /* Returns whether the option has the value that means "not given". */
 static bool train_options_is_standard(const train_option *row, const train_options *o) {
     char now[TRAIN_VALUE_ROOM], standard[TRAIN_VALUE_ROOM];
-    const char *text = row->use[o->kind].standard;
+    const char *value = row->use[o->kind].standard;
     train_options other = {.kind = o->kind};
-    if (text && !train_option_parse(row, text, &other)) return false;
+    if (value && !train_option_parse(row, value, &other)) return false;
     return strcmp(train_option_print(row, o, now), train_option_print(row, &other, standard)) == 0;
 }
 
@@ -98,8 +99,8 @@ void train_options_default(train_options *o, train_kind kind) {
     *o = (train_options){.kind = kind};
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
-        const char *text = row->use[kind].help ? row->use[kind].standard : train_option_is_text(row) ? "" : NULL;
-        if (text) (void)train_option_parse(row, text, o);
+        const char *value = row->use[kind].help ? row->use[kind].standard : train_option_is_text(row) ? "" : NULL;
+        if (value) (void)train_option_parse(row, value, o);
     }
 }
 
@@ -118,12 +119,21 @@ static propane_status train_options_refuse(const train_option *row, const char *
     }
 }
 
+/* Returns whether a number is written as people do; train_option_parse also reads what checkpoints hold. */
+static bool train_options_is_plain(const train_option *row, const char *value) {
+    double real = 0;
+    int64_t whole = 0;
+    if (row->type != TRAIN_INT && row->type != TRAIN_REAL) return true;
+    return row->type == TRAIN_INT ? text_read_whole(value, &whole) != NULL : text_read_real(value, &real) != NULL;
+}
+
 propane_status train_options_set(train_options *o, const char *name, const char *value, propane_error *err) {
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         if (!row->name || !row->use[o->kind].help || strcmp(row->name, name) != 0) continue;
         train_options tried = *o;
-        if (!train_option_parse(row, value, &tried) || !train_options_allows(row, &tried))
+        if (!train_options_is_plain(row, value) || !train_option_parse(row, value, &tried) ||
+            !train_options_allows(row, &tried))
             return train_options_refuse(row, value, err);
         tried.given[i] = true;
         *o = tried;
@@ -138,11 +148,11 @@ bool train_options_guesses(const train_options *o) {
 
 int64_t train_options_keeps(const char *keep) {
     enum { MOST = 1000 };
-    char *end = NULL;
+    int64_t n = 0;
     if (strcmp(keep, "last") == 0) return 0;
     if (strcmp(keep, "best") == 0) return 1;
-    const long long n = strtoll(keep, &end, 10);
-    return end != keep && !*end && n >= 1 && n <= MOST ? n : -1;
+    const char *end = text_read_whole(keep, &n);
+    return end && !*end && n >= 1 && n <= MOST ? n : -1;
 }
 
 /* Turns "a|b|c" into "a, b or c". */

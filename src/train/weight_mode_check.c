@@ -162,6 +162,7 @@ propane_status weight_mode_check(const char *device, const char *name, propane_e
 }
 
 propane_status weight_mode_choose(const char *device, const char **mode, text *tried, propane_error *err) {
+    char said[900] = "";
     propane_device *d = NULL;
     PROPANE_TRY(propane_device_open(device, &d, err));
     bool unproven = propane_device_describe(d)->unproven, patches = propane_device_describe(d)->patches;
@@ -172,7 +173,8 @@ propane_status weight_mode_choose(const char *device, const char **mode, text *t
         *mode = weight_mode_name(!patches ? (weight_mode)k : k ? (weight_mode)(k - 1) : WEIGHT_MODE_PATCHED);
         if (!unproven || weight_mode_check(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
         if (tried) text_printf(tried, "%s\n", why.text);
+        (void)strncat(said, said[0] ? "; " : "", sizeof said - strlen(said) - 1);
+        (void)strncat(said, why.text, sizeof said - strlen(said) - 1);
     }
-    return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there:\n%s", device,
-                        tried && tried->data ? tried->data : "");
+    return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there: %s", device, said);
 }

@@ -94,9 +94,33 @@ TEST(refusals_name_path_and_reason) {
     EXPECT_FAIL(file_writer_open("", &w, &err), PROPANE_ERR_INVALID, "empty name");
     EXPECT_FAIL(file_write(in_dir(dir, "no/such/x"), "a", 1, &err), PROPANE_ERR_NOT_FOUND, "no/such/x: No such file");
     EXPECT_FAIL(file_read("/dev/zero", 1000, &data, &length, &err), PROPANE_ERR_INVALID, "a device or pipe");
-    EXPECT_FAIL(file_read_stream("/dev/zero", 1000, &data, &length, &err), PROPANE_ERR_LIMIT,
-                "more than the 1000 bytes");
+    EXPECT_FAIL(file_read_stream("/dev/zero", 1000, &data, &length, &err), PROPANE_ERR_INVALID, "it is a device");
+    EXPECT_OK(file_read_stream("/dev/null", 1000, &data, &length, &err));
+    EXPECT(length == 0);
+    mem_free(data);
     mem_free(dir);
+}
+
+/* The bytes of a pipe are counted as they come. */
+TEST(a_pipe_is_read_to_the_limit) {
+    propane_error err = {0};
+    static const char bytes[1002];
+    for (size_t more = 0; more < 2; more++) {
+        char *data = NULL, name[40];
+        size_t length = 0;
+        int ends[2];
+        EXPECT(pipe(ends) == 0 && write(ends[1], bytes, 1000 + more) == (ssize_t)(1000 + more));
+        close(ends[1]);
+        snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+        if (more)
+            EXPECT_FAIL(file_read_stream(name, 1000, &data, &length, &err), PROPANE_ERR_LIMIT,
+                        "more than the 1000 bytes");
+        else
+            EXPECT_OK(file_read_stream(name, 1000, &data, &length, &err));
+        EXPECT(length == (more ? 0 : 1000));
+        mem_free(data);
+        close(ends[0]);
+    }
 }
 
 TEST(a_full_disk_is_an_error_and_leaves_nothing) {
@@ -396,7 +420,7 @@ TEST(json_values_are_checked) {
 }
 
 SUITE("base/file", T(written_files_read_back), T(an_input_is_no_output_once_a_command_asked_for_that),
-      T(a_writer_can_seek_back_and_is_atomic), T(refusals_name_path_and_reason),
+      T(a_writer_can_seek_back_and_is_atomic), T(refusals_name_path_and_reason), T(a_pipe_is_read_to_the_limit),
       T(a_full_disk_is_an_error_and_leaves_nothing), T(temporary_names_cannot_be_foretold),
       T(what_is_being_written_can_be_removed), T(only_rubbish_is_swept), T(links_are_not_followed),
       T(folders_are_written_as_one), T(a_mapped_file_that_shrinks_is_an_error), T(checksums_tell_damage),

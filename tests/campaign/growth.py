@@ -188,6 +188,19 @@ def log(n):
                     "device_ms": 1.0, "host_ms": 1.0, "seconds": 0.01 * i, "memory": 1}) + "\n" for i in range(n)))
 
 
+def one_line(n):
+    """A log whose last line does not end."""
+    log(10)
+    with open("r/log.jsonl", "a", encoding="ascii") as f:
+        f.write("x" * n)
+
+
+def references(n):
+    """No program, but weight files are looked for in its text."""
+    write("in.mil", "BLOBFILE(" * n)
+    write("w.bin", bytes(64))
+
+
 def varint(n):
     out = b""
     while n > 127:
@@ -279,6 +292,8 @@ READERS = {  # the function that makes the input, units, the command
     "tensors": (safetensors, 10000, ["show", "in.safetensors"]),
     "GGUF entries": (gguf_keys, 10000, ["show", "in.gguf"]),
     "GGUF tensors": (gguf_tensors, 10000, ["show", "in.gguf"]),
+    "one long line of a log": (one_line, 4000000, ["watch", "r", "--once"]),
+    "references to weights": (references, 50000, ["check", "in.mil", "--target", "m4"]),
     "features in another order": (package, 1500, ["run", "p.mlpackage", "--seed", "1"]),
     "features in another order, shown": (package, 1500, ["show", "p.mlpackage"]),
     "a schema in another order": (compiled, 1500, ["show", "c.mlmodelc"]),

@@ -103,9 +103,9 @@ static propane_status cmd_convert_export(const char *from, const char *adapter, 
 /* Reads "1,64"; returns false if it is no such list. */
 static bool cmd_convert_read_lengths(const char *given, int64_t lengths[MAX_LENGTHS], int *count) {
     while (*given && *count < MAX_LENGTHS) {
-        char *end = NULL;
-        const long long n = strtoll(given, &end, 10);
-        if (end == given || n < 1 || (*end && (*end != ',' || !end[1]))) return false;
+        int64_t n = 0;
+        const char *end = text_read_whole(given, &n);
+        if (!end || n < 1 || (*end && (*end != ',' || !end[1]))) return false;
         lengths[(*count)++] = n;
         given = *end ? end + 1 : end;
     }

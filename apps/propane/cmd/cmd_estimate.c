@@ -9,6 +9,7 @@
 
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/estimate_points.h"
+#include "core/base/text.h"
 
 static propane_status cmd_estimate_program(const char *path, const propane_estimate_options *options, bool json,
                                            bool per_op, propane_error *err) {
@@ -47,10 +48,10 @@ static propane_status cmd_estimate_file(const char *file, const char *through,
 /* Reads a rate such as "20M", in bits per second. */
 static bool cmd_estimate_rate(const char *given, double *out) {
     static const char units[] = "kMGT";
-    char *end = NULL;
-    *out = strtod(given, &end);
+    const char *end = text_read_real(given, out);
+    if (!end) return false;
     const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
-    if (end == given || (*end && (!unit || end[1]))) return false;
+    if ((*end && (!unit || end[1]))) return false;
     for (int i = 0; unit && i <= (int)(unit - units); i++) *out *= 1e3;
     return *out > 0 && isfinite(*out);
 }

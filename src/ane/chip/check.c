@@ -14,6 +14,7 @@
 #include "core/base/array.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
+#include "core/base/map.h"
 #include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
@@ -310,14 +311,16 @@ static bool check_read_record(const chip_blob *b, uint64_t offset, chip_record *
 }
 
 /* Finds the record after `last` (NULL means the first one). A record with a plausible extent determines where the
- * next one can begin. After a malformed one, every multiple of 64 is tried. */
+ * next one can begin. After a malformed one, every multiple of 64 in the next SEARCHED bytes is tried. */
+enum { SEARCHED = 1 << 26 };
 static bool check_next_record(const chip_blob *b, const chip_record *last, chip_record *out) {
     uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && bytes_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
     if (last && last->data >= last->offset + 64 && last->data <= b->bytes && last->bytes <= b->bytes - last->data) {
         at = last->data + last->bytes;
         if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without padding */
     }
-    for (at = (at + CHIP_BLOB_ALIGN - 1) / CHIP_BLOB_ALIGN * CHIP_BLOB_ALIGN; at < b->bytes; at += CHIP_BLOB_ALIGN)
+    at = (at + CHIP_BLOB_ALIGN - 1) / CHIP_BLOB_ALIGN * CHIP_BLOB_ALIGN;
+    for (const uint64_t begin = at; at < b->bytes && at - begin < SEARCHED; at += CHIP_BLOB_ALIGN)
         if (check_read_record(b, at, out)) return true;
     return false;
 }
@@ -357,19 +360,22 @@ typedef struct reference {
     const char *file; /* full path, stored in the arena */
     uint64_t offset;
     int line, column;
-    struct reference *next;
+    struct reference *next, *same; /* in the text; of the same file */
 } reference;
 
 static const char *check_find_in(const char *from, const char *end, const char *word) {
-    size_t n = strlen(word);
-    for (; from + n <= end; from++)
-        if (*from == *word && memcmp(from, word, n) == 0) return from;
+    const size_t n = strlen(word);
+    for (; from && (size_t)(end - from) >= n; from++) {
+        from = memchr(from, *word, (size_t)(end - from) - n + 1);
+        if (!from || memcmp(from, word, n) == 0) return from;
+    }
     return NULL;
 }
 
-static bool check_read_reference(chip_report *r, const char *dir, const char *at, const char *end, reference *out) {
+/* `stop` is where the next reference begins, or the text's end. */
+static bool check_read_reference(chip_report *r, const char *dir, const char *at, const char *stop, reference *out) {
     static const char prefix[] = "\"@model_path/";
-    const char *stop = end - at > 4096 ? at + 4096 : end; /* one statement, not the rest of a large file */
+    if (stop - at > 4096) stop = at + 4096; /* one statement, not the rest of a large file */
     const char *open = check_find_in(at, stop, prefix);
     const char *name = open ? open + sizeof prefix - 1 : NULL;
     const char *close = name ? memchr(name, '"', (size_t)(stop - name)) : NULL;
@@ -394,7 +400,9 @@ static reference *check_find_references(chip_report *r, const char *path, const 
     int line = 1;
     const char *counted = data, *line_start = data;
     if (!dir) return NULL;
-    for (const char *at = data; (at = check_find_in(at, end, "BLOBFILE")) != NULL; at += 8) {
+    const char *next = check_find_in(data, end, "BLOBFILE");
+    for (const char *at; (at = next) != NULL;) {
+        next = check_find_in(at + 8, end, "BLOBFILE");
         for (; counted < at; counted++)
             if (*counted == '\n') {
                 line++;
@@ -404,21 +412,21 @@ static reference *check_find_references(chip_report *r, const char *path, const 
         if (!ref) return list;
         ref->line = line;
         ref->column = (int)(at - line_start) + 1;
-        if (!check_read_reference(r, dir, at, end, ref) || !file_exists(ref->file)) continue;
+        if (!check_read_reference(r, dir, at, next ? next : end, ref) || !file_exists(ref->file)) continue;
         *tail = ref;
         tail = &ref->next;
     }
     return list;
 }
 
-static propane_status check_file_references(chip_report *r, const char *path, const char *file, const reference *list,
+/* Checks a file, and the references to it, which `list` holds linked by `same`. */
+static propane_status check_file_references(chip_report *r, const char *path, const reference *list,
                                             propane_error *err) {
     file_map map;
-    PROPANE_TRY(file_map_open(file, &map, err));
-    chip_blob b = {.path = file, .data = map.data, .bytes = map.bytes};
+    PROPANE_TRY(file_map_open(list->file, &map, err));
+    chip_blob b = {.path = list->file, .data = map.data, .bytes = map.bytes};
     propane_status status = PROPANE_OK;
-    for (const reference *ref = list; ref && status == PROPANE_OK; ref = ref->next) {
-        if (strcmp(ref->file, file) != 0) continue;
+    for (const reference *ref = list; ref && status == PROPANE_OK; ref = ref->same) {
         chip_record record;
         (void)check_read_record(&b, ref->offset, &record);
         chip_view view = {.blob = &b, .record = &record, .offset = ref->offset};
@@ -430,14 +438,36 @@ static propane_status check_file_references(chip_report *r, const char *path, co
     return status;
 }
 
-static propane_status check_references(chip_report *r, const char *path, const reference *list, propane_error *err) {
-    for (const reference *ref = list; ref; ref = ref->next) {
-        bool done = false;
-        for (const reference *before = list; before != ref && !done; before = before->next)
-            done = strcmp(before->file, ref->file) == 0;
-        if (!done) PROPANE_TRY(check_file_references(r, path, ref->file, ref, err));
+enum { MOST_WEIGHT_FILES = 1000 };
+
+/* Links the references to each file. Sets firsts to the first one of each. */
+static propane_status check_group(const char *path, reference *list, piece_map *files, reference **firsts,
+                                  reference **lasts, propane_error *err) {
+    int count = 0;
+    for (reference *ref = list; ref; ref = ref->next) {
+        const int32_t *at = piece_map_enter(files, ref->file, strlen(ref->file), count);
+        if (!at) return propane_fail_memory(err, 0);
+        const bool known = *at < count;
+        if (!known && count == MOST_WEIGHT_FILES)
+            return propane_fail(err, PROPANE_ERR_LIMIT,
+                                "%s:%d:%d: more than %d weight files; at most so many are checked", path, ref->line,
+                                ref->column, MOST_WEIGHT_FILES);
+        if (known)
+            lasts[*at]->same = ref;
+        else
+            firsts[count++] = ref;
+        lasts[*at] = ref;
     }
     return PROPANE_OK;
+}
+
+static propane_status check_references(chip_report *r, const char *path, reference *list, propane_error *err) {
+    piece_map files = {0};
+    reference *firsts[MOST_WEIGHT_FILES], *lasts[MOST_WEIGHT_FILES];
+    propane_status status = check_group(path, list, &files, firsts, lasts, err);
+    for (size_t i = 0; i < files.count && !status; i++) status = check_file_references(r, path, firsts[i], err);
+    piece_map_deinit(&files);
+    return status;
 }
 
 /* Adds the reader's message, which begins with "PATH:LINE:COLUMN: " if it knows the place. */
@@ -465,7 +495,7 @@ static propane_status check_text(chip_report *r, const char *path, const char *d
     else
         status = chip_check_module(r, m, err);
     mil_module_free(m);
-    if (status == PROPANE_OK && length)
+    if (status == PROPANE_OK && length && !memchr(data, 0, length < 512 ? length : 512))
         status = check_references(r, path, check_find_references(r, path, data, length), err);
     return status;
 }

@@ -67,6 +67,12 @@ propane_status file_check_output(const char *path, propane_error *err) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
+/* Returns whether a device ends: a terminal, or /dev/null, which stands for an empty file. */
+static bool file_device_ends(int fd, const struct stat *st) {
+    struct stat none;
+    return isatty(fd) || (stat("/dev/null", &none) == 0 && none.st_rdev == st->st_rdev);
+}
+
 propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
     if (*fd < 0) return file_fail(err, "open", path, errno);
@@ -75,13 +81,16 @@ propane_status file_open_input(const char *path, bool pipes, int *fd, struct sta
         close(*fd);
         return file_fail(err, "open", path, code);
     }
-    if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode))) {
+    const bool device = S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode);
+    if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode) && (!device || file_device_ends(*fd, st)))) {
         file_note_input(st);
         return PROPANE_OK;
     }
     close(*fd);
-    return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is %s, not a file", path,
-                        S_ISDIR(st->st_mode) ? "a folder" : "a device or pipe");
+    return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is %s", path,
+                        S_ISDIR(st->st_mode) ? "a folder, not a file"
+                        : pipes              ? "a device, not a file or pipe"
+                                             : "a device or pipe, not a file");
 }
 
 /* ---- what is there ---------------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,8 @@
  */
 #include "core/base/text.h"
 
+#include <ctype.h>
+#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -77,6 +79,24 @@ const char *text_quote(char out[80], const char *bytes, size_t length) {
     out[used] = 0;
     if (i < length) memcpy(out + used, "...", 4);
     return out;
+}
+
+const char *text_read_whole(const char *from, int64_t *out) {
+    char *end = NULL;
+    errno = 0;
+    const long long n = strtoll(from, &end, 10);
+    if (end == from || errno || isspace((unsigned char)*from)) return NULL;
+    *out = n;
+    return end;
+}
+
+const char *text_read_real(const char *from, double *out) {
+    char *end = NULL;
+    errno = 0;
+    const double x = strtod(from, &end);
+    if (end == from || errno || !isfinite(x) || strspn(from, "+-.0123456789eE") < (size_t)(end - from)) return NULL;
+    *out = x;
+    return end;
 }
 
 bool text_ends_with(const char *string, const char *end) {

@@ -24,6 +24,10 @@ void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
 
+/* Read a number as people write it: decimal, without blanks before it, infinities and NaN. Returns where it ends, or NULL
+ * if there is none, or it does not fit the type. A number that is too small for a double does not fit either. */
+const char *text_read_whole(const char *from, int64_t *out);
+const char *text_read_real(const char *from, double *out);
 /* Ignores case: "MODEL.GGUF" ends with ".gguf". */
 bool text_ends_with(const char *string, const char *end);
 /* Formats values for people: "70.4 KB" (1 KB is 1000 bytes), "1h02m", "3m07s". The results live in `out`. */

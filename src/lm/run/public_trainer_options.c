@@ -33,7 +33,11 @@ static propane_status api_trainer_check_vocabulary(const train_options *o, propa
 propane_status api_trainer_language_check(const train_options *o, propane_error *err) {
     const bool lora =
         o->given[TRAIN_OPTION_lora_rank] || o->given[TRAIN_OPTION_lora_alpha] || o->given[TRAIN_OPTION_lora_targets];
+    const bool adapts = lora || o->given[TRAIN_OPTION_lora_dropout];
     PROPANE_TRY(api_trainer_check_vocabulary(o, err));
+    if (adapts && o->lora_rank == 0 && !*o->adapter && !o->resume && !o->given[TRAIN_OPTION_lora_rank])
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--lora-alpha, --lora-dropout and --lora-targets are for adapters: give --lora-rank, too");
     if (o->given[TRAIN_OPTION_steps] && o->given[TRAIN_OPTION_epochs])
         return propane_fail(err, PROPANE_ERR_INVALID, "--steps and --epochs say the same; give one");
     if (o->patience > 0 && o->eval_interval == 0)

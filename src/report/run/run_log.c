@@ -17,6 +17,8 @@
 #include "core/base/json_memory.h"
 #include "core/base/memory.h"
 
+enum { LONGEST_LINE = 1 << 20 };
+
 double run_peak_memory(void) {
     struct rusage use;
     if (getrusage(RUSAGE_SELF, &use) != 0) return -1;
@@ -271,21 +273,36 @@ static propane_status run_log_take(run_history *h, const json_t *o, propane_erro
     return PROPANE_OK;
 }
 
+static propane_status run_log_take_line(run_history *h, const char *line, size_t length, propane_error *err) {
+    const bool longer = h->skipping;
+    h->skipping = false;
+    if (!length || longer) return PROPANE_OK;
+    json_t *o = json_memory_load(line, length, 0, NULL);
+    const propane_status status = json_is_object(o) ? run_log_take(h, o, err) : PROPANE_OK;
+    h->damaged += !json_is_object(o);
+    json_decref(o);
+    return status;
+}
+
+/* Only what was fed last is searched for ends of lines, and a line that is too long is not kept. */
 propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err) {
+    const size_t before = h->rest.length;
     text_append_n(&h->rest, data, length);
     if (h->rest.failed) return propane_fail_memory(err, length);
     size_t at = 0;
-    for (const char *end; at < h->rest.length && (end = memchr(h->rest.data + at, '\n', h->rest.length - at));) {
-        size_t n = (size_t)(end - (h->rest.data + at));
-        json_t *o = json_memory_load(h->rest.data + at, n, 0, NULL);
-        propane_status status = json_is_object(o) ? run_log_take(h, o, err) : PROPANE_OK;
-        h->damaged += n > 0 && !json_is_object(o);
-        json_decref(o);
-        if (status != PROPANE_OK) return status;
-        at += n + 1;
+    for (size_t from = before; from < h->rest.length; from = at) {
+        const char *end = memchr(h->rest.data + from, '\n', h->rest.length - from);
+        if (!end) break;
+        const char *line = h->rest.data + at;
+        at = (size_t)(end - h->rest.data) + 1;
+        PROPANE_TRY(run_log_take_line(h, line, (size_t)(end - line), err));
     }
-    memmove(h->rest.data, h->rest.data + at, h->rest.length - at);
+    if (at) memmove(h->rest.data, h->rest.data + at, h->rest.length - at);
     h->rest.length -= at;
+    if (h->rest.length <= LONGEST_LINE) return PROPANE_OK;
+    h->damaged += !h->skipping;
+    h->skipping = true;
+    text_clear(&h->rest);
     return PROPANE_OK;
 }
 

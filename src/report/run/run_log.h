@@ -64,6 +64,7 @@ typedef struct run_history {
     text rest;       /* an incomplete line */
     int64_t offset;  /* bytes read from the file */
     int64_t damaged; /* lines that could not be read */
+    bool skipping;   /* the incomplete line is too long */
 } run_history;
 
 /* Reads what was appended since the last call; *more is set if there was anything. A file that became shorter is read

@@ -16,6 +16,7 @@
 #include "core/base/file.h"
 #include "core/base/image.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "train/data/arrays.h"
 
 #define KEPT_BYTES ((int64_t)1 << 30)
@@ -159,9 +160,9 @@ static propane_status folders_read_numbers(const char *flag, const char *given, 
     for (int i = 0; i < 3; i++) out[i] = otherwise;
     if (!given) return PROPANE_OK;
     for (const char *at = given; count < 4;) {
-        char *end;
-        const double v = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !isfinite(v)) {
+        double v = 0;
+        const char *end = text_read_real(at, &v);
+        if (!end || (*end && *end != ',')) {
             count = 4;
             break;
         }
