@@ -4,7 +4,9 @@
  * as a part of the speed of the same machine's matrix products. Everything is measured in turns, so that all forms
  * share good and bad moments; the best turn is printed.
  *
- *   bench_decode [rounds] [position]        threads: PROPANE_THREADS, instruction set: PROPANE_ISA
+ *   bench_decode [rounds] [position] [names]    threads: PROPANE_THREADS, instruction set: PROPANE_ISA
+ *
+ * names: rows of the table, separated by commas; all without it.
  */
 #include <math.h>
 #include <stdint.h>
@@ -19,7 +21,7 @@
 #include "lm/arch/stored_weights.h"
 #include "lm/infer/generate.h"
 
-enum { TOKENS = 16, PROMPT = 512, MOST = 9 };
+enum { TOKENS = 16, PROMPT = 512, MOST = 14 };
 
 static propane_error err;
 
@@ -144,10 +146,28 @@ static contender contenders[MOST] = {{.name = "fp32", .dtype = MIL_fp32, .packin
                                      {.name = "bf16", .dtype = MIL_fp32, .packing = MODEL_BF16},
                                      {.name = "int8", .dtype = MIL_fp32, .packing = MODEL_INT8},
                                      {.name = "int4", .dtype = MIL_fp32, .packing = MODEL_INT4},
+                                     {.name = "q4_1", .dtype = MIL_fp32, .packing = MODEL_Q4_1, .stored = true},
+                                     {.name = "q5_0", .dtype = MIL_fp32, .packing = MODEL_Q5_0, .stored = true},
+                                     {.name = "q5_1", .dtype = MIL_fp32, .packing = MODEL_Q5_1, .stored = true},
+                                     {.name = "iq4_nl", .dtype = MIL_fp32, .packing = MODEL_IQ4_NL, .stored = true},
+                                     {.name = "iq4_xs", .dtype = MIL_fp32, .packing = MODEL_IQ4_XS, .stored = true},
                                      {.name = "q4_k", .dtype = MIL_fp32, .packing = MODEL_Q4_K, .stored = true},
                                      {.name = "q5_k", .dtype = MIL_fp32, .packing = MODEL_Q5_K, .stored = true},
                                      {.name = "q6_k", .dtype = MIL_fp32, .packing = MODEL_Q6_K, .stored = true},
                                      {.name = "fp16*", .dtype = MIL_fp16, .packing = MODEL_UNPACKED}};
+
+/* Keeps the contenders that `names` lists, in their order, and returns how many there are. */
+static int chosen(const char *names) {
+    int count = 0;
+    for (int i = 0; i < MOST; i++) {
+        const char *at = names ? strstr(names, contenders[i].name) : NULL;
+        const size_t length = strlen(contenders[i].name);
+        while (at && ((at > names && at[-1] != ',') || (at[length] && at[length] != ',')))
+            at = strstr(at + 1, contenders[i].name);
+        if (at || !names) contenders[count++] = contenders[i];
+    }
+    return count;
+}
 
 static double seconds_since(int64_t start) { return (double)(clock_ns() - start) / 1e9; }
 
@@ -169,15 +189,16 @@ static void turn(contender *c, const int32_t *ids, int64_t position) {
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 10;
     int64_t position = argc > 2 ? atoi(argv[2]) : 32;
+    const int count = chosen(argc > 3 ? argv[3] : NULL);
     model_weights *w = stories110m();
     propane_device *device;
     must(propane_device_open("cpu", &device, &err));
     void *memory = mem_pages_alloc(STREAM_BYTES);
-    if (!memory || rounds < 1 || position < 1 || position > 1000) return 1;
+    if (!memory || !count || rounds < 1 || position < 1 || position > 1000) return 1;
     memset(memory, 2, STREAM_BYTES);
     int32_t ids[1024];
     for (int i = 0; i < 1024; i++) ids[i] = (i * 7919 + 13) % 32000;
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < count; i++) {
         contender *c = &contenders[i];
         infer_options o = {.dtype = c->dtype, .context = 1024, .exact = c->stored};
         if (c->stored)
@@ -189,7 +210,7 @@ int main(int argc, char **argv) {
     }
     double memory_speed = 0, peak = 0;
     for (int r = 0; r < rounds; r++)
-        for (int i = 0; i < MOST; i++) {
+        for (int i = 0; i < count; i++) {
             memory_speed = fmax(memory_speed, read_speed(memory));
             peak = fmax(peak, product_speed());
             turn(&contenders[i], ids, position);
@@ -198,7 +219,7 @@ int main(int argc, char **argv) {
            memory_speed, peak);
     printf("%-8s %10s %12s %8s %10s %14s %10s\n", "weights", "tokens/s", "MB/token", "GB/s", "of memory",
            "prompt tok/s", "of GEMM");
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < count; i++) {
         const contender *c = &contenders[i];
         double bytes = (double)infer_weight_bytes(c->machine), speed = bytes / c->token / 1e9;
         printf("%-8s %10.1f %12.1f %8.1f %9.0f%% %14.0f %9.0f%%\n", c->name, 1 / c->token, bytes / 1e6, speed,

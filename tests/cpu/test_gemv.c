@@ -26,13 +26,15 @@ typedef struct stored {
     double *value; /* [m, k]: the values that the bits represent */
 } stored;
 
-/* Random codes and scales: of blocks of 256 every byte is a code or a scale, fp16 numbers may be negative. */
+/* Random codes and scales: of kquants.def's blocks every byte is a code or a scale, fp16 numbers may be negative. */
 static stored make_kquant(cpu_weights format, int64_t m, int64_t k, rng *r) {
     const model_packing packing = (model_packing)(MODEL_KQUANT + (format - CPU_WEIGHTS_KQUANT));
     int64_t scale_bytes, bytes = model_packing_bytes(packing, m * k, &scale_bytes);
     stored s = {mem_alloc((size_t)bytes), mem_alloc((size_t)scale_bytes), mem_array((size_t)(m * k), 8)};
     float *wide = mem_array((size_t)(m * k), 4);
     for (int64_t i = 0; i < bytes; i++) ((uint8_t *)s.data)[i] = (uint8_t)rng_below(r, 256);
+    for (int64_t i = 128; format == CPU_WEIGHTS_IQ4_XS && i < bytes; i++) /* has scales of six bits */
+        if (i % 136 >= 128) ((uint8_t *)s.data)[i] = (uint8_t)(KQUANT_SCALE_BIAS - 32 + (int)rng_below(r, 64));
     for (int64_t i = 0; i < scale_bytes / 2; i++) s.scales[i] = fp16_from_f32((float)(0.002 * rng_normal(r)));
     model_unpack(packing, s.data, s.scales, 0, m * k, wide);
     for (int64_t i = 0; i < m * k; i++) s.value[i] = (double)wide[i];
@@ -146,7 +148,7 @@ TEST(every_form_on_every_instruction_set) {
 }
 
 /* What products of many columns are made of: exactly the numbers of the fp32 reading, from any block on. */
-TEST(rows_of_blocks_of_256_are_the_fp32_reading) {
+TEST(rows_of_blocks_are_the_fp32_reading) {
     enum { ROWS = 3, K = 768 };
     rng r;
     rng_init(&r, 6);
@@ -174,11 +176,11 @@ TEST(rows_of_blocks_of_256_are_the_fp32_reading) {
 /* The same forms as one side of a product of many columns, which makes rows of them while it packs. */
 /* What a vector has of NaN reaches all of its results, wherever it stands; infinities leave none finite. */
 TEST(nothing_finite_comes_of_nan_and_infinity) {
-    enum { ROWS = 5, K = 96 };
+    enum { ROWS = 5, K = 256 };
     static const float odd[] = {NAN, INFINITY, -INFINITY};
     rng r;
     rng_init(&r, 12);
-    for (int format = 0; format <= CPU_WEIGHTS_INT4; format++) {
+    for (int format = 0; format < CPU_WEIGHTS_COUNT; format++) {
         stored w = make((cpu_weights)format, ROWS, K, &r);
         for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
             for (int at = 0; cpu_isa_available((cpu_isa)isa) && at < K; at++)
@@ -297,7 +299,8 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
     const cpu_plan_options options = {.kernels = cpu_kernels_of(isa), .fuse = true};
     EXPECT_OK(cpu_plan_compile(f, &options, a, &p, &err));
     EXPECT_MSG(p->gemv_count == gemvs && p->reference_count == 0 && p->tile_count == 0,
-               "%d products of weights, %d tiles, %d references", p->gemv_count, p->tile_count, p->reference_count);
+               "packing %d, %d vectors: %d products of weights, %d tiles, %d references", packing, (int)n,
+               p->gemv_count, p->tile_count, p->reference_count);
     mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor), *want;
     void *inputs[8];
     random_inputs(f, a, 3, 0.02, in, inputs);
@@ -325,7 +328,7 @@ TEST(plans_read_what_is_stored) {
         for (int half = 0; half < 2; half++) {
             mil_dtype dtype = half ? MIL_fp16 : MIL_fp32;
             const model_packing packing = (model_packing)i;
-            const int64_t k = packing < MODEL_KQUANT ? 96 : 512;
+            const int64_t k = model_packing_block(packing) <= 32 ? 96 : 512;
             check_program(packing, dtype, 48, k, 1, 1);
             check_program(packing, dtype, 48, k, 7, 1);
             check_program(packing, dtype, 48, k, 20, 0); /* too many columns: a product */
@@ -436,7 +439,7 @@ TEST(packing_keeps_what_it_can) {
     EXPECT(model_packing_for(MODEL_INT4, 40) == MODEL_FP16 && model_packing_for(MODEL_INT8, 64) == MODEL_INT8);
 }
 
-SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(rows_of_blocks_of_256_are_the_fp32_reading),
+SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(rows_of_blocks_are_the_fp32_reading),
       T(products_make_rows_while_they_pack), T(plans_read_what_is_stored),
       T(weights_that_something_else_reads_are_made), T(products_of_the_same_vectors_are_one_step),
       T(packing_keeps_what_it_can), T(nothing_finite_comes_of_nan_and_infinity))

@@ -65,13 +65,17 @@ static void pair_free(pair *p) {
     mem_free(p->dir);
 }
 
-/* Blocks of 256 with any bytes as codes and scales; fp16 numbers so small that weights are below 0.3. */
+/* Blocks with any bytes as codes and scales; fp16 numbers so small that weights are below 0.3. */
 static void fill_blocks(const model_weights *w, const model_tensor *t, rng *r) {
+    const kquant_form f = kquant_forms[t->form - MODEL_KQUANT];
+    const int code = f.steps ? 127 : (1 << (f.low + f.high)) - 1 - f.bias, scale = f.block == 32 ? 1 : 255;
+    const float least = 0.07f / (float)(code * scale);
     int64_t scale_bytes, bytes = model_packing_bytes(t->form, t->count, &scale_bytes);
     uint16_t *scales;
     uint8_t *data = stored_weights_at(w, t, &scales);
-    const float least = t->form == MODEL_Q2_K || t->form == MODEL_Q4_K ? 2e-5f : 1e-5f;
     for (int64_t i = 0; i < bytes; i++) data[i] = (uint8_t)rng_below(r, 256);
+    for (int64_t i = 128; t->form == MODEL_IQ4_XS && i < bytes; i++) /* scales of six bits */
+        if (i % 136 >= 128) data[i] = (uint8_t)(KQUANT_SCALE_BIAS - 32 + (int)rng_below(r, 64));
     for (int64_t i = 0; i < scale_bytes / 2; i++) scales[i] = fp16_from_f32(least * (float)(1 + rng_below(r, 4)));
 }
 
@@ -159,9 +163,10 @@ static const struct {
     gguf_type type;
     model_packing form;
     double tolerance; /* of logits of about 3; seen 0, 0, then 4e-5 to 2e-4: products of blocks may be in integers */
-} types[] = {{GGUF_TYPE_F16, MODEL_FP16, 1e-5},  {GGUF_TYPE_BF16, MODEL_BF16, 1e-5}, {GGUF_TYPE_Q8_0, MODEL_INT8, 1e-3},
-             {GGUF_TYPE_Q5_0, MODEL_INT8, 1e-3}, {GGUF_TYPE_Q4_0, MODEL_INT4, 1e-3}, {GGUF_TYPE_Q4_K, MODEL_Q4_K, 1e-3},
-             {GGUF_TYPE_Q6_K, MODEL_Q6_K, 1e-3}};
+} types[] = {
+    {GGUF_TYPE_F16, MODEL_FP16, 1e-5},  {GGUF_TYPE_BF16, MODEL_BF16, 1e-5}, {GGUF_TYPE_Q8_0, MODEL_INT8, 1e-3},
+    {GGUF_TYPE_Q4_0, MODEL_INT4, 1e-3}, {GGUF_TYPE_Q4_1, MODEL_Q4_1, 1e-3}, {GGUF_TYPE_Q5_0, MODEL_Q5_0, 1e-3},
+    {GGUF_TYPE_Q5_1, MODEL_Q5_1, 1e-3}, {GGUF_TYPE_Q4_K, MODEL_Q4_K, 1e-3}, {GGUF_TYPE_Q6_K, MODEL_Q6_K, 1e-3}};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 TEST(a_gguf_file_s_numbers_and_text) {
@@ -197,7 +202,7 @@ TEST(a_folder_s_and_a_safetensors_file_s_numbers_and_text) {
 
 static model_packing all_alike(const model_tensor *t, model_packing form) { return form; }
 
-TEST(blocks_of_256_of_every_kind) {
+TEST(blocks_of_every_kind) {
     for (int form = MODEL_KQUANT; form < MODEL_PACKINGS; form++) {
         pair p = pair_of_forms(all_alike, (model_packing)form);
         expect_same_numbers(&p, (model_packing)form);
@@ -281,6 +286,6 @@ TEST(numbers_that_are_none_are_found_in_every_form) {
 }
 
 SUITE("infer/stored", T(a_gguf_file_s_numbers_and_text), T(rows_of_joint_matrices),
-      T(a_folder_s_and_a_safetensors_file_s_numbers_and_text), T(blocks_of_256_of_every_kind),
-      T(layers_of_different_forms), T(parts_of_different_forms),
-      T(masters_are_made_once_and_the_rest_goes_when_nobody_holds_it), T(numbers_that_are_none_are_found_in_every_form))
+      T(a_folder_s_and_a_safetensors_file_s_numbers_and_text), T(blocks_of_every_kind), T(layers_of_different_forms),
+      T(parts_of_different_forms), T(masters_are_made_once_and_the_rest_goes_when_nobody_holds_it),
+      T(numbers_that_are_none_are_found_in_every_form))

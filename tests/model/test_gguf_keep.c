@@ -20,11 +20,12 @@ static const struct {
     model_packing form;
     int half[2]; /* where fp16 numbers stand in a block; -1: none */
 } kinds[] = {
-    {GGUF_TYPE_Q8_0, MODEL_INT8, {0, -1}},   {GGUF_TYPE_Q5_0, MODEL_INT8, {0, -1}},
-    {GGUF_TYPE_IQ4_NL, MODEL_INT8, {0, -1}}, {GGUF_TYPE_Q4_0, MODEL_INT4, {0, -1}},
+    {GGUF_TYPE_Q8_0, MODEL_INT8, {0, -1}},   {GGUF_TYPE_Q4_0, MODEL_INT4, {0, -1}},
+    {GGUF_TYPE_Q4_1, MODEL_Q4_1, {0, 2}},    {GGUF_TYPE_Q5_0, MODEL_Q5_0, {0, -1}},
+    {GGUF_TYPE_Q5_1, MODEL_Q5_1, {0, 2}},    {GGUF_TYPE_IQ4_NL, MODEL_IQ4_NL, {0, -1}},
     {GGUF_TYPE_Q2_K, MODEL_Q2_K, {80, 82}},  {GGUF_TYPE_Q3_K, MODEL_Q3_K, {108, -1}},
     {GGUF_TYPE_Q4_K, MODEL_Q4_K, {0, 2}},    {GGUF_TYPE_Q5_K, MODEL_Q5_K, {0, 2}},
-    {GGUF_TYPE_Q6_K, MODEL_Q6_K, {208, -1}},
+    {GGUF_TYPE_Q6_K, MODEL_Q6_K, {208, -1}}, {GGUF_TYPE_IQ4_XS, MODEL_IQ4_XS, {0, -1}},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -78,10 +79,10 @@ TEST(rows_decide_the_form) {
         EXPECT(gguf_keep_form(kinds[kind].type, 512) == kinds[kind].form);
         EXPECT(gguf_keep_form(kinds[kind].type, 528) == MODEL_UNPACKED); /* no multiple of 32 */
         EXPECT(gguf_keep_form(kinds[kind].type, 288) ==
-               (kinds[kind].form < MODEL_KQUANT ? kinds[kind].form : MODEL_UNPACKED));
+               (gguf_type_get((int)kinds[kind].type)->block == 32 ? kinds[kind].form : MODEL_UNPACKED));
     }
     EXPECT(gguf_keep_form(GGUF_TYPE_F32, 512) == MODEL_UNPACKED &&
-           gguf_keep_form(GGUF_TYPE_Q4_1, 512) == MODEL_UNPACKED);
+           gguf_keep_form(GGUF_TYPE_MXFP4, 512) == MODEL_UNPACKED);
     EXPECT(gguf_keep_form(GGUF_TYPE_F16, 5) == MODEL_FP16 && gguf_keep_form(GGUF_TYPE_BF16, 5) == MODEL_BF16);
 }
 

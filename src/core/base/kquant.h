@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * How a row of weights in blocks of 256 lies in memory (kquants.def): one layout for all of them, so that one piece of code reads
- * each. A block is, in bytes:
+ * How a row of weights in blocks lies in memory (kquants.def): one layout for all forms, so that one piece of code reads each.
+ * A block is, in bytes:
  *
- *   the low bits of the codes, 32 * low; the high bits, 32 * high
- *   256 / sub scales; with minima as many minima
+ *   the low bits of the codes, then the high bits: planes of block * low / 8 and block * high / 8 bytes
+ *   in blocks of 256: block / sub scales; with minima as many minima
  *
- * A plane of b bits is b times 32 bytes. The 256 weights are eight runs of 32; byte i of 32 bytes holds element i of 8 / b runs, the
- * first of them in its lowest bits. Beside the blocks lie fp16 numbers: d for each block, and dmin after it where there are minima.
+ * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the first of them
+ * lowest. Beside the blocks lie fp16 numbers: d for each block, and dmin after it where there are minima.
  *
  *   with minima   w = code * (scale * d) - minimum * dmin
  *   else          w = (code - bias) * ((scale - 128) * d)
  *
- * Each product is exact in fp32, so any order of these gives the same bits.
+ * Blocks of 32 have neither scales nor minima of their own: both factors are d, and what is taken away is dmin. Each product is exact
+ * in fp32, so any order of these gives the same bits.
  */
 #ifndef CORE_BASE_KQUANT_H
 #define CORE_BASE_KQUANT_H
@@ -21,48 +22,68 @@
 #include "core/base/float16.h"
 
 typedef enum kquant {
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) KQUANT_##NAME,
+#define KQUANT(NAME, ...) KQUANT_##NAME,
 #include "core/base/kquants.def"
 #undef KQUANT
     KQUANT_COUNT
 } kquant;
 
-enum { KQUANT_BLOCK = 256, KQUANT_RUN = 32, KQUANT_RUNS = 8, KQUANT_SCALE_BIAS = 128 };
+enum { KQUANT_SUPER = 256, KQUANT_SMALL = 32, KQUANT_SCALE_BIAS = 128, KQUANT_STEP_BIAS = 128 };
 
 typedef struct kquant_form {
-    int low, high, sub, minimum, bias;
+    int block, low, high, sub, minimum, bias, steps;
 } kquant_form;
 
 /* In the header, so that kernels for a kind that is a constant become code without questions. */
 static const kquant_form kquant_forms[KQUANT_COUNT] = {
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) {low, high, sub, minimum, bias},
+#define KQUANT(NAME, name, block, low, high, sub, minimum, bias, steps) {block, low, high, sub, minimum, bias, steps},
 #include "core/base/kquants.def"
 #undef KQUANT
 };
 
-static inline int kquant_scales_at(kquant_form f) { return KQUANT_RUN * (f.low + f.high); }
-static inline int kquant_subs(kquant_form f) { return KQUANT_BLOCK / f.sub; }
-static inline int kquant_bytes(kquant_form f) { return kquant_scales_at(f) + (1 + f.minimum) * kquant_subs(f); }
+/* The values of IQ4_NL's and IQ4_XS's nibbles, plus KQUANT_STEP_BIAS. They are finer near zero. */
+static const uint8_t kquant_steps[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+
+/* Whether a block has scales of its own. */
+static inline int kquant_has_scales(kquant_form f) { return f.block == KQUANT_SUPER; }
+static inline int kquant_plane_bytes(kquant_form f, int bits) { return f.block * bits / 8; }
+static inline int kquant_scales_at(kquant_form f) { return kquant_plane_bytes(f, f.low + f.high); }
+static inline int kquant_subs(kquant_form f) { return f.block / f.sub; }
+static inline int kquant_bytes(kquant_form f) {
+    return kquant_scales_at(f) + (kquant_has_scales(f) ? (1 + f.minimum) * kquant_subs(f) : 0);
+}
 static inline int kquant_supers(kquant_form f) { return 1 + f.minimum; } /* fp16 numbers of a block */
 
-/* Where run `run` of a plane of `bits` begins, and how far its bits are up in the bytes. */
-static inline int kquant_run_at(int bits, int run) { return run * bits / 8 * KQUANT_RUN; }
-static inline int kquant_run_shift(int bits, int run) { return run * bits % 8; }
+/* Bytes of a plane's row. In blocks of 32, single bits are 32 in a row, as ggml has them. */
+static inline int kquant_width(kquant_form f, int bits) { return f.block == KQUANT_SUPER ? 32 : bits == 4 ? 16 : 1; }
+/* The byte of a plane that holds element `i`, and how far its bits are up in it. */
+static inline int kquant_byte(kquant_form f, int bits, int i) {
+    const int width = kquant_width(f, bits), row = width * 8 / bits;
+    return i / row * width + i % width;
+}
+static inline int kquant_up(kquant_form f, int bits, int i) {
+    const int width = kquant_width(f, bits);
+    return i % (width * 8 / bits) / width * bits;
+}
 
-/* Element `i` of run `run`. */
-static inline int kquant_code(kquant_form f, const uint8_t *block, int run, int i) {
-    const int low = block[kquant_run_at(f.low, run) + i] >> kquant_run_shift(f.low, run) & ((1 << f.low) - 1);
+/* The code of element `i`; a step stands for its number. */
+static inline int kquant_code(kquant_form f, const uint8_t *block, int i) {
+    const int low = block[kquant_byte(f, f.low, i)] >> kquant_up(f, f.low, i) & ((1 << f.low) - 1);
+    if (f.steps) return kquant_steps[low];
     if (!f.high) return low;
-    const uint8_t *high = block + KQUANT_RUN * f.low;
-    return low | (high[kquant_run_at(f.high, run) + i] >> kquant_run_shift(f.high, run) & ((1 << f.high) - 1)) << f.low;
+    const uint8_t *high = block + kquant_plane_bytes(f, f.low);
+    return low | (high[kquant_byte(f, f.high, i)] >> kquant_up(f, f.high, i) & ((1 << f.high) - 1)) << f.low;
 }
 
 /* w = (code - bias) * factor - shift for sub block `s`; `supers` are the block's. */
 static inline void kquant_factors(kquant_form f, const uint8_t *block, const uint16_t *supers, int s, float *factor,
                                   float *shift) {
     const uint8_t *scales = block + kquant_scales_at(f);
-    *factor = (float)(scales[s] - (f.minimum ? 0 : KQUANT_SCALE_BIAS)) * fp16_to_f32(supers[0]);
-    *shift = f.minimum ? (float)scales[kquant_subs(f) + s] * fp16_to_f32(supers[1]) : 0;
+    *factor = fp16_to_f32(supers[0]);
+    *shift = f.minimum ? fp16_to_f32(supers[1]) : 0;
+    if (!kquant_has_scales(f)) return;
+    *factor *= (float)(scales[s] - (f.minimum ? 0 : KQUANT_SCALE_BIAS));
+    if (f.minimum) *shift *= (float)scales[kquant_subs(f) + s];
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Weights in blocks of 256 (core/base/kquant.h), expressed as plain operations that reconstruct a matrix from the
+ * Weights in blocks (core/base/kquant.h), expressed as plain operations that reconstruct a matrix from the
  * stored data. Writers of programs build them. A driver that reads such weights itself builds them too, to recognise
  * them by comparison.
  */
@@ -9,8 +9,8 @@
 #include "core/base/kquant.h"
 #include "core/mil/build.h"
 
-/* The types of the stored values: data [out, in / 256, kquant_bytes] uint8, supers [out, in / 256, kquant_supers]
- * fp16. */
+/* The types of the stored values: data [out, in / block, kquant_bytes] uint8, supers [out, in / block,
+ * kquant_supers] fp16. */
 mil_type kquant_data_type(kquant kind, int64_t out, int64_t in);
 mil_type kquant_supers_type(kquant kind, int64_t out, int64_t in);
 /* Builds the matrix [out, in] in `dtype` from two such values. Returns NULL if the builder has failed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights in blocks of 256. What makes them is some sixty operations (core/mil/kquant_weights.h), so these are built here once more,
- * of the kind that the stored tensor's last dimension says, and compared one by one. What passes change about these
+ * Weights in blocks. What makes them is some sixty operations (core/mil/kquant_weights.h), so these are built here once more,
+ * of each kind that stores a tensor of such a type, and compared one by one. What passes change about these
  * operations would have to be changed there: a test plans a product of each kind.
  */
 #include "cpu/fuse/fuse_kquant_weights.h"
@@ -50,19 +50,20 @@ static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const
     return c->uses[want->id] == c->g->uses[v->id] && kquant_same_op(c, want->def, v->def);
 }
 
-/* The parameter that is at the beginning of all. */
+/* The parameter that is at the beginning of all: constants are passed by. */
 static const mil_value *kquant_leaf(const mil_value *v) {
-    while (v && v->def && !v->constant && v->def->info->param_count && v->def->operands[0].count)
-        v = v->def->operands[0].values[0];
-    return v && !v->def && !v->constant ? v : NULL;
+    while (v && v->def && !v->constant) {
+        const mil_value *next = NULL;
+        MIL_FOR_OPERANDS (v->def, x)
+            if (!next && !x->constant) next = x;
+        v = next;
+    }
+    return v && !v->constant ? v : NULL;
 }
 
-static int kquant_of(const mil_value *leaf, int64_t out, int64_t in) {
-    for (int kind = 0; leaf && kind < KQUANT_COUNT; kind++) {
-        const mil_type type = kquant_data_type((kquant)kind, out, in);
-        if (mil_type_equal(&type, &leaf->type)) return kind;
-    }
-    return -1;
+static bool kquant_stores(kquant kind, const mil_value *leaf, int64_t out, int64_t in) {
+    const mil_type type = kquant_data_type(kind, out, in);
+    return leaf && in % kquant_forms[kind].block == 0 && mil_type_equal(&type, &leaf->type);
 }
 
 static propane_status kquant_compare(kquant_comparison *c, kquant kind, const mil_value *v, int64_t out, int64_t in,
@@ -98,10 +99,13 @@ static propane_status kquant_compare(kquant_comparison *c, kquant kind, const mi
 
 propane_status cpu_fuse_match_kquant(cpu_graph *g, const mil_value *v, int64_t out, int64_t in, bool *matches,
                                      kquant_match *m, propane_error *err) {
-    const int kind = in % KQUANT_BLOCK ? -1 : kquant_of(kquant_leaf(v), out, in);
+    const mil_value *leaf = kquant_leaf(v);
     *matches = false;
-    *m = (kquant_match){0};
-    if (kind < 0) return PROPANE_OK;
-    kquant_comparison c = {.g = g, .match = m};
-    return kquant_compare(&c, (kquant)kind, v, out, in, matches, err);
+    for (int kind = 0; kind < KQUANT_COUNT && !*matches; kind++) {
+        *m = (kquant_match){0};
+        kquant_comparison c = {.g = g, .match = m};
+        if (kquant_stores((kquant)kind, leaf, out, in))
+            PROPANE_TRY(kquant_compare(&c, (kquant)kind, v, out, in, matches, err));
+    }
+    return PROPANE_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Whether operations make weights of blocks of 256, for fuse_quantized_weights.c.
+ * Whether operations make weights of blocks, for fuse_quantized_weights.c.
  */
 #ifndef CPU_FUSE_FUSE_KQUANT_WEIGHTS_H
 #define CPU_FUSE_FUSE_KQUANT_WEIGHTS_H

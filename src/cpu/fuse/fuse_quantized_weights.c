@@ -9,7 +9,7 @@
  *   bf16   cast(w)
  *   int8   mul(cast(w [O, K/32, 32]), s [O, K/32, 1])
  *   int4   mul(sub(concat(low, high), 8), s)     f = cast(w [O, K/32, 16]), high = floor(f * 1/16), low = f - high * 16
- *   blocks of 256: fuse_kquant_weights.h
+ *   blocks of kquants.def: fuse_kquant_weights.h
  * with reshapes behind; s an fp16 input, or its cast.
  */
 #include <math.h>

@@ -23,7 +23,8 @@ static const cpu_int_dot_kernels *gemv_int_dot_of(const cpu_gemv *g) {
 }
 
 static size_t gemv_column_bytes(const cpu_gemv *g) {
-    return g->format < CPU_WEIGHTS_KQUANT ? cpu_int_dot_column_bytes(g->k) : cpu_int_dot_block_bytes(g->k);
+    return cpu_weights_block(g->format) <= CPU_GEMV_BLOCK ? cpu_int_dot_column_bytes(g->k)
+                                                          : cpu_int_dot_block_bytes(g->k);
 }
 
 /* Returns the bytes of the vectors as fp32; any integer form is stored after them. */

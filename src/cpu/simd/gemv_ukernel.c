@@ -12,12 +12,12 @@ static const kquant_form *weights_kquant(cpu_weights format) {
 }
 
 int64_t cpu_weights_block(cpu_weights format) {
-    return format < CPU_WEIGHTS_INT8 ? 1 : format < CPU_WEIGHTS_KQUANT ? CPU_GEMV_BLOCK : KQUANT_BLOCK;
+    return format < CPU_WEIGHTS_INT8 ? 1 : format < CPU_WEIGHTS_KQUANT ? CPU_GEMV_BLOCK : weights_kquant(format)->block;
 }
 
 int64_t cpu_weights_row_scales(cpu_weights format, int64_t k) {
     const kquant_form *f = weights_kquant(format);
-    if (f) return k / KQUANT_BLOCK * kquant_supers(*f);
+    if (f) return k / f->block * kquant_supers(*f);
     return format < CPU_WEIGHTS_INT8 ? 0 : k / CPU_GEMV_BLOCK;
 }
 
@@ -28,6 +28,8 @@ int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k) {
     case CPU_WEIGHTS_BF16: return 2 * k;
     case CPU_WEIGHTS_INT8: return k;
     case CPU_WEIGHTS_INT4: return k / 2;
-    default: return k / KQUANT_BLOCK * kquant_bytes(*weights_kquant(format));
+    default: break;
     }
+    const kquant_form *f = weights_kquant(format);
+    return k / f->block * kquant_bytes(*f);
 }

@@ -6,7 +6,7 @@
  *   INT8             rows of k signed bytes; every 32 share a scale (fp16): w = q * scale
  *   INT4             rows of k / 2 bytes, 16 per 32 weights: low nibbles are the first 16, high ones the others;
  *                    w = (q - 8) * scale
- *   Q2_K, ...        blocks of 256 (core/base/kquant.h); their fp16 numbers are the scales
+ *   Q4_1, Q2_K, ...  blocks of 32 or 256 (core/base/kquant.h); their fp16 numbers are the scales
  */
 #ifndef CPU_SIMD_GEMV_UKERNEL_H
 #define CPU_SIMD_GEMV_UKERNEL_H
@@ -20,11 +20,11 @@ typedef enum cpu_weights {
     CPU_WEIGHTS_BF16,
     CPU_WEIGHTS_INT8,
     CPU_WEIGHTS_INT4,
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) CPU_WEIGHTS_##NAME,
+#define KQUANT(NAME, name, ...) CPU_WEIGHTS_##NAME,
 #include "core/base/kquants.def"
 #undef KQUANT
     CPU_WEIGHTS_COUNT,
-    CPU_WEIGHTS_KQUANT = CPU_WEIGHTS_INT4 + 1 /* the first form in blocks of 256 */
+    CPU_WEIGHTS_KQUANT = CPU_WEIGHTS_INT4 + 1 /* the first of kquants.def's */
 } cpu_weights;
 
 enum {
@@ -62,8 +62,8 @@ typedef struct cpu_gemv_kernels {
  * `start` holds -bias times the sums of four neighbouring q, where the sums begin. These are integers, so exact.
  */
 
-/* Steps of 64 weights, in this order of bytes: one after the other; INT4 first halves of both blocks, then the second
- * ones. */
+/* Steps of 64 weights, in this order of bytes: one after the other; of nibbles in blocks of 32 first halves of both blocks, then the
+ * second ones. */
 typedef struct cpu_int_dot_step {
     int8_t high[64], low[64];
     int32_t start[16];
@@ -75,11 +75,12 @@ typedef struct cpu_int_dot_block {
     float beside[32];
 } cpu_int_dot_block;
 
-/* A column: k / 64 steps (rounded up), after all of them a scale for each block of 32, or a cpu_int_dot_block for each of 256. */
+/* A column: k / 64 steps (rounded up), after all of them a scale for each block of 32 and, where there are minima, its numbers'
+ * negative sum; or a cpu_int_dot_block for each of 256. */
 static inline int64_t cpu_int_dot_steps(int64_t k) { return (k + 63) / 64; }
 static inline size_t cpu_int_dot_column_bytes(int64_t k) { /* a multiple of 64 */
     size_t steps = (size_t)cpu_int_dot_steps(k);
-    return steps * sizeof(cpu_int_dot_step) + (2 * steps * sizeof(float) + 63) / 64 * 64;
+    return steps * sizeof(cpu_int_dot_step) + (4 * steps * sizeof(float) + 63) / 64 * 64;
 }
 static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, of blocks of 256 */
     return (size_t)(k / 64) * sizeof(cpu_int_dot_step) + (size_t)(k / 256) * sizeof(cpu_int_dot_block);

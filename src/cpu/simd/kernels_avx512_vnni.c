@@ -10,9 +10,11 @@
 
 #include "cpu/simd/vec_common.h"
 
+#include <string.h>
+
 #define KERNEL_ISA avx512_vnni
 
-enum { BIAS_INT8 = 128, BIAS_INT4 = 8, BLOCKS = 32, FULL = 127 * 256, INT4_AHEAD = 1024 };
+enum { FULL = 127 * 256, AHEAD = 1024 };
 
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
@@ -41,104 +43,132 @@ VFN float prepare_scale(vf first, vf second, float *scale) {
 
 #include "cpu/simd/body/kquant_dot_avx512.h"
 
+/* INT4 is a form of kquants.def in all but the name. INT8's `low` says only what a step holds. */
+VFN kquant_form form_of(const cpu_weights format) {
+    if (format == CPU_WEIGHTS_INT8) return (kquant_form){.block = KQUANT_SMALL, .low = 8, .sub = 32, .bias = 128};
+    if (format == CPU_WEIGHTS_INT4) return (kquant_form){.block = KQUANT_SMALL, .low = 4, .sub = 32, .bias = 8};
+    return kquant_forms[format - CPU_WEIGHTS_KQUANT];
+}
+
 static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64_t k, cpu_weights format) {
-    if (format >= CPU_WEIGHTS_KQUANT) {
-        kquant_prepare(out, x, k, kquant_forms[format - CPU_WEIGHTS_KQUANT]);
+    const kquant_form f = form_of(format);
+    if (f.block == KQUANT_SUPER) {
+        kquant_prepare(out, x, k, f);
         return;
     }
+    const int halves = f.low == 4, each = kquant_supers(f);
     cpu_int_dot_step *steps = out;
-    float *scales = (float *)(void *)(steps + cpu_int_dot_steps(k));
-    bool four = format == CPU_WEIGHTS_INT4;
-    int bias = four ? BIAS_INT4 : BIAS_INT8;
+    float *beside = (float *)(void *)(steps + cpu_int_dot_steps(k));
     if (k % 64) steps[cpu_int_dot_steps(k) - 1] = (cpu_int_dot_step){.start = {0}};
-    if (k % 64) scales[k / CPU_GEMV_BLOCK] = 0;
-    for (int64_t b = 0; b < k / CPU_GEMV_BLOCK; b++) {
+    for (int64_t b = 0; b < k / CPU_GEMV_BLOCK; b++, beside += each) {
         vf first = v_load(x + b * CPU_GEMV_BLOCK), second = v_load(x + b * CPU_GEMV_BLOCK + 16);
-        const float up = prepare_scale(first, second, &scales[b]);
+        const float up = prepare_scale(first, second, beside);
         cpu_int_dot_step *s = &steps[b / 2];
-        int odd = (int)(b % 2);
-        prepare_half(s, four ? 16 * odd : 32 * odd, first, v_set(up), bias);
-        prepare_half(s, four ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), bias);
+        const int odd = (int)(b % 2);
+        vi q = prepare_half(s, halves ? 16 * odd : 32 * odd, first, v_set(up), f.bias);
+        q = vi_add(q, prepare_half(s, halves ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), f.bias));
+        if (f.minimum) beside[1] = -*beside * (float)_mm512_reduce_add_epi32(q);
     }
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* Loads 64 weights as unsigned bytes; `half` means that only the first 32 exist. */
-VFN vi weights_of(cpu_weights format, const void *row, int64_t step, bool half) {
-    if (format == CPU_WEIGHTS_INT8) {
-        const int8_t *p = (const int8_t *)row + step * 64;
+VFN __m256i half_step(const void *low, const void *high) {
+    __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low));
+    return _mm256_inserti128_si256(both, high ? _mm_loadu_si128((const __m128i *)high) : _mm_setzero_si128(), 1);
+}
+
+/* Bit 16 n + i of the result: fifth bit i of four halves of a block, which stand first, third, second, fourth in `bits`. */
+VFN __mmask64 fifths_of(const uint8_t *first, const uint8_t *second) {
+    uint32_t a, b = 0;
+    memcpy(&a, first, sizeof a);
+    if (second) memcpy(&b, second, sizeof b);
+    const uint32_t low = (a & 0xffff) | b << 16, high = a >> 16 | (b & 0xffff0000u);
+    return (uint64_t)high << 32 | low;
+}
+
+/* Loads a step of 64 weights as unsigned bytes; `half` means that only the first 32 exist. */
+VFN vi weights_of(const kquant_form f, const char *row, int64_t step, bool half) {
+    if (f.low == 8) {
+        const char *p = row + step * 64;
         vi w = half ? _mm512_maskz_loadu_epi8(0xffffffffu, p) : _mm512_loadu_si512(p);
         return vi_xor(w, _mm512_set1_epi8((char)0x80));
     }
-    const uint8_t *p = (const uint8_t *)row + step * 32;
-    __m256i both = half ? _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p))
-                        : _mm256_loadu_si256((const __m256i *)(const void *)p);
-    if (half) both = _mm256_inserti128_si256(both, _mm_setzero_si128(), 1);
+    const int bytes = kquant_bytes(f);
+    const uint8_t *first = (const uint8_t *)row + step * 2 * bytes, *second = half ? NULL : first + bytes;
+    __m256i both = f.high || half ? half_step(first, second) : _mm256_loadu_si256((const __m256i *)(const void *)first);
     vi all = _mm512_inserti64x4(_mm512_castsi256_si512(both), _mm256_srli_epi16(both, 4), 1);
-    return vi_and(all, _mm512_set1_epi8(15));
+    vi nibbles = vi_and(all, _mm512_set1_epi8(15));
+    if (f.steps) return kquant_steps_of(nibbles);
+    if (!f.high) return nibbles;
+    return _mm512_mask_add_epi8(nibbles, fifths_of(first + 16, half ? NULL : second + 16), nibbles,
+                                _mm512_set1_epi8(16));
 }
 
-/* Spreads two blocks' factors to the lanes of their sums. */
-VFN vf factors_of(cpu_weights format, const float *f) {
-    __mmask16 second = format == CPU_WEIGHTS_INT8 ? 0xff00 : 0xf0f0;
-    return _mm512_mask_broadcastss_ps(v_set(f[0]), second, _mm_load_ss(f + 1));
+/* Which of 16 numbers beside the blocks is the factor of each sum of four; `at`: the first of the step. */
+VFN vi factor_lanes(const kquant_form f, int at) {
+    const __mmask16 second = f.low == 8 ? 0xff00 : 0xf0f0;
+    return vi_add(vi_set(at), _mm512_maskz_mov_epi32(second, vi_set(kquant_supers(f))));
 }
 
-VFN void dot_step(const cpu_weights format, vf *sums, const char *row, const char *x, int64_t column_bytes,
-                  int64_t step, float (*f)[BLOCKS], int64_t pair, bool half, const int C) {
-    vi u = weights_of(format, row, step, half);
+VFN void dot_step(const kquant_form f, vf *sums, const vf *factor, const char *row, const char *x, int64_t column_bytes,
+                  int64_t step, int at, bool half, const int C) {
+    vi u = weights_of(f, row, step, half), lanes = factor_lanes(f, at);
     EACH(j, C) {
         const cpu_int_dot_step *s = (const cpu_int_dot_step *)(const void *)(x + j * column_bytes) + step;
+        vi low = f.bias ? _mm512_load_si512(s->start) : _mm512_setzero_si512();
         vi high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high));
-        vi low = _mm512_dpbusd_epi32(_mm512_load_si512(s->start), u, _mm512_load_si512(s->low));
-        vf sum = v_from(vi_add(vi_shl(high, 8), low));
-        sums[j] = v_fma(sum, factors_of(format, f[j] + 2 * pair), sums[j]);
+        low = _mm512_dpbusd_epi32(low, u, _mm512_load_si512(s->low));
+        sums[j] = v_fma(v_from(vi_add(vi_shl(high, 8), low)), _mm512_permutexvar_ps(lanes, factor[j]), sums[j]);
     }
 }
 
-/* Combines both scales of up to BLOCKS blocks. */
-VFN void factors(float (*f)[BLOCKS], const uint16_t *scales, const char *x, int64_t column_bytes, int64_t scales_at,
-                 int64_t count, const int C) {
-    for (int64_t i = 0; i < count; i += VL) {
-        int64_t n = count - i < VL ? count - i : VL;
-        vf own = v_load_f16_n(scales + i, n);
-        EACH(j, C) {
-            const float *other = (const float *)(const void *)(x + j * column_bytes + scales_at) + i;
-            v_store(f[j] + i, v_mul(own, v_load_n(other, n)));
-        }
+/* Multiplies up to 16 of the weights' fp16 numbers with the vectors' beside them: scales with scales, minima with sums. */
+VFN void dot_factors(const kquant_form f, vf *sums, vf *factor, const uint16_t *scales, const float *beside,
+                     int64_t column_bytes, int64_t count, const int C) {
+    vf own = v_load_f16_n(scales, count);
+    EACH(j, C) {
+        const float *other = (const float *)(const void *)((const char *)beside + j * column_bytes);
+        factor[j] = v_mul(own, v_load_n(other, count));
+        if (f.minimum) sums[j] = _mm512_mask_add_ps(sums[j], 0xaaaa, sums[j], factor[j]);
     }
 }
 
-VFN void dot_row(const cpu_weights format, float *y, const char *row, const uint16_t *scales, const char *x, int64_t k,
+VFN void dot_row(const kquant_form f, float *y, const char *row, const uint16_t *scales, const char *x, int64_t k,
                  const int C) {
-    const int64_t blocks = k / CPU_GEMV_BLOCK, column_bytes = (int64_t)cpu_int_dot_column_bytes(k);
-    const int64_t scales_at = cpu_int_dot_steps(k) * (int64_t)sizeof(cpu_int_dot_step);
-    _Alignas(64) float f[CPU_GEMV_COLUMNS][BLOCKS];
-    vf sums[CPU_GEMV_COLUMNS];
+    const int each = kquant_supers(f), blocks_at_once = VL / each;
+    const int64_t column_bytes = (int64_t)cpu_int_dot_column_bytes(k);
+    const float *beside =
+        (const float *)(const void *)((const cpu_int_dot_step *)(const void *)x + cpu_int_dot_steps(k));
+    vf sums[CPU_GEMV_COLUMNS], factor[CPU_GEMV_COLUMNS];
     EACH(j, C) sums[j] = v_set(0);
-    for (int64_t first = 0; first < blocks; first += BLOCKS) {
-        int64_t count = blocks - first < BLOCKS ? blocks - first : BLOCKS, step = first / 2, pair = 0;
-        factors(f, scales + first, x, column_bytes, scales_at + first * (int64_t)sizeof(float), count, C);
-        for (; 2 * pair + 2 <= count; pair++, step++) {
+    int64_t left = k / CPU_GEMV_BLOCK, step = 0;
+    for (; left >= blocks_at_once; left -= blocks_at_once, scales += VL, beside += VL) {
+        dot_factors(f, sums, factor, scales, beside, column_bytes, VL, C);
+        EACH(pair, blocks_at_once / 2) {
             /* With eight bits the hardware prefetcher suffices, and this would be a tenth slower. */
-            if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + step * 32 + INT4_AHEAD, 0, 3);
-            dot_step(format, sums, row, x, column_bytes, step, f, pair, false, C);
-        }
-        if (2 * pair < count) {
-            EACH(j, C) f[j][count] = 0;
-            dot_step(format, sums, row, x, column_bytes, step, f, pair, true, C);
+            if (f.low == 4) __builtin_prefetch(row + step * 2 * kquant_bytes(f) + AHEAD, 0, 3);
+            dot_step(f, sums, factor, row, x, column_bytes, step++, 2 * each * pair, false, C);
         }
     }
+    if (left) dot_factors(f, sums, factor, scales, beside, column_bytes, left * each, C);
+    for (int at = 0; left > 0; left -= 2, at += 2 * each)
+        dot_step(f, sums, factor, row, x, column_bytes, step++, at, left == 1, C);
     EACH(j, C) y[j] = v_sum(sums[j]);
 }
 
 /* Processes row after row, as in body/gemv_body.h. */
 VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
               int rows, const int C) {
-    const int64_t row_bytes = cpu_weights_row_bytes(format, k);
-    for (int r = 0; r < rows; r++)
-        dot_row(format, y + r * C, (const char *)w + r * row_bytes, scales + r * (k / CPU_GEMV_BLOCK), x, k, C);
+    const kquant_form f = form_of(format);
+    const int64_t row_bytes = cpu_weights_row_bytes(format, k), row_scales = cpu_weights_row_scales(format, k);
+    for (int r = 0; r < rows; r++) {
+        const char *row = (const char *)w + r * row_bytes;
+        if (f.block == KQUANT_SUPER)
+            kquant_dot_row(f, y + r * C, (const uint8_t *)row, scales + r * row_scales, x, k, C);
+        else
+            dot_row(f, y + r * C, row, scales + r * row_scales, x, k, C);
+    }
 }
 
 #define DOT_TILE(type, format, C)                                                                                      \
@@ -150,6 +180,9 @@ VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t 
     DOT_TILE(type, format, 1) DOT_TILE(type, format, 2) DOT_TILE(type, format, 4) DOT_TILE(type, format, 8)
 DOT_TILES(i8, CPU_WEIGHTS_INT8)
 DOT_TILES(i4, CPU_WEIGHTS_INT4)
+#define KQUANT(NAME, name, ...) DOT_TILES(name, CPU_WEIGHTS_##NAME)
+#include "core/base/kquants.def"
+#undef KQUANT
 
 #define COLUMNS(type)                                                                                                  \
     {KERNEL_TILE(int_dot, type, n, 1), KERNEL_TILE(int_dot, type, n, 2), KERNEL_TILE(int_dot, type, n, 4),             \
@@ -161,7 +194,7 @@ void cpu_kernels_avx512_vnni(cpu_kernels *k) {
                                        .tiles = {
                                            COLUMNS(i8),
                                            COLUMNS(i4),
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) COLUMNS(name),
+#define KQUANT(NAME, name, ...) COLUMNS(name),
 #include "core/base/kquants.def"
 #undef KQUANT
                                        }};

@@ -18,7 +18,7 @@ static kquant quantize_kquant(model_packing packing) { return (kquant)(packing -
 const char *model_packing_name(model_packing packing) {
     static const char *const names[] = {
         "fp32", "fp16", "bf16", "int8", "int4",
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) #name,
+#define KQUANT(NAME, name, ...) #name,
 #include "core/base/kquants.def"
 #undef KQUANT
     };
@@ -26,7 +26,9 @@ const char *model_packing_name(model_packing packing) {
 }
 
 int64_t model_packing_block(model_packing packing) {
-    return packing < MODEL_INT8 ? 1 : quantize_is_kquant(packing) ? KQUANT_BLOCK : BLOCK;
+    return packing < MODEL_INT8          ? 1
+           : quantize_is_kquant(packing) ? kquant_forms[quantize_kquant(packing)].block
+                                         : BLOCK;
 }
 
 model_packing model_packing_for(model_packing wanted, int64_t in) {
@@ -144,9 +146,8 @@ static void quantize_unpack_kquant(kquant kind, const uint8_t *block, const uint
         for (int s = 0; s < kquant_subs(f); s++) {
             float factor, shift;
             kquant_factors(f, block, supers, s, &factor, &shift);
-            const int run = s * f.sub / KQUANT_RUN, first = s * f.sub % KQUANT_RUN;
-            for (int i = 0; i < f.sub; i++)
-                *out++ = (float)(kquant_code(f, block, run, first + i) - f.bias) * factor - shift;
+            for (int i = s * f.sub; i < (s + 1) * f.sub; i++)
+                *out++ = (float)(kquant_code(f, block, i) - f.bias) * factor - shift;
         }
 }
 

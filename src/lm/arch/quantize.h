@@ -6,7 +6,7 @@
  *   int8   NAME [O, I/32, 32] int8     and NAME_scale [O, I/32, 1] fp16:  w = q * scale         (GGUF's Q8_0)
  *   int4   NAME [O, I/32, 16] uint8    and NAME_scale [O, I/32, 1] fp16:  w = (q - 8) * scale   (GGUF's Q4_0)
  *
- *   q4_k, ...  NAME [O, I/256, bytes] uint8 and NAME_scale [O, I/256, 1 or 2] fp16: core/base/kquant.h
+ *   q4_k, ...  NAME [O, I/block, bytes] uint8 and NAME_scale [O, I/block, 1 or 2] fp16: core/base/kquant.h
  *
  * where int4's low nibbles are the first 16 of 32 weights and the high ones the others. Rows that are no multiple of 32
  * stay fp16. Programs say it in plain operations (model_pack_build), so every device that knows those can run them; the
@@ -24,11 +24,11 @@ typedef enum model_packing {
     MODEL_BF16,
     MODEL_INT8,
     MODEL_INT4,
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) MODEL_##NAME,
+#define KQUANT(NAME, name, ...) MODEL_##NAME,
 #include "core/base/kquants.def"
 #undef KQUANT
     MODEL_PACKINGS,
-    MODEL_KQUANT = MODEL_INT4 + 1 /* the first in blocks of 256 */
+    MODEL_KQUANT = MODEL_INT4 + 1 /* the first of kquants.def's */
 } model_packing;
 
 /* "fp16", "int8", "q4_k", ...; MODEL_UNPACKED: "fp32". */
@@ -43,7 +43,7 @@ void model_unpack(model_packing packing, const void *data, const uint16_t *scale
 
 /* Returns the form that is used for rows of `in` weights. */
 model_packing model_packing_for(model_packing wanted, int64_t in);
-/* `data`, `scales` (NULL without) as above; not for blocks of 256. */
+/* `data`, `scales` (NULL without) as above; not for kquants.def's. */
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales);
 /* Declares the parameters and computes the matrix [out, in] in `dtype`. Returns NULL if the builder has failed. */
 mil_value *model_pack_build(mil_builder *b, model_packing packing, mil_dtype dtype, const char *name, int64_t out,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/float16.h"
+#include "core/base/kquant.h"
 #include "lm/files/gguf_quant.h"
 
 /* Walks blocks of a type: b points to each block's bytes, out to its elements. */
@@ -99,16 +100,15 @@ void gguf_decode_q8_0(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* The steps are finer near zero. */
-const int8_t gguf_iq4_steps[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+static float gguf_decode_step(int nibble) { return (float)(kquant_steps[nibble] - KQUANT_STEP_BIAS); }
 
 /* fp16 d; nibbles choose a step */
 void gguf_decode_iq4_nl(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_NL) {
         float d = gguf_decode_half(b);
         for (int i = 0; i < 16; i++) {
-            out[i] = d * (float)gguf_iq4_steps[b[2 + i] & 15];
-            out[i + 16] = d * (float)gguf_iq4_steps[b[2 + i] >> 4];
+            out[i] = d * gguf_decode_step(b[2 + i] & 15);
+            out[i + 16] = d * gguf_decode_step(b[2 + i] >> 4);
         }
     }
 }
@@ -216,18 +216,22 @@ void gguf_decode_q8_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
+int gguf_iq4_xs_scale(const uint8_t *b, int s) {
+    const int pairs = b[2] | b[3] << 8;
+    return ((b[4 + s / 2] >> (s % 2 * 4) & 15) | (pairs >> (2 * s) & 3) << 4) - 32;
+}
+
 /* fp16 d; two bytes of high bit pairs and four of low nibbles, for eight scales of six bits; 128 bytes of nibbles,
  * 16 per run of 32, which choose a step */
 void gguf_decode_iq4_xs(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_XS) {
         float d = gguf_decode_half(b);
-        int pairs = b[2] | b[3] << 8;
         for (int j = 0; j < 8; j++) {
             const uint8_t *q = b + 8 + 16 * j;
-            float scale = d * (float)(((b[4 + j / 2] >> (j % 2 * 4) & 15) | (pairs >> (2 * j) & 3) << 4) - 32);
+            float scale = d * (float)gguf_iq4_xs_scale(b, j);
             for (int i = 0; i < 16; i++) {
-                out[32 * j + i] = scale * (float)gguf_iq4_steps[q[i] & 15];
-                out[32 * j + i + 16] = scale * (float)gguf_iq4_steps[q[i] >> 4];
+                out[32 * j + i] = scale * gguf_decode_step(q[i] & 15);
+                out[32 * j + i + 16] = scale * gguf_decode_step(q[i] >> 4);
             }
         }
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversion of GGUF blocks to the forms that are kept: numbers are moved, never rounded. Q5_0 and IQ4_NL have
- * integers of one byte and an fp16 scale, so they become int8. Not covered, so converted to fp32: Q4_1 and Q5_1 (an
- * fp16 minimum per 32), IQ4_XS, MXFP4 and Q8_K.
+ * Owns the conversion of GGUF blocks to the forms that are kept: numbers are moved, never rounded. Not covered, so
+ * converted to fp32: MXFP4, whose scales reach beyond fp16's range, and Q8_K, which files do not hold.
  */
 #include "lm/files/gguf_keep.h"
 
@@ -20,17 +19,34 @@ static void gguf_keep_numbers(const uint8_t *b, uint8_t *out, size_t bytes, uint
 static void gguf_keep_q8_0(const uint8_t *b, uint8_t *out, uint16_t *scales) { gguf_keep_numbers(b, out, 32, scales); }
 static void gguf_keep_q4_0(const uint8_t *b, uint8_t *out, uint16_t *scales) { gguf_keep_numbers(b, out, 16, scales); }
 
-static void gguf_keep_q5_0(const uint8_t *b, uint8_t *out, uint16_t *scales) {
-    memcpy(scales, b, 2);
-    for (int i = 0; i < 32; i++) {
-        const int nibble = b[6 + i % 16] >> (i / 16 * 4) & 15, fifth = b[2 + i / 8] >> (i % 8) & 1;
-        out[i] = (uint8_t)((nibble | fifth << 4) - 16);
-    }
+static void gguf_keep_iq4_nl(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    gguf_keep_numbers(b, out, 16, scales);
 }
 
-static void gguf_keep_iq4_nl(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+static void gguf_keep_fifths(const uint8_t *b, uint8_t *out) {
+    memcpy(out, b + 4, 16);
+    memcpy(out + 16, b, 4);
+}
+
+static void gguf_keep_q5_0(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     memcpy(scales, b, 2);
-    for (int i = 0; i < 32; i++) out[i] = (uint8_t)gguf_iq4_steps[b[2 + i % 16] >> (i / 16 * 4) & 15];
+    gguf_keep_fifths(b + 2, out);
+}
+
+/* The file adds the minimum; here it is taken away. */
+static void gguf_keep_added(const uint8_t *b, uint16_t *scales) {
+    memcpy(scales, b, 4);
+    scales[1] ^= 0x8000;
+}
+
+static void gguf_keep_q4_1(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    gguf_keep_added(b, scales);
+    memcpy(out, b + 4, 16);
+}
+
+static void gguf_keep_q5_1(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    gguf_keep_added(b, scales);
+    gguf_keep_fifths(b + 4, out);
 }
 
 /* The block begins with 16 bytes whose nibbles are scales and minima. */
@@ -80,6 +96,17 @@ static void gguf_keep_q6_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     memcpy(scales, b + 208, 2);
 }
 
+/* The file's 16 bytes hold a run of 32; here 32 bytes hold two, one in the low nibbles and one in the high ones. */
+static void gguf_keep_iq4_xs(const uint8_t *b, uint8_t *out, uint16_t *scales) {
+    const uint8_t *codes = b + 8;
+    memcpy(scales, b, 2);
+    for (int i = 0; i < 128; i++) {
+        const uint8_t first = codes[i / 32 * 32 + i % 16], second = codes[i / 32 * 32 + 16 + i % 16];
+        out[i] = (uint8_t)(i % 32 < 16 ? (first & 15) | second << 4 : first >> 4 | (second & 0xf0));
+    }
+    for (int s = 0; s < 8; s++) out[128 + s] = (uint8_t)(gguf_iq4_xs_scale(b, s) + KQUANT_SCALE_BIAS);
+}
+
 static const struct {
     gguf_type type;
     model_packing form;
@@ -88,14 +115,17 @@ static const struct {
     {GGUF_TYPE_F16, MODEL_FP16, NULL}, /* NULL: copied unchanged */
     {GGUF_TYPE_BF16, MODEL_BF16, NULL},
     {GGUF_TYPE_Q8_0, MODEL_INT8, gguf_keep_q8_0},
-    {GGUF_TYPE_Q5_0, MODEL_INT8, gguf_keep_q5_0},
-    {GGUF_TYPE_IQ4_NL, MODEL_INT8, gguf_keep_iq4_nl},
     {GGUF_TYPE_Q4_0, MODEL_INT4, gguf_keep_q4_0},
+    {GGUF_TYPE_Q4_1, MODEL_Q4_1, gguf_keep_q4_1},
+    {GGUF_TYPE_Q5_0, MODEL_Q5_0, gguf_keep_q5_0},
+    {GGUF_TYPE_Q5_1, MODEL_Q5_1, gguf_keep_q5_1},
+    {GGUF_TYPE_IQ4_NL, MODEL_IQ4_NL, gguf_keep_iq4_nl},
     {GGUF_TYPE_Q2_K, MODEL_Q2_K, gguf_keep_q2_k},
     {GGUF_TYPE_Q3_K, MODEL_Q3_K, gguf_keep_q3_k},
     {GGUF_TYPE_Q4_K, MODEL_Q4_K, gguf_keep_q4_k},
     {GGUF_TYPE_Q5_K, MODEL_Q5_K, gguf_keep_q5_k},
     {GGUF_TYPE_Q6_K, MODEL_Q6_K, gguf_keep_q6_k},
+    {GGUF_TYPE_IQ4_XS, MODEL_IQ4_XS, gguf_keep_iq4_xs},
 };
 enum { KEEPS = sizeof gguf_keeps / sizeof gguf_keeps[0] };
 

@@ -15,12 +15,12 @@
     void gguf_encode_##word(const float *v, int64_t blocks, uint8_t *out);
 #include "lm/files/gguf_types.def"
 
-/* The values of nibbles in IQ4_NL and IQ4_XS. */
-extern const int8_t gguf_iq4_steps[16];
 /* Reads scale and minimum `s` of the eight of Q4_K and Q5_K: six bits each, packed into twelve bytes. */
 void gguf_k_scale_min(const uint8_t *packed, int s, uint8_t *scale, uint8_t *min);
 /* Returns scale `s` of the 16 of Q3_K, which are packed likewise; signed. */
 int gguf_q3_k_scale(const uint8_t *packed, int s);
+/* Returns scale `s` of the eight of IQ4_XS; signed. `b` is the whole block. */
+int gguf_iq4_xs_scale(const uint8_t *b, int s);
 
 /* GGUF_BLOCK_Q4_0, GGUF_BYTES_Q4_0, ... */
 #define GGUF_KNOWN(number, NAME, block, bytes)                            GGUF_BLOCK_##NAME = block, GGUF_BYTES_##NAME = bytes,

@@ -72,7 +72,7 @@ model_packing infer_exact_packing(const model_weights *weights, model_part part)
         MODEL_INT8,
         MODEL_BF16,
         MODEL_FP16,
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) MODEL_##NAME,
+#define KQUANT(NAME, name, ...) MODEL_##NAME,
 #include "core/base/kquants.def"
 #undef KQUANT
     };

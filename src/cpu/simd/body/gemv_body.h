@@ -256,7 +256,7 @@ static const cpu_gemv_kernels KERNEL(gemv, f32) = {
             KERNEL(unpack, bf16),
             KERNEL(unpack, i8),
             KERNEL(unpack, i4),
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) KERNEL(unpack, name),
+#define KQUANT(NAME, name, ...) KERNEL(unpack, name),
 #include "core/base/kquants.def"
 #undef KQUANT
         },
@@ -267,7 +267,7 @@ static const cpu_gemv_kernels KERNEL(gemv, f32) = {
             GEMV_COLUMNS(bf16),
             GEMV_COLUMNS(i8),
             GEMV_COLUMNS(i4),
-#define KQUANT(NAME, name, low, high, sub, minimum, bias) GEMV_COLUMNS(name),
+#define KQUANT(NAME, name, ...) GEMV_COLUMNS(name),
 #include "core/base/kquants.def"
 #undef KQUANT
         },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Blocks of 256 (core/base/kquant.h) times integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c for these forms. A block's
+ * Blocks of 256 (core/base/kquant.h) times integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c for these forms. Its own
+ * part has blocks of 32. A block's
  * scales become fp32 at once, times the vector's; each 64 codes are multiplied as bytes. Minima are multiplied with the sums of
  * the vector's numbers, biases are in `start` as for the other forms.
  */
@@ -10,7 +11,7 @@
 
 #include "core/base/kquant.h"
 
-enum { KQUANT_STEPS = KQUANT_BLOCK / 64, KQUANT_AHEAD = 1024 };
+enum { KQUANT_STEPS = KQUANT_SUPER / 64, KQUANT_AHEAD = 1024 };
 
 /* ---- the vector ------------------------------------------------------------------------------------------------------- */
 
@@ -28,7 +29,7 @@ VFN void kquant_prepare_beside(const kquant_form f, cpu_int_dot_block *block, co
 static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_form f) {
     cpu_int_dot_step *step = out;
     cpu_int_dot_block *block = (cpu_int_dot_block *)(void *)(step + k / 64);
-    for (; k > 0; k -= KQUANT_BLOCK, block++) {
+    for (; k > 0; k -= KQUANT_SUPER, block++) {
         float scales[8], sums[16];
         for (int b = 0; b < 8; b++, x += 32) {
             const int at = b % 2 * 32;
@@ -46,21 +47,28 @@ static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* One plane's bits of 64 weights, `up` bits up in their bytes; what is around them is not zero. Two runs that follow each other
- * are in the same bytes, as planes have at most four bits. */
-VFN vi kquant_plane_at(const uint8_t *plane, const int bits, const int step, const int up) {
-    const int first = kquant_run_shift(bits, 2 * step), second = kquant_run_shift(bits, 2 * step + 1);
+/* One plane's bits of 64 weights, `up` bits up in their bytes; what is around them is not zero. Two runs of 32 that follow each
+ * other are in the same bytes, as planes have at most four bits. */
+VFN vi kquant_plane_at(const kquant_form f, const uint8_t *plane, const int bits, const int step, const int up) {
+    const int first = kquant_up(f, bits, 64 * step), second = kquant_up(f, bits, 64 * step + 32);
     vi both = _mm512_broadcast_i64x4(
-        _mm256_loadu_si256((const __m256i *)(const void *)(plane + kquant_run_at(bits, 2 * step))));
+        _mm256_loadu_si256((const __m256i *)(const void *)(plane + kquant_byte(f, bits, 64 * step))));
     vi down = _mm512_inserti64x4(_mm512_set1_epi32((first - up) & 31), _mm256_set1_epi32((second - up) & 31), 1);
     return _mm512_rorv_epi32(both, down);
 }
 
+/* kquant_steps of nibbles, one a byte. */
+VFN vi kquant_steps_of(vi nibbles) {
+    __m128i steps = _mm_loadu_si128((const __m128i *)(const void *)kquant_steps);
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(steps), nibbles);
+}
+
 /* The codes of 64 weights, as bytes. */
 VFN vi kquant_bytes_of(const kquant_form f, const uint8_t *block, const int step) {
-    vi low = vi_and(kquant_plane_at(block, f.low, step, 0), _mm512_set1_epi8((char)((1 << f.low) - 1)));
+    vi low = vi_and(kquant_plane_at(f, block, f.low, step, 0), _mm512_set1_epi8((char)((1 << f.low) - 1)));
+    if (f.steps) return kquant_steps_of(low);
     if (!f.high) return low;
-    vi high = kquant_plane_at(block + KQUANT_RUN * f.low, f.high, step, f.low);
+    vi high = kquant_plane_at(f, block + kquant_plane_bytes(f, f.low), f.high, step, f.low);
     return vi_or(low, vi_and(high, _mm512_set1_epi8((char)(((1 << f.high) - 1) << f.low))));
 }
 
@@ -70,8 +78,11 @@ VFN vi kquant_factor_lanes(const kquant_form f, const int step) {
     return vi_add(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), vi_set(4 * step));
 }
 
-VFN vf kquant_sixteen(const uint8_t *bytes, const int bias) {
-    vi v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes));
+/* `count` bytes, 8 or 16, less a bias; what is after eight is zero before that. */
+VFN vf kquant_sixteen(const uint8_t *bytes, const int count, const int bias) {
+    __m128i own = count == 8 ? _mm_loadl_epi64((const __m128i *)(const void *)bytes)
+                             : _mm_loadu_si128((const __m128i *)(const void *)bytes);
+    vi v = _mm512_cvtepu8_epi32(own);
     return v_from(bias ? vi_sub(v, vi_set(bias)) : v);
 }
 
@@ -84,14 +95,14 @@ VFN void kquant_dot_scales(const kquant_form f, vf *sums, vf *factor, const uint
     __m128 d = _mm_cvtph_ps(_mm_cvtsi32_si128((int)bits));
     vf scale = _mm512_broadcastss_ps(d), less = v_set(0);
     if (f.minimum) less = v_neg(_mm512_broadcastss_ps(_mm_movehdup_ps(d)));
-    vf own = v_mul(kquant_sixteen(scales, f.minimum ? 0 : KQUANT_SCALE_BIAS),
+    vf own = v_mul(kquant_sixteen(scales, f.sub == 32 && !f.minimum ? 8 : 16, f.minimum ? 0 : KQUANT_SCALE_BIAS),
                    f.sub == 32 ? _mm512_mask_mov_ps(scale, 0xff00, less) : scale);
     EACH(j, C) {
         const float *at = (const float *)(const void *)(beside + j * column_bytes);
         factor[j] = v_mul(own, v_load(at));
-        if (f.sub == 32) sums[j] = _mm512_mask_add_ps(sums[j], 0xff00, sums[j], factor[j]);
+        if (f.sub == 32 && f.minimum) sums[j] = _mm512_mask_add_ps(sums[j], 0xff00, sums[j], factor[j]);
         if (f.sub == 16 && f.minimum)
-            sums[j] = v_fma(v_mul(kquant_sixteen(scales + 16, 0), less), v_load(at + 16), sums[j]);
+            sums[j] = v_fma(v_mul(kquant_sixteen(scales + 16, 16, 0), less), v_load(at + 16), sums[j]);
     }
 }
 
@@ -113,7 +124,7 @@ VFN void kquant_dot_row(const kquant_form f, float *y, const uint8_t *block, con
     const char *beside = x + k / 64 * (int64_t)sizeof(cpu_int_dot_step);
     vf sums[CPU_GEMV_COLUMNS], factor[CPU_GEMV_COLUMNS];
     EACH(j, C) sums[j] = v_set(0);
-    for (; k > 0; k -= KQUANT_BLOCK) {
+    for (; k > 0; k -= KQUANT_SUPER) {
         EACH(line, kquant_bytes(f) / 64) __builtin_prefetch(block + KQUANT_AHEAD + 64 * line, 0, 3);
         kquant_dot_scales(f, sums, factor, block, supers, beside, column_bytes, C);
         EACH(step, KQUANT_STEPS) kquant_dot_step(f, sums, factor, block, x, column_bytes, step, C);
@@ -124,26 +135,5 @@ VFN void kquant_dot_row(const kquant_form f, float *y, const uint8_t *block, con
     }
     EACH(j, C) y[j] = v_sum(sums[j]);
 }
-
-VFN void kquant_dots(const cpu_weights format, float *y, const void *w, const uint16_t *supers, const void *x,
-                     int64_t k, int rows, const int C) {
-    const kquant_form f = kquant_forms[format - CPU_WEIGHTS_KQUANT];
-    const int64_t row_bytes = cpu_weights_row_bytes(format, k), row_supers = cpu_weights_row_scales(format, k);
-    for (int r = 0; r < rows; r++)
-        kquant_dot_row(f, y + r * C, (const uint8_t *)w + r * row_bytes, supers + r * row_supers, x, k, C);
-}
-
-#define KQUANT_DOT(type, format, C)                                                                                    \
-    static VTARGET void KERNEL_TILE(int_dot, type, n, C)(float *y, const void *w, const uint16_t *s, const void *x,    \
-                                                         int64_t k, int rows) {                                        \
-        kquant_dots(format, y, w, s, x, k, rows, C);                                                                   \
-    }
-#define KQUANT(NAME, name, low, high, sub, minimum, bias)                                                              \
-    KQUANT_DOT(name, CPU_WEIGHTS_##NAME, 1)                                                                            \
-    KQUANT_DOT(name, CPU_WEIGHTS_##NAME, 2)                                                                            \
-    KQUANT_DOT(name, CPU_WEIGHTS_##NAME, 4)                                                                            \
-    KQUANT_DOT(name, CPU_WEIGHTS_##NAME, 8)
-#include "core/base/kquants.def"
-#undef KQUANT
 
 #endif
