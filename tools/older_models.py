@@ -269,6 +269,15 @@ def arrays():
     b.add_expand_dims("i_column", "i", "i_column", axes=[-1])
     b.add_embedding_nd("embedding", "i_column", "embedding", 6, 5, W=table.T.copy(), b=bias, is_quantized_weight=False)
     n.want("embedding", t(table)[[2, 0]] + t(bias))
+    # What ONNX makes of x.view(x.size(0), -1): there are no scalars, so the parts of the shape are [1, 1] and [1].
+    b.add_get_shape("sizes", "x", "sizes")
+    b.add_load_constant_nd("zero", "zero", np.zeros(1, np.float32), (1,))
+    b.add_gather("size", ["sizes", "zero"], "size")
+    b.add_expand_dims("size_row", "size", "size_row", axes=[0])
+    b.add_load_constant_nd("rest", "rest", np.full(1, -1, np.float32), (1,))
+    b.add_concat_nd("flat_shape", ["size_row", "rest"], "flat_shape", axis=0)
+    b.add_reshape_dynamic("by_first", ["x", "flat_shape"], "by_first")
+    n.want("by_first", x.reshape(x.shape[0], -1))
     n.save("arrays")
 
 
@@ -546,6 +555,30 @@ def tables():
     x = np.concatenate([values(1), values(3), [2.5]])
     x = (x + [1, 2, 3, 4, 5]) * 0.5
     save(spec, "tables", {"price": [x / np.linalg.norm(x) @ [1, -2, 3, -4, 5] + 0.25]})
+
+    spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+    feature(spec.description, "input", "three (cm)", array=[3])
+    classes = {"the class": "stringType", "odds of it": "dictionaryType"}
+    for name, how in classes.items():
+        feature(spec.description, "output", name, scalar=how)
+    spec.description.output[1].type.dictionaryType.stringKeyType.SetInParent()
+    spec.description.predictedFeatureName, spec.description.predictedProbabilitiesName = classes
+    pipeline = spec.pipelineClassifier.pipeline
+    m = part(pipeline, {"three (cm)": [3]}, {"less one": [3]})
+    m.scaler.shiftValue.append(-1)
+    m = part(pipeline, {"less one": [3]}, {"filled": [3]})
+    m.imputer.imputedInt64Array.vector.extend([7, 8, 9])
+    m.imputer.replaceInt64Value = 0
+    m = part(pipeline, {"filled": [3]}, classes)
+    m.description.output[1].type.dictionaryType.stringKeyType.SetInParent()
+    m.description.predictedFeatureName, m.description.predictedProbabilitiesName = classes
+    m.glmClassifier.weights.add(value=[0.25, 0.125, -0.5])
+    m.glmClassifier.offset.append(-0.75)
+    m.glmClassifier.stringClassLabels.vector.extend(["no", "yes"])
+    x = values(3) - 1
+    assert x[1] == 0
+    p = 1 / (1 + np.exp(0.75 - np.array([x[0], 8, x[2]]) @ [0.25, 0.125, -0.5]))
+    save(spec, "columns", {"the_class": np.array([["no", "yes"][int(p > 0.5)], "%.7g" % max(p, 1 - p)])})
 
     for encoding in (0, 1):
         spec = ct.proto.Model_pb2.Model(specificationVersion=1)

@@ -42,7 +42,7 @@ static propane_status package_names_rename_suppression(Coreml__Suppression *s, p
 static propane_status package_names_rename_parts(const Coreml__Pipeline *pipeline, int depth, propane_error *err) {
     for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models; i++) {
         Coreml__Model *part = pipeline->models[i];
-        if (part->suppression) PROPANE_TRY(package_names_rename_features(part->description, err));
+        PROPANE_TRY(package_names_rename_features(part->description, err));
         if (part->suppression) PROPANE_TRY(package_names_rename_suppression(part->suppression, err));
         PROPANE_TRY(package_names_rename_parts(package_wire_pipeline(part), depth + 1, err));
     }

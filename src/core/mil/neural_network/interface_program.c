@@ -62,7 +62,8 @@ static bool interface_program_type(mil_builder *b, mil_feature *f, mil_type *typ
         break;
     default:
         interface_program_fail(b, PROPANE_ERR_UNSUPPORTED,
-                               "input '%s' is neither a number, an array nor an image, which no ML Program takes",
+                               "input '%s' is text, a dictionary or a list, and ML Programs have no such inputs: encode it as "
+                               "numbers in the app, and train or convert a model of those",
                                f->name);
         return false;
     }

@@ -61,7 +61,7 @@ static mil_value *parts_slice(network *n, network_layer *l, mil_value *const in[
     for (int i = 0; i < 6; i++) {
         values[i] = !in[i + 1]       ? parts_list(n, l, lists[i].field, lists[i].masks)
                     : lists[i].masks ? network_bool(n, in[i + 1])
-                                     : network_whole(n, in[i + 1]);
+                                     : network_list(n, in[i + 1]);
         a[i + 1] = (mil_argument){lists[i].name, values[i] ? 1 : 0, &values[i]};
     }
     mil_value *y = network_do(n, MIL_OP_slice_by_index, a, 7);
@@ -178,7 +178,7 @@ void network_constant_pad(network *n, network_layer *l) {
     }
     for (int i = 0; i < count && wire_whole(l->params, 3, 0); i++) /* the numbers are sizes */
         if (pad[i]) pad[i] = pad[i] > x->type.dim[i / 2] ? pad[i] - x->type.dim[i / 2] : 0;
-    mil_value *amounts = l->in_count == 2 ? network_whole(n, l->in[1]) : parts_ints(n, pad, count);
+    mil_value *amounts = l->in_count == 2 ? network_list(n, l->in[1]) : parts_ints(n, pad, count);
     l->out[0] =
         NETWORK_DO(n, pad, X(x), NETWORK_IN("pad", amounts), NETWORK_IN("mode", mil_build_text(&n->b, "constant")),
                    NETWORK_IN("constant_val", network_real(n, wire_real(l->params, 1, 0))));

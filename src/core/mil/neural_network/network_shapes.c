@@ -148,7 +148,7 @@ void network_reshape_static(network *n, network_layer *l) {
 void network_rank_preserving_reshape(network *n, network_layer *l) { network_reshape_static(n, l); }
 
 void network_reshape_dynamic(network *n, network_layer *l) {
-    l->out[0] = NETWORK_DO(n, reshape, X(l->in[0]), NETWORK_IN("shape", network_whole(n, l->in[1])));
+    l->out[0] = NETWORK_DO(n, reshape, X(l->in[0]), NETWORK_IN("shape", network_list(n, l->in[1])));
     l->out_count = 1;
 }
 
@@ -194,8 +194,21 @@ void network_flatten2d(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* Inputs of fewer dimensions get dimensions of 1 in front, as in broadcasting; the axis is one of the widest input.
+ * Networks from ONNX join shapes [1, 1] and [1], as they have no scalars. */
 void network_concat_nd(network *n, network_layer *l) {
-    const int64_t axis = network_axis(n, l, wire_whole(l->params, 1, 0), network_rank(l->in[0]));
+    int64_t dims[MIL_MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < l->in_count; i++)
+        if (network_rank(l->in[i]) > rank) rank = network_rank(l->in[i]);
+    for (int i = 0; i < l->in_count; i++) {
+        const int has = network_rank(l->in[i]), lead = rank - has;
+        if (has && lead) {
+            for (int d = 0; d < rank; d++) dims[d] = d < lead ? 1 : l->in[i]->type.dim[d - lead];
+            l->in[i] = network_reshape(n, l->in[i], dims, rank);
+        }
+    }
+    const int64_t axis = network_axis(n, l, wire_whole(l->params, 1, 0), rank);
     const mil_argument a[] = {{"values", l->in_count, l->in},
                               NETWORK_IN("axis", network_int(n, axis)),
                               NETWORK_IN("interleave", mil_build_bool(&n->b, wire_whole(l->params, 2, 0)))};
@@ -234,7 +247,7 @@ void network_tile(network *n, network_layer *l) {
     const int rank = network_rank(l->in[0]), count = wire_wholes(l->params, 1, given, MIL_MAX_RANK);
     for (int i = 0; i < rank; i++) reps[i] = i < rank - count ? 1 : given[i - rank + count];
     if (count > rank) network_fail(n, l, "%d repetitions of an input of %d dimensions", count, rank);
-    mil_value *list = l->in_count == 2 ? network_whole(n, l->in[1]) : shapes_ints(n, reps, rank);
+    mil_value *list = l->in_count == 2 ? network_list(n, l->in[1]) : shapes_ints(n, reps, rank);
     l->out[0] = NETWORK_DO(n, tile, X(l->in[0]), NETWORK_IN("reps", list));
     l->out_count = 1;
 }
@@ -255,7 +268,7 @@ void network_reverse(network *n, network_layer *l) {
 }
 
 void network_reverse_seq(network *n, network_layer *l) {
-    l->out[0] = NETWORK_DO(n, reverse_sequence, X(l->in[0]), NETWORK_IN("lengths", network_whole(n, l->in[1])),
+    l->out[0] = NETWORK_DO(n, reverse_sequence, X(l->in[0]), NETWORK_IN("lengths", network_list(n, l->in[1])),
                            NETWORK_IN("seq_axis", network_int(n, wire_whole(l->params, 2, 0))),
                            NETWORK_IN("batch_axis", network_int(n, wire_whole(l->params, 1, 0))));
     l->out_count = 1;
@@ -271,7 +284,7 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
         for (rank = 0; rank < network_rank(like); rank++) dims[rank] = like->type.dim[rank];
         return rank;
     }
-    mil_value *v = network_whole(n, holds);
+    mil_value *v = network_list(n, holds);
     if (!v || !mil_know(v) || mil_type_count(&v->type) > MIL_MAX_RANK) {
         network_refuse(n, l, "its shape is computed in a run");
         return 0;
@@ -283,7 +296,7 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
 /* Returns the shape as a value, which may be known only at run time. */
 static mil_value *shapes_wanted_value(network *n, const network_layer *l, uint32_t field) {
     int64_t dims[MIL_MAX_RANK];
-    mil_value *holds = l->row->flag == 2 ? network_whole(n, l->in[0]) : NULL;
+    mil_value *holds = l->row->flag == 2 ? network_list(n, l->in[0]) : NULL;
     if (holds && n->b.waits && !mil_know(holds)) return holds;
     const int rank = shapes_wanted(n, l, field, l->in[0], l->in[0], dims);
     return shapes_ints(n, dims, rank);

@@ -114,6 +114,11 @@ mil_value *network_whole(network *n, mil_value *x) {
     return before ? before : mil_build_cast(&n->b, x, MIL_int32);
 }
 
+mil_value *network_list(network *n, mil_value *x) {
+    mil_value *v = network_whole(n, x);
+    return network_rank(v) == 1 ? v : network_reshape(n, v, &(int64_t){-1}, 1);
+}
+
 mil_value *network_float(network *n, mil_value *x) {
     if (!x || network_failed(n) || x->type.dtype == MIL_fp32) return x;
     return mil_build_cast(&n->b, x, MIL_fp32);

@@ -173,7 +173,8 @@ propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t b
         double *list = mem_array((size_t)count + 1, sizeof *list);
         if (!list) (void)!propane_fail_memory(&t.b.err, 0);
         if (!labels || wire_whole(t.body, 10, 0))
-            tabular_fail(&t, "an encoder of strings, or one that gives a dictionary");
+            tabular_fail(&t, "an encoder of strings, or one that gives a dictionary, which no ML Program has: encode the column "
+                             "in the app, and convert what follows");
         for (int64_t i = 0; list && i < count; i++) list[i] = (double)mil_const_i64(labels->constant, i);
         mil_value *categories = list ? tabular_list(&t, "categories", list, count) : NULL;
         mem_free(list);
@@ -199,6 +200,26 @@ static mil_value *tabular_numbers(tabular *t, wire_view message, uint32_t field,
     return out;
 }
 
+/* Returns what stands in for missing values: a number (fields 1 and 2), or one per element (4 and 5). */
+static mil_value *tabular_imputed(tabular *t) {
+    wire_view list;
+    const double real = wire_real(t->body, 1, NAN), whole = (double)wire_whole(t->body, 2, 0);
+    if (wire_part(t->body, 4, &list)) return tabular_numbers(t, list, 1, "imputed", 0);
+    if (!wire_part(t->body, 5, &list)) return tabular_real(t, isnan(real) ? whole : real);
+    const int64_t room = tabular_count(t->in[0]);
+    int64_t *wholes = mem_array((size_t)room + 1, sizeof *wholes);
+    double *reals = mem_array((size_t)room + 1, sizeof *reals);
+    if (!wholes || !reals) (void)!propane_fail_memory(&t->b.err, 0);
+    const int count = wholes && reals && room < INT32_MAX ? wire_wholes(list, 1, wholes, (int)room) : 0;
+    if (!t->b.err.status && count != 1 && count != room)
+        tabular_fail(t, "%d imputed values for %lld elements", count, (long long)room);
+    for (int i = 0; i < count; i++) reals[i] = (double)wholes[i];
+    mil_value *out = count == 1 ? tabular_real(t, reals[0]) : tabular_list(t, "imputed", reals, count);
+    mem_free(wholes);
+    mem_free(reals);
+    return out;
+}
+
 /* Missing values are NaN, or a number that represents them. */
 propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                     const mil_read_options *options, propane_error *err) {
@@ -206,13 +227,12 @@ propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t b
     mil_value *y = NULL;
     wire_view list;
     if (tabular_begin(&t, m, data, bytes, opset, options)) {
-        const double real = wire_real(t.body, 1, NAN), whole = (double)wire_whole(t.body, 2, 0);
-        const double missing = wire_real(t.body, 11, NAN), whole_missing = (double)wire_whole(t.body, 12, 0);
-        const double replaced = whole_missing != 0 ? whole_missing : missing;
-        mil_value *by = wire_part(t.body, 4, &list) ? tabular_numbers(&t, list, 1, "imputed", 0)
-                                                    : tabular_real(&t, isnan(real) ? whole : real);
+        const int64_t whole = wire_whole(t.body, 12, INT64_MIN);
+        const double replaced = whole != INT64_MIN ? (double)whole : wire_real(t.body, 11, NAN);
+        mil_value *by = tabular_imputed(&t);
         if (wire_part(t.body, 3, &list) || wire_part(t.body, 6, &list) || wire_part(t.body, 7, &list))
-            tabular_fail(&t, "an imputer of strings or dictionaries");
+            tabular_fail(&t, "an imputer of strings or dictionaries, which no ML Program has: impute in the app, and convert "
+                             "what follows");
         mil_value *gone = isnan(replaced) ? DO(&t, not_equal, IN("x", t.in[0]), IN("y", t.in[0]))
                                           : DO(&t, equal, IN("x", t.in[0]), IN("y", tabular_real(&t, replaced)));
         mil_value *like = DO(
