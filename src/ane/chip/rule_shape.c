@@ -7,6 +7,7 @@
 #include "ane/chip/check.h"
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 
 bool chip_rule_none(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return false; }
@@ -200,6 +201,14 @@ static bool rule_shape_too_long(const chip_view *view, const char *axis, int ind
 bool chip_rule_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
     return rank > 0 && rule_shape_too_long(view, "last axis", rank - 1, out);
+}
+
+bool chip_rule_large_tensor(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *t = &view->value->type;
+    if (t->container != MIL_TENSOR || mil_type_is_open(t) || t->dtype == MIL_string) return false;
+    const double bytes = (double)mil_type_bytes(t);
+    return bytes > view->limit->value && !chip_is_constant(view->value) &&
+           chip_found(out, "'%.60s' is large: %.0f MB", chip_value_name(view->value), bytes / 1e6);
 }
 
 bool chip_rule_height(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
