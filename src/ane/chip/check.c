@@ -178,12 +178,15 @@ static bool check_is_tensor(const mil_value *v) {
     return !v->constant || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
 }
 
-/* Nearly all tensors are within all bounds, so one look at the largest axis and the rank saves running every row. */
+/* Nearly all tensors are within all bounds, so one look at the axes and the rank saves running every row. */
 static bool check_is_small(const mil_value *v) {
+    double count = 1;
     if (v->type.rank > 5) return false;
-    for (int i = 0; i < v->type.rank; i++)
+    for (int i = 0; i < v->type.rank; i++) {
         if (v->type.dim[i] > 16384) return false;
-    return true;
+        count *= (double)v->type.dim[i];
+    }
+    return count < 1 << 24;
 }
 
 static propane_status check_tensor(chip_report *r, chip_view *view, const mil_value *v, const place *at,
