@@ -97,7 +97,7 @@ TEST(plans_keep_to_the_rules_of_their_chips) {
             EXPECT_OK(partition_create(&c, &o, &p, &err));
             for (int k = 0; k < CHIP_COUNT; k++) {
                 const chip *on = chip_get((chip_id)k);
-                if (chip_listed(partition_chips(partition_name(n), MIL_fp16), on))
+                if (chip_listed(partition_chips(partition_name(n), MIL_fp16, false), on))
                     EXPECT_MSG(partition_supports(p, on, 0, WEIGHT_MODE_INPUTS, &err) == PROPANE_OK, "%s: %s",
                                c.model_type, err.text);
             }

@@ -50,7 +50,7 @@ static void expect_claims(const model_config *config, const char *name, mil_dtyp
         if (c->is_phone) continue;
         propane_error why = {0};
         const char *rule = refusing_rule(p, c);
-        bool claimed = chip_listed(partition_chips(name, precision), c);
+        bool claimed = chip_listed(partition_chips(name, precision, false), c);
         EXPECT_MSG(!claimed || !rule, "plan %s claims the %s, and rule %s refuses it", name, c->title,
                    rule ? rule : "");
         propane_status status = partition_supports(p, c, 0, WEIGHT_MODE_INPUTS, &why);
@@ -67,6 +67,25 @@ TEST(plans_keep_their_claims) {
         for (int c = 0; c < 3; c++)
             for (int half = 0; half < 2; half++)
                 expect_claims(&configs[c], partition_name(i), half ? MIL_fp16 : MIL_fp32, 1 + (c == 1));
+}
+
+/* With the residual stream in fp16, no chip of plan six refuses whole halves, forward or backward, with the head or without. */
+TEST(the_layer_plan_with_its_stream_in_fp16_is_taken_by_all) {
+    const model_config config = config_of(4, 2, 512);
+    const partition_head heads[] = {PARTITION_HEAD_HOST, PARTITION_HEAD_DEVICE};
+    for (int h = 0; h < 2; h++) {
+        propane_error err = {0};
+        partition *p = NULL;
+        const partition_options o = {"layer", MIL_fp16, 1, 64, .head = heads[h], .half_stream = true};
+        EXPECT_OK(partition_create(&config, &o, &p, &err));
+        for (int i = 0; i < CHIP_COUNT; i++) {
+            const chip *c = chip_get((chip_id)i);
+            if (!chip_listed(partition_chips("six", MIL_fp16, false), c)) continue;
+            const propane_status status = partition_supports(p, c, 0, WEIGHT_MODE_INPUTS, &err);
+            EXPECT_MSG(status == PROPANE_OK, "%s: %s", c->name, err.text);
+        }
+        partition_free(p);
+    }
 }
 
 TEST(plans_refuse_with_the_rule) {
@@ -95,8 +114,8 @@ TEST(plans_refuse_with_the_rule) {
     p = make(&words, "six", MIL_fp16, 1); /* its head runs on the host */
     EXPECT_OK(partition_supports(p, chip_get(CHIP_m1), 0, WEIGHT_MODE_INPUTS, &err));
     partition_free(p);
-    EXPECT_TEXT(partition_chips("six", MIL_fp32), "");
-    EXPECT_TEXT(partition_chips("none", MIL_fp16), "");
+    EXPECT_TEXT(partition_chips("six", MIL_fp32, false), "");
+    EXPECT_TEXT(partition_chips("none", MIL_fp16, false), "");
 }
 
 /* Constants of all ones, in fp16, for every weight of the block. */
@@ -123,7 +142,7 @@ static int check_baked_kernels(const partition *p, const partition_block *b, con
         EXPECT_OK(train_bake(k->function, m, k->name, one_of, &(bake_context){b, ones}, &f, &err));
         baked += f->param_count < k->function->param_count;
         for (int c = 0; c < CHIP_COUNT; c++)
-            if (chip_listed(partition_chips(p->options.name, MIL_fp16), chip_get((chip_id)c)))
+            if (chip_listed(partition_chips(p->options.name, MIL_fp16, false), chip_get((chip_id)c)))
                 EXPECT_OK(chip_check_refusal(f, chip_get((chip_id)c), 2603, &err));
         mil_module_free(m);
     }
@@ -155,7 +174,7 @@ TEST(packed_kernels_are_taken_or_refused_by_their_rule) {
         for (int n = 0; n < CHIP_COUNT; n++) {
             const chip *at = chip_get((chip_id)n);
             propane_error err = {0};
-            if (!chip_listed(partition_chips(partition_name(i), MIL_fp16), at)) continue;
+            if (!chip_listed(partition_chips(partition_name(i), MIL_fp16, false), at)) continue;
             propane_status status = partition_supports(p, at, 0, WEIGHT_MODE_PACKED, &err);
             if (strcmp(partition_name(i), "layer") == 0)
                 EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "one type"), "%s", err.text);
@@ -201,6 +220,6 @@ TEST(functions_of_the_model_are_taken_by_all_chips) {
     mem_free(data);
 }
 
-SUITE("train/plan_chip", T(plans_keep_their_claims), T(plans_refuse_with_the_rule),
-      T(kernels_with_baked_weights_are_taken_too), T(packed_kernels_are_taken_or_refused_by_their_rule),
-      T(functions_of_the_model_are_taken_by_all_chips))
+SUITE("train/plan_chip", T(plans_keep_their_claims), T(the_layer_plan_with_its_stream_in_fp16_is_taken_by_all),
+      T(plans_refuse_with_the_rule), T(kernels_with_baked_weights_are_taken_too),
+      T(packed_kernels_are_taken_or_refused_by_their_rule), T(functions_of_the_model_are_taken_by_all_chips))

@@ -149,7 +149,7 @@ TEST(rows_are_of_all_units) {
         EXPECT(joules.list[i].unit == WHERE_OTHERS || !(joules.list[i].joules > 0) ||
                joules.list[joules.best].joules <= joules.list[i].joules);
     EXPECT(background.best >= 0 && background.list[background.best].unit == WHERE_ENGINE);
-    EXPECT(!old.list[0].known && strstr(old.list[0].reason, "C18a") && !old.list[old.count - 1].known);
+    EXPECT(old.list[0].known && strstr(old.list[0].plan, "stream fp16") && !old.list[old.count - 1].known);
     arena_free(a);
 }
 

@@ -130,6 +130,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     train_step_options how = {
         .partition = {.name = o->plan,
                       .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                      .half_stream = strcmp(o->stream, "fp16") == 0,
                       .batch = t->share,
                       .context = o->context,
                       .head = partition_head_find(o->head),

@@ -52,6 +52,7 @@ static propane_status plan_choice_compare(const train_options *o, const model_co
                                   .moments = o->moments,
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
                                   .early = train_options_guesses(o),
+                                  .half_stream = strcmp(o->stream, "fp16") == 0,
                                   .batches = &batches,
                                   .batch_count = 1,
                                   .context = o->context,
@@ -104,6 +105,7 @@ static propane_status plan_choice_base_costs(const train_options *o, const model
     const partition_question q = {.plan = o->plan,
                                   .head = o->head,
                                   .gradients = "host", /* a frozen base has none */
+                                  .half_stream = strcmp(o->stream, "fp16") == 0,
                                   .moments = o->moments,
                                   .batches = &batches,
                                   .batch_count = 1,

@@ -5,13 +5,15 @@
 #ifndef LM_STEP_EMBED_H
 #define LM_STEP_EMBED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct train_embed {
     int batch, context, width;
+    bool half; /* the stream is fp16, not fp32 */
     int64_t first, rows;
     int64_t batch_stride,
-        row_stride;     /* bytes: element (b,d,s) of the stream is at b*batch_stride + d*row_stride + 4*s */
+        row_stride; /* bytes: element (b,d,s) of the stream is at b*batch_stride + d*row_stride + s times 4, or 2 for fp16 */
     double *norm_delta; /* [TRAIN_EMBED_TASKS(width)], scratch for a scatter; NULL if no norm is computed */
 } train_embed;
 
@@ -21,11 +23,11 @@ enum { TRAIN_EMBED_CHANNELS = 16 }; /* channels per task: one cache line of a ta
 /* Gathers rows for `tokens` [B][S]. The data reader has checked that the tokens are within the table. `positions`,
  * which may be NULL, holds rows to add, one per position. */
 void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
-                        float *stream);
+                        void *stream);
 /* Adds the stream's column to gradient[token], in the order of positions whatever the number of threads. With e->rows,
  * `gradient` holds the rows [first, first + rows) and other tokens are skipped. If `tokens` is NULL, it does the same
  * for the learned positions. Returns the change in the sum of the gradient's squares if e->norm_delta is set, otherwise
  * 0. */
-double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream);
+double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const void *stream);
 
 #endif

@@ -51,14 +51,14 @@ static mil_value *kernel_rewrite_cast_to(rewrite *r, mil_value *v, mil_dtype dty
 
 /* ---- the residual stream --------------------------------------------------------------------------------------------- */
 
-propane_status train_wrap(const mil_function *half, const char *name, bool residual, mil_function **out,
-                          propane_error *err) {
+propane_status train_wrap(const mil_function *half, const char *name, mil_dtype stream_type, bool residual,
+                          mil_function **out, propane_error *err) {
     rewrite r;
     PROPANE_TRY(kernel_rewrite_begin(&r, half, half->module, name, err));
     mil_value *stream = NULL;
     for (int i = 0; i < half->param_count; i++) {
         mil_type type = half->params[i]->type;
-        if (i == 0) type.dtype = MIL_fp32;
+        if (i == 0) type.dtype = stream_type;
         r.map[half->params[i]->id] = mil_build_param(&r.b, half->params[i]->name, type);
     }
     if (half->param_count) {
@@ -74,7 +74,7 @@ propane_status train_wrap(const mil_function *half, const char *name, bool resid
     mil_value *result = r.map[half->results[0]->id];
     r.b.stage = "residual";
     if (residual) {
-        mil_value *sum = mil_build_binary(&r.b, MIL_OP_add, stream, kernel_rewrite_cast_to(&r, result, MIL_fp32));
+        mil_value *sum = mil_build_binary(&r.b, MIL_OP_add, stream, kernel_rewrite_cast_to(&r, result, stream_type));
         kernel_rewrite_give_result(&r, sum, "out");
     } else {
         kernel_rewrite_give_result(&r, result, half->results[0]->name);

@@ -10,11 +10,11 @@
 
 #define TRAIN_SQUARES "square_"
 
-/* Copies `half` with its x and its result in fp32; x is cast to the half's type (stage "enter"). With `residual`, the
+/* Copies `half` with its x and its result in `stream`, fp32 or fp16; x is cast to the half's type (stage "enter"). With `residual`, the
  * result is called "out" and is x plus the half's result (stage "residual"). Otherwise it is the half's result under
  * its original name. */
-PROPANE_CHECK propane_status train_wrap(const mil_function *half, const char *name, bool residual, mil_function **out,
-                                        propane_error *err);
+PROPANE_CHECK propane_status train_wrap(const mil_function *half, const char *name, mil_dtype stream, bool residual,
+                                        mil_function **out, propane_error *err);
 
 /* Copies `f` with all computation in fp32. Parameters and results keep their types, except that results called d_P for
  * a name P in `sums` become fp32. With `accumulate`, each of those is added to a parameter sum_P of its type. */

@@ -120,7 +120,7 @@ const char *partition_head_name(const partition_options *o) {
     return strcmp(o->name, "layer") == 0 ? "device" : "host";
 }
 
-/* Plan "layer" reads and writes the residual stream in fp32 on the device; the other plans never do. */
+/* Plan "layer" reads and writes the residual stream on the device; the other plans never do. */
 static const char *partition_head_rows(const partition_options *o) {
     const char *head = partition_head_name(o);
     return strcmp(o->name, "layer") == 0 && strcmp(head, "device") == 0 ? "whole" : head;
@@ -310,7 +310,8 @@ static propane_status partition_build_block(partition *p, partition_block *b, pr
     const char *joint = b->name ? arena_printf(p->arena, "%s_joint", b->name) : NULL;
     if (!joint) return propane_fail_memory(err, 0);
     PROPANE_TRY(partition_build_half(p, b, &half, err));
-    PROPANE_TRY(train_wrap(half, b->name, b->part != MODEL_HEAD, &b->forward, err));
+    const mil_dtype stream = p->options.half_stream ? MIL_fp16 : MIL_fp32;
+    PROPANE_TRY(train_wrap(half, b->name, stream, b->part != MODEL_HEAD, &b->forward, err));
     const char *wanted[WEIGHTS_MAX + 1] = {"x"};
     int count = 1;
     for (int i = 1; i < b->forward->param_count; i++) {
@@ -482,6 +483,10 @@ propane_status partition_create(const model_config *config, const partition_opti
                                 propane_error *err) {
     *out = NULL;
     PROPANE_TRY(partition_check_name(options->name, err));
+    if (options->half_stream && (strcmp(options->name, "layer") != 0 || options->precision != MIL_fp16))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--stream fp16 is for plan layer in fp16: plan %s %s; leave it out", options->name,
+                            options->precision != MIL_fp16 ? "computes in fp32 here" : "keeps the stream on the host");
     arena *a = arena_create();
     partition *p = a ? ARENA_NEW(a, partition) : NULL;
     if (!p) {

@@ -32,7 +32,7 @@ typedef enum partition_place { PARTITION_DEVICE, PARTITION_HOST } partition_plac
 
 typedef struct partition_options {
     const char *name; /* "six", "ten", "layer" */
-    /* MIL_fp16 or MIL_fp32, used for what runs on the device; the residual stream is always fp32 */
+    /* MIL_fp16 or MIL_fp32, used for what runs on the device; the residual stream is fp32, unless `half_stream` */
     mil_dtype precision;
     int64_t batch, context;
     const model_lora *lora; /* NULL if there are no adapters */
@@ -50,8 +50,9 @@ typedef struct partition_options {
     /* On the device, the head's sums over the vocabulary are cut into parts whose activations have at most this many
      * bytes. An engine rereads the weights for each such part of a larger activation. 0 means that they are not cut. */
     int64_t sum_bytes;
-    bool gradients; /* the layers' weight gradients are matrix products on the device, which the host adds up */
-    bool defer;     /* a half's weight gradients are queued after the next half's first kernels; for two queues */
+    bool gradients;   /* the layers' weight gradients are matrix products on the device, which the host adds up */
+    bool half_stream; /* plan "layer" in fp16 only: the stream is fp16, too, for engines that refuse fp32 inputs */
+    bool defer;       /* a half's weight gradients are queued after the next half's first kernels; for two queues */
 } partition_options;
 #define PARTITION_SQUARES   65536 /* smaller gradients are read in negligible time */
 #define PARTITION_SUM_BYTES 1048576
@@ -132,7 +133,7 @@ const char *partition_squares_of(const char *result); /* P of square_P, or NULL 
 bool partition_is_adapter(const void *context, model_part part, const char *param);
 bool partition_is_dropout(const char *param); /* matches drop_PARAM: lm/arch/forward.h */
 /* Returns the chips that a plan is made for, in the form that chip_listed accepts, or "" if there are none. */
-const char *partition_chips(const char *name, mil_dtype precision);
+const char *partition_chips(const char *name, mil_dtype precision, bool half_stream);
 /* Returns PROPANE_OK if the plan claims the chip and no known rule of that chip refuses a device kernel in the form
  * that the weight mode needs (baked is checked like inputs). Otherwise returns PROPANE_ERR_UNSUPPORTED with the kernel
  * and the rule's id. `os` is the macOS version times 100, or 0 if it is unknown. PROPANE_OK does not prove that the

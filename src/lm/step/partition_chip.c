@@ -9,18 +9,23 @@
 #include "lm/step/weight_packing.h"
 
 /* fp32 is for the host's devices: no source documents what an engine does with fp32 arithmetic (rule C18c). "layer"
- * keeps the fp32 residual stream at its inputs and outputs and casts inside, which M1 and M2 reject (C18a, C18b). */
+ * keeps the fp32 residual stream at its inputs and outputs and casts inside, which M1 and M2 reject (C18a, C18b). With
+ * the stream in fp16, it has neither. */
 static const struct {
-    const char *plan, *fp16;
+    const char *plan;
+    bool half_stream;
+    const char *fp16;
 } claims[] = {
-    {"six", "h13 h14 h15 h16 h17 h18"},
-    {"ten", "h13 h14 h15 h16 h17 h18"},
-    {"layer", "h15 h16 h17 h18"},
+    {"six", false, "h13 h14 h15 h16 h17 h18"},
+    {"ten", false, "h13 h14 h15 h16 h17 h18"},
+    {"layer", false, "h15 h16 h17 h18"},
+    {"layer", true, "h13 h14 h15 h16 h17 h18"},
 };
 
-const char *partition_chips(const char *name, mil_dtype precision) {
+const char *partition_chips(const char *name, mil_dtype precision, bool half_stream) {
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++)
-        if (strcmp(claims[i].plan, name) == 0 && precision == MIL_fp16) return claims[i].fp16;
+        if (strcmp(claims[i].plan, name) == 0 && claims[i].half_stream == half_stream && precision == MIL_fp16)
+            return claims[i].fp16;
     return "";
 }
 
@@ -68,7 +73,8 @@ propane_status partition_supports(const partition *p, const chip *c, int os, wei
         if (status != PROPANE_OK)
             return propane_fail_prefix(why, status, "plan %s, kernel %s", p->options.name, k->name);
     }
-    if (chip_listed(partition_chips(p->options.name, p->options.precision), c)) return PROPANE_OK;
+    if (chip_listed(partition_chips(p->options.name, p->options.precision, p->options.half_stream), c))
+        return PROPANE_OK;
     if (p->options.precision == MIL_fp32)
         return propane_fail(
             why, PROPANE_ERR_UNSUPPORTED,
@@ -76,5 +82,6 @@ propane_status partition_supports(const partition *p, const chip *c, int os, wei
             "precision fp16",
             p->options.name, c->title);
     return propane_fail(why, PROPANE_ERR_UNSUPPORTED, "plan %s is not made for the %s; it is made for %s",
-                        p->options.name, c->title, partition_chips(p->options.name, p->options.precision));
+                        p->options.name, c->title,
+                        partition_chips(p->options.name, p->options.precision, p->options.half_stream));
 }

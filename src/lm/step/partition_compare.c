@@ -86,7 +86,9 @@ static propane_status partition_compare_all(const model_config *config, const pa
                                                        .trained = q->lora ? partition_is_adapter : NULL,
                                                        .head = head,
                                                        .sum_bytes = PARTITION_SUM_BYTES,
-                                                       .gradients = products == 1};
+                                                       .gradients = products == 1,
+                                                       .half_stream =
+                                                           q->half_stream && strcmp(partition_name(n), "layer") == 0};
                     if (q->plan && strcmp(partition_name(n), q->plan) != 0) continue;
                     if (q->head ? partition_head_find(q->head) != head : head == PARTITION_HEAD_AUTO) continue;
                     if (q->gradients && strcmp(q->gradients, products ? "device" : "host") != 0) continue;
@@ -112,6 +114,7 @@ void partition_candidate_print(const partition_candidate *c, text *out) {
     text_printf(out, "plan %s, head on the %s, weights %s, moments %s", c->partition->options.name,
                 partition_head_name(&c->partition->options), weight_mode_name(c->cost.how.weights),
                 moment_form_name(c->cost.how.moments));
+    if (c->partition->options.half_stream) text_append(out, ", stream fp16");
     if (c->partition->options.gradients) text_append(out, ", weight gradients on the device");
 }
 

@@ -23,6 +23,7 @@ typedef struct partition_question {
     int64_t context;
     /* NULL if all weights are trained; otherwise only the adapters are, and the base is frozen */
     const model_lora *lora;
+    bool half_stream;        /* plan "layer" with partition_options.half_stream */
     const cost_rates *rates; /* NULL for the rates assumed for the chip's host */
 } partition_question;
 

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/float16.h"
 #include "core/device/request_times.h"
 #include "lm/step/embed.h"
 
@@ -169,6 +170,7 @@ static train_embed step_execute_embed_layout(const train_step *s, const propane_
     return (train_embed){.batch = (int)o->batch,
                          .context = (int)o->context,
                          .width = (int)s->weights->config.hidden_size,
+                         .half = io->dtype == PROPANE_FP16,
                          .norm_delta = s->norm_scratch,
                          .batch_stride = io->stride[0],
                          .row_stride = io->stride[1]};
@@ -276,6 +278,14 @@ static propane_status step_execute_clear_head(train_step *s, propane_error *err)
     return PROPANE_OK;
 }
 
+static void step_execute_add_floats(float *sum, const float *more, size_t count) {
+    for (size_t i = 0; i < count; i++) sum[i] += more[i];
+}
+
+static void step_execute_add_halves(uint16_t *sum, const uint16_t *more, size_t count) {
+    for (size_t i = 0; i < count; i++) sum[i] = fp16_from_f32(fp16_to_f32(sum[i]) + fp16_to_f32(more[i]));
+}
+
 /* Adds the piece's gradient of the residual stream to the first piece's. */
 static propane_status step_execute_add_stream(train_step *s, int piece, propane_error *err) {
     int from = dataflow_find(s->dataflow, s->dataflow->head + piece, "d_x");
@@ -284,9 +294,11 @@ static propane_status step_execute_add_stream(train_step *s, int piece, propane_
     PROPANE_TRY(step_lock_value(s, from, false, &source, err));
     propane_status status = step_lock_value(s, to, true, &target, err);
     if (status == PROPANE_OK) {
-        float *sum = target;
-        const float *more = source;
-        for (size_t i = 0; i < s->dataflow->values[to].bytes / sizeof *sum; i++) sum[i] += more[i];
+        const dataflow_value *v = &s->dataflow->values[to];
+        if (v->io.dtype == PROPANE_FP16)
+            step_execute_add_halves(target, source, v->bytes / sizeof(uint16_t));
+        else
+            step_execute_add_floats(target, source, v->bytes / sizeof(float));
         step_unlock_value(s, to);
     }
     step_unlock_value(s, from);
@@ -311,7 +323,7 @@ static propane_status step_execute_run_pieces(train_step *s, const int32_t *targ
 /* Scatters the stream's gradient into one table's gradient: the token rows, by which time a tied head's share is
  * complete, or the rows of the positions. */
 static propane_status step_execute_scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs,
-                                                 bool clear, const float *stream, const train_embed *e,
+                                                 bool clear, const void *stream, const train_embed *e,
                                                  propane_error *err) {
     const int tensor = (int)(table - s->weights->tensors);
     train_embed part = *e;

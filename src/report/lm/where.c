@@ -21,9 +21,16 @@ static int where_find(const char *const *names, int count, const char *name) {
 
 /* ---- as text ---------------------------------------------------------------------------------------------------------------- */
 
-static void where_print_row(text *to, const where_row *r) {
+static int where_plan_width(const where_rows *rows) {
+    int width = 4;
+    for (int i = 0; i < rows->count; i++)
+        if ((int)strlen(rows->list[i].plan) > width) width = (int)strlen(rows->list[i].plan);
+    return width;
+}
+
+static void where_print_row(text *to, const where_row *r, int width) {
     char memory[32];
-    text_printf(to, "%-6s  %-47s ", where_unit_name(r->unit), r->plan);
+    text_printf(to, "%-6s  %-*s ", where_unit_name(r->unit), width, r->plan);
     if (!r->known) {
         text_append(to, "-\n");
         return;
@@ -75,6 +82,7 @@ static void where_print_best(text *to, const where_question *q, const where_rows
 }
 
 static void where_print(text *to, const where_question *q, const chip *c, const where_rows *rows) {
+    const int width = where_plan_width(rows);
     text_printf(to, "%s, %s: %s", c->title, q->model,
                 q->kind == COST_WORK_FULL   ? "training all weights"
                 : q->kind == COST_WORK_LORA ? "training adapters"
@@ -82,9 +90,9 @@ static void where_print(text *to, const where_question *q, const chip *c, const 
     if (q->lora) text_printf(to, " of rank %lld", (long long)q->lora->rank);
     text_printf(to, ", batch %lld x %lld", (long long)q->batch, (long long)q->context);
     if (q->kind != COST_WORK_FORWARD) text_printf(to, ", update after %lld", (long long)q->accumulate);
-    text_printf(to, "; estimated, for 1,000 tokens\n%-6s  %-47s %7s %-14s %6s %-16s %5s %9s %9s\n", "unit", "plan",
-                "ms", "", "J", "", "W", "memory", "compile");
-    for (int i = 0; i < rows->count; i++) where_print_row(to, &rows->list[i]);
+    text_printf(to, "; estimated, for 1,000 tokens\n%-6s  %-*s %7s %-14s %6s %-16s %5s %9s %9s\n", "unit", width,
+                "plan", "ms", "", "J", "", "W", "memory", "compile");
+    for (int i = 0; i < rows->count; i++) where_print_row(to, &rows->list[i], width);
     for (int i = 0; i < rows->count; i++) {
         const where_row *r = &rows->list[i];
         text_printf(to, "  %s%s%.*s: %s", where_unit_name(r->unit), r->unit <= WHERE_OTHERS ? ", " : "",

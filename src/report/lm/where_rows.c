@@ -118,18 +118,20 @@ static const char *where_engine_reason(const where_question *q, const where_cost
 }
 
 static const char *where_engine_line(const where_question *q, const partition_candidate *k, arena *a) {
-    const char *machine = q->kind == COST_WORK_FORWARD
-                              ? " --device ane --precision fp16"
-                              : arena_printf(a, " --device ane --precision fp16 --plan %s --head %s --weights %s%s",
-                                             k->partition->options.name, partition_head_name(&k->partition->options),
-                                             weight_mode_name(k->cost.how.weights),
-                                             k->partition->options.gradients ? " --gradients device" : "");
+    const char *machine =
+        q->kind == COST_WORK_FORWARD
+            ? " --device ane --precision fp16"
+            : arena_printf(a, " --device ane --precision fp16 --plan %s%s --head %s --weights %s%s",
+                           k->partition->options.name, k->partition->options.half_stream ? " --stream fp16" : "",
+                           partition_head_name(&k->partition->options), weight_mode_name(k->cost.how.weights),
+                           k->partition->options.gradients ? " --gradients device" : "");
     return machine ? where_line(q, machine, a) : NULL;
 }
 
 static void where_take_engine(const where_question *q, const partition_candidate *k, arena *a, where_row *out) {
     const where_cost c = where_cost_of(q, k);
-    const char *head = partition_head_name(&k->partition->options);
+    const char *head = partition_head_name(&k->partition->options),
+               *name = k->partition->options.half_stream ? "layer, stream fp16" : k->partition->options.name;
     const double thousands = where_thousands(q);
     *out =
         (where_row){.unit = WHERE_ENGINE,
@@ -138,7 +140,7 @@ static void where_take_engine(const where_question *q, const partition_candidate
                                          k->partition->options.gradients && strcmp(head, "device") == 0
                                              ? "%s, head and gradients %s, weights %s"
                                              : "%s, head %s, weights %s%s",
-                                         k->partition->options.name, head, weight_mode_name(k->cost.how.weights),
+                                         name, head, weight_mode_name(k->cost.how.weights),
                                          k->partition->options.gradients ? ", gradients device" : ""),
                     .reason = k->refused[0] ? arena_printf(a, "refused by a known rule: %s", k->refused)
                                             : where_engine_reason(q, &c, &k->cost, k->partition->options.gradients, a)};
@@ -166,7 +168,9 @@ static propane_status where_add_engine(const where_question *q, const chip *c, a
                                       .moments = "fp32",
                                       .batches = &batches,
                                       .batch_count = 1,
-                                      .context = q->context};
+                                      .context = q->context,
+                                      /* a chip that refuses the layer plan's fp32 stream gets it in fp16 */
+                                      .half_stream = !chip_listed(partition_chips("layer", MIL_fp16, false), c)};
     partition_comparison all;
     propane_status status = partition_compare(q->config, &asked, c, &all, err);
     for (int n = 0; status == PROPANE_OK && n < partition_name_count(); n++) {

@@ -15,9 +15,10 @@ $ propane where stories110m --target m4
 >~ for time: engine (*
 >~     propane train --layers 12 --width 768 --heads 12 --data DATA * --device ane --precision fp16 --plan layer --head device --weights inputs --gradients device
 = 0
-# The M1's rules refuse a plan, and nobody has stated its GPU's rate.
+# The M1's rules refuse the layer plan's fp32 stream, so it is fp16. Nobody has stated its GPU's rate.
 $ propane where stories110m --target m1
->~   engine, layer: refused by a known rule: *C18a*
+>~ engine  layer, stream fp16, head and gradients device, weights inputs *
+>~     propane train *--plan layer --stream fp16 --head device *
 >~   gpu: not known: *
 = 0
 $ propane where stories110m --target m4,m3-pro --lora-rank 4 --goal joules --data text.txt --batch 2
