@@ -71,9 +71,9 @@ static char *checkpoint_old_text(const checkpoint_metadata *m, const char *key) 
 
 /* Returns the neutral value of a key that did not exist when the checkpoint was written. */
 static const char *checkpoint_default(const char *key) {
-    static const char *const values[][2] = {{"best", "-1"},         {"stale", "0"},     {"best_loss", "0x0p+0"},
-                                            {"schedule", "cosine"}, {"keep", "best"},   {"patience", "0"},
-                                            {"clipping", "exact"},  {"norm", "0x0p+0"}, {"gradients", "auto"}};
+    static const char *const values[][2] = {
+        {"best", "-1"},    {"stale", "0"},        {"best_loss", "0x0p+0"}, {"schedule", "cosine"}, {"keep", "best"},
+        {"patience", "0"}, {"clipping", "exact"}, {"norm", "0x0p+0"},      {"gradients", "auto"},  {"stream", "fp32"}};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         if (strcmp(values[i][0], key) == 0) return values[i][1];
     return NULL;
