@@ -107,7 +107,7 @@ int cmd_estimate(int argc, char **argv) {
         {NULL, CLI_HEADING, NULL, .help = "Models: training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
         {"--weights", CLI_CHOICE, &model.weights, .words = propane_weight_modes(),
-         .help = "how programs receive their weights [inputs; of adapters: baked]"},
+         .help = "how programs receive their weights [inputs; with adapters: as train takes it]"},
         {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences per batch"},
         {"--context", CLI_INT, &model.context, 0, 65536, "N",
          "positions per sequence; 0: 256, or the model's if fewer"},

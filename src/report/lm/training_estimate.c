@@ -187,7 +187,8 @@ static void api_training_print_best(text *to, const partition_candidate *list) {
 
 static void api_training_show(text *to, const partition_candidate *list, int count,
                               const propane_training_estimate_options *o, const cost_rates *rates, json_t *json) {
-    for (int i = 0; json && i < count; i++)
+    const int listed = o->compare || o->search ? count : 1;
+    for (int i = 0; json && i < listed; i++)
         json_add(json,
                  api_training_cost_json(list[i].partition, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
     if (json) return;
@@ -307,8 +308,8 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
     if (!o.search) {
         o.plan = o.plan ? o.plan : "six";
-        /* adapters on one machine: the base as constants, as training chooses it */
-        o.weights = o.weights ? o.weights : o.lora_rank > 0 && o.workers == 0 ? "baked" : "inputs";
+        /* adapters on one machine: what training would take, the base in constants if its programs are not too many */
+        if (!o.weights && (o.lora_rank == 0 || o.workers > 0)) o.weights = "inputs";
         o.head = o.head ? o.head : "auto";
         o.gradients = o.gradients ? o.gradients : "host";
         o.moments = o.moments ? o.moments : "fp32";

@@ -124,6 +124,16 @@ $ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --weights 
 $ for n in 0 8; do propane estimate stories110m --target m4 --plan layer --lora-rank $n --json | sed -n 's/.*"step_ms": \([0-9]*\).*/\1/p'; done | { read all; read few; test $((2 * few)) -lt $all && echo less than half; }
 > less than half
 = 0
+$ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --json | grep -c '"weights": "baked"'
+> 1
+= 0
+# A model of more programs than a process may compile has its base as inputs, unless constants are asked for.
+@ printf '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 40, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}' > deep.json
+$ for weights in '' '--weights baked'; do propane estimate deep.json --target m4 --plan layer --lora-rank 8 $weights | grep -oE 'weights (inputs|baked),|refuses it: .*'; done
+> weights inputs,
+> weights baked,
+> refuses it: weights baked: 162 programs, and a process may compile 119 (rule C1a); take weights inputs
+= 0
 $ propane estimate $REPO/examples/add.mil --lora-rank 8
 2~ propane estimate: --lora-rank is for a model that is trained, *
 2> Try 'propane estimate --help'.
