@@ -113,6 +113,8 @@ $(if $(filter-out help clean setup packages public-packages parts version,$(or $
     echo '$(PARTS)' | cmp -s - $(BUILD)/parts || echo '$(PARTS)' > $(BUILD)/parts; }))
 
 $(PARTS_OBJ): override CFLAGS += $(if $(call has,lm),-DPROPANE_LM) $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
+# Nobody reads the flags of floating-point exceptions; as long as they count, GCC keeps loops with comparisons scalar. The same bytes.
+$(BUILD)/src/lm/files/gguf_encode.o: override CFLAGS += -fno-trapping-math
 $(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
 # The vector kernels are a fourth of the whole build's time, and a third of theirs goes into places of variables.

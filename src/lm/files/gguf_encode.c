@@ -21,8 +21,12 @@ static void gguf_encode_half(uint8_t *p, float value) {
 /* Returns the value that a reader will see. */
 static float gguf_encode_rounded(float value) { return fp16_to_f32(fp16_from_f32(value)); }
 
-static int gguf_encode_nearest(float value, int low, int high) {
-    return (int)fmaxf((float)low, fminf((float)high, roundf(value)));
+/* Rounds, with halves away from zero, and clamps; NaN becomes `high`. It avoids roundf, a call that keeps loops scalar. */
+static inline int gguf_encode_nearest(float value, int low, int high) {
+    const float below = value<(float)high ? value : (float)high, inside = below>(float) low ? below : (float)low;
+    const int whole = (int)inside;
+    const float part = inside - (float)whole;
+    return whole + (part >= 0.5f) - (part <= -0.5f);
 }
 
 /* ---- single numbers ---------------------------------------------------------------------------------------------- */
@@ -129,7 +133,10 @@ void gguf_encode_q8_0(const float *v, int64_t blocks, uint8_t *b) {
 
 /* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
 
-enum { GGUF_ENCODE_TRIES = 19 }; /* step widths to try; at the end of the range they are a tenth of a step apart */
+/* TRIES: step widths to try; at the end of the range they are a tenth of a step apart. All are computed side by side, LANES
+ * of them, which is a multiple of vectors of four; each keeps its own sums, in the order of the elements. */
+enum { GGUF_ENCODE_TRIES = 19, GGUF_ENCODE_LANES = 20 };
+#define EACH_TRY(k) for (int k = 0; k < GGUF_ENCODE_LANES; k++)
 
 static float gguf_encode_try(int k) { return 0.1f * (float)(k - GGUF_ENCODE_TRIES / 2); }
 
@@ -137,15 +144,20 @@ static float gguf_encode_try(int k) { return 0.1f * (float)(k - GGUF_ENCODE_TRIE
  * zero. */
 static float gguf_encode_symmetric(const float *v, int count) {
     float extreme = gguf_encode_extreme(v, count), best = 0, most = 0;
-    for (int k = 0; k < GGUF_ENCODE_TRIES && fabsf(extreme) > 0; k++) {
-        float inverse = -(32 + gguf_encode_try(k)) / extreme, vq = 0, qq = 0;
-        for (int i = 0; i < count; i++) {
-            float q = (float)gguf_encode_nearest(v[i] * inverse, -32, 31), weight = v[i] / extreme * (v[i] / extreme);
-            vq += weight * v[i] * q;
-            qq += weight * q * q;
+    float inverse[GGUF_ENCODE_LANES], vq[GGUF_ENCODE_LANES] = {0}, qq[GGUF_ENCODE_LANES] = {0};
+    if (!(fabsf(extreme) > 0)) return 0;
+    EACH_TRY(k) inverse[k] = -(32 + gguf_encode_try(k)) / extreme;
+    for (int i = 0; i < count; i++) {
+        const float value = v[i], weight = value / extreme * (value / extreme);
+        EACH_TRY(k) {
+            const float q = (float)gguf_encode_nearest(value * inverse[k], -32, 31);
+            vq[k] += weight * value * q;
+            qq[k] += weight * q * q;
         }
-        float gain = qq > 0 ? vq / qq * vq : 0; /* the decrease of the sum */
-        if (gain > most) most = gain, best = vq / qq;
+    }
+    for (int k = 0; k < GGUF_ENCODE_TRIES; k++) {
+        float gain = qq[k] > 0 ? vq[k] / qq[k] * vq[k] : 0; /* the decrease of the sum */
+        if (gain > most) most = gain, best = vq[k] / qq[k];
     }
     return best;
 }
@@ -170,24 +182,46 @@ void gguf_encode_q6_k(const float *v, int64_t blocks, uint8_t *b) {
     }
 }
 
-/* Weighted sums over 32 elements, for v approximated by step * q - shift. */
+/* Weighted sums over 32 elements, for v approximated by step * q - shift, of every try; the integers. */
 typedef struct gguf_encode_sums {
-    float w, q, qq, v, vq;
+    float w, v, q[GGUF_ENCODE_LANES], qq[GGUF_ENCODE_LANES], vq[GGUF_ENCODE_LANES];
+    float all[32][GGUF_ENCODE_LANES];
 } gguf_encode_sums;
 
-/* Solves for step and shift by least squares; a negative shift becomes 0. */
-static void gguf_encode_solve(const gguf_encode_sums *s, float *step, float *shift) {
-    float determinant = s->w * s->qq - s->q * s->q;
-    *step = determinant > 0 ? (s->w * s->vq - s->q * s->v) / determinant : 0;
-    *shift = determinant > 0 ? (s->q * s->vq - s->qq * s->v) / determinant : 0;
+static void gguf_encode_sum(gguf_encode_sums *s, const float v[32], const float weight[32], float low, float high) {
+    float inverse[GGUF_ENCODE_LANES];
+    EACH_TRY(k) inverse[k] = (15 + gguf_encode_try(k)) / (high - low);
+    s->w = s->v = 0;
+    EACH_TRY(k) s->q[k] = s->qq[k] = s->vq[k] = 0;
+    for (int i = 0; i < 32; i++) {
+        const float above = v[i] - low, own = weight[i], both = own * v[i];
+        s->w += own;
+        s->v += both;
+        EACH_TRY(k) {
+            const float q = (float)gguf_encode_nearest(above * inverse[k], 0, 15);
+            s->all[i][k] = q;
+            s->q[k] += own * q;
+            s->qq[k] += own * q * q;
+            s->vq[k] += both * q;
+        }
+    }
+}
+
+/* Solves for step and shift of try `k` by least squares; a negative shift becomes 0. */
+static void gguf_encode_solve(const gguf_encode_sums *s, int k, float *step, float *shift) {
+    float determinant = s->w * s->qq[k] - s->q[k] * s->q[k];
+    *step = determinant > 0 ? (s->w * s->vq[k] - s->q[k] * s->v) / determinant : 0;
+    *shift = determinant > 0 ? (s->q[k] * s->vq[k] - s->qq[k] * s->v) / determinant : 0;
     if (*shift > 0 && *step > 0) return;
     *shift = 0;
-    *step = s->qq > 0 ? fmaxf(0, s->vq / s->qq) : 0;
+    *step = s->qq[k] > 0 ? fmaxf(0, s->vq[k] / s->qq[k]) : 0;
 }
 
 /* Finds step and shift, neither negative, for integers q from 0 to 15. Large values have more weight. */
 static void gguf_encode_shifted(const float v[32], float *step, float *shift) {
     float low, high, least = INFINITY, mean = 0, weight[32];
+    float at[GGUF_ENCODE_LANES], below[GGUF_ENCODE_LANES], error[GGUF_ENCODE_LANES] = {0};
+    gguf_encode_sums s;
     gguf_encode_range(v, 32, &low, &high);
     low = fminf(low, 0);
     *step = 0;
@@ -195,21 +229,17 @@ static void gguf_encode_shifted(const float v[32], float *step, float *shift) {
     if (!(high > low)) return; /* all are zero, or all are the same negative number */
     for (int i = 0; i < 32; i++) mean += v[i] * v[i] / 32;
     for (int i = 0; i < 32; i++) weight[i] = sqrtf(mean) + fabsf(v[i]);
-    for (int k = 0; k < GGUF_ENCODE_TRIES; k++) {
-        float inverse = (15 + gguf_encode_try(k)) / (high - low), error = 0, at, below, q[32];
-        gguf_encode_sums s = {0};
-        for (int i = 0; i < 32; i++) {
-            q[i] = (float)gguf_encode_nearest((v[i] - low) * inverse, 0, 15);
-            s.w += weight[i], s.q += weight[i] * q[i], s.qq += weight[i] * q[i] * q[i];
-            s.v += weight[i] * v[i], s.vq += weight[i] * v[i] * q[i];
+    gguf_encode_sum(&s, v, weight, low, high);
+    EACH_TRY(k) gguf_encode_solve(&s, k, &at[k], &below[k]);
+    for (int i = 0; i < 32; i++) {
+        const float value = v[i], own = weight[i];
+        EACH_TRY(k) {
+            const float off = at[k] * s.all[i][k] - below[k] - value;
+            error[k] += own * off * off;
         }
-        gguf_encode_solve(&s, &at, &below);
-        for (int i = 0; i < 32; i++) {
-            float off = at * q[i] - below - v[i];
-            error += weight[i] * off * off;
-        }
-        if (error < least) least = error, *step = at, *shift = below;
     }
+    for (int k = 0; k < GGUF_ENCODE_TRIES; k++)
+        if (error[k] < least) least = error[k], *step = at[k], *shift = below[k];
 }
 
 /* Packs scale and minimum j of eight into twelve bytes, with six bits each. */

@@ -437,13 +437,38 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int f
     if (from == 0) gguf_rope_put_tensors(h, &w->config);
 }
 
-/* Writes row by row, so that no second copy of a matrix is held. */
+/* Room for encoded rows: so many bytes, or one row. No second copy of a matrix is held. */
+enum { GGUF_MODEL_ROOM = 1 << 20, GGUF_MODEL_TASK = 1 << 13 /* elements, at least */ };
+
+typedef struct gguf_model_rows {
+    const model_weights *w;
+    const model_tensor *t;
+    gguf_type type;
+    int64_t width, row_bytes, each; /* rows of a task */
+    int64_t first, end;
+    uint8_t *room;
+} gguf_model_rows;
+
+static void gguf_model_encode_task(void *context, int task, int worker) {
+    const gguf_model_rows *m = context;
+    const int64_t from = m->first + task * m->each, to = from + m->each < m->end ? from + m->each : m->end;
+    (void)worker;
+    for (int64_t r = from; r < to; r++)
+        gguf_encode_blocks(m->type, gguf_model_row(m->w, m->t, r), m->width, m->room + (r - m->first) * m->row_bytes);
+}
+
 static propane_status gguf_model_write_rows(file_writer *f, const model_weights *w, const model_tensor *t,
-                                            gguf_type type, uint8_t *row, uint64_t *written, propane_error *err) {
-    const int64_t rows = gguf_model_row_count(&w->config, t), width = t->count / rows;
-    for (int64_t r = 0; r < rows; r++) {
-        size_t bytes = gguf_encode_blocks(type, gguf_model_row(w, t, r), width, row);
-        PROPANE_TRY(file_writer_write(f, row, bytes, err));
+                                            gguf_type type, uint8_t *room, uint64_t *written, propane_error *err) {
+    const int64_t rows = gguf_model_row_count(&w->config, t), width = t->count / rows,
+                  row_bytes = (int64_t)gguf_tensor_bytes(type, width),
+                  some = GGUF_MODEL_ROOM > row_bytes ? GGUF_MODEL_ROOM / row_bytes : 1;
+    gguf_model_rows m = {.w = w, .t = t, .type = type, .width = width, .row_bytes = row_bytes, .room = room};
+    m.each = width < GGUF_MODEL_TASK ? GGUF_MODEL_TASK / width : 1;
+    for (; m.first < rows; m.first = m.end) {
+        m.end = m.first + some < rows ? m.first + some : rows;
+        pool_run(gguf_model_encode_task, &m, (int)((m.end - m.first + m.each - 1) / m.each));
+        const size_t bytes = (size_t)((m.end - m.first) * row_bytes);
+        PROPANE_TRY(file_writer_write(f, room, bytes, err));
         *written += bytes;
     }
     return PROPANE_OK;
@@ -451,15 +476,15 @@ static propane_status gguf_model_write_rows(file_writer *f, const model_weights 
 
 /* Writes a tensor, including those that follow it within the same stored tensor. */
 static propane_status gguf_model_write_tensor(file_writer *f, const model_weights *w, const model_tensor *first,
-                                              gguf_type type, uint8_t *row, propane_error *err) {
+                                              gguf_type type, uint8_t *room, propane_error *err) {
     static const uint8_t zeros[32] = {0};
     const model_tensor *t;
     uint64_t written = 0;
     if (first->stored_rows == first->dim[0]) {
-        PROPANE_TRY(gguf_model_write_rows(f, w, first, type, row, &written, err));
+        PROPANE_TRY(gguf_model_write_rows(f, w, first, type, room, &written, err));
     } else {
         for (int k = 0; (t = model_weights_piece(w, first, k)); k++)
-            PROPANE_TRY(gguf_model_write_rows(f, w, t, type, row, &written, err));
+            PROPANE_TRY(gguf_model_write_rows(f, w, t, type, room, &written, err));
     }
     return file_writer_write(f, zeros, (size_t)(-written % 32), err);
 }
@@ -474,13 +499,15 @@ static propane_status gguf_model_write_all(file_writer *f, const model_weights *
     int64_t widest = 1;
     for (int i = from; i < to; i++)
         if (w->tensors[i].dim[w->tensors[i].rank - 1] > widest) widest = w->tensors[i].dim[w->tensors[i].rank - 1];
-    uint8_t *row = mem_array((size_t)widest, 4);
-    if (!status && !row) status = propane_fail_memory(err, (size_t)widest * 4);
+    const size_t room_bytes = 4 * widest > GGUF_MODEL_ROOM ? 4 * (size_t)widest : GGUF_MODEL_ROOM;
+    uint8_t *room = mem_alloc(room_bytes);
+    if (!status && !room) status = propane_fail_memory(err, room_bytes);
     for (int i = from; !status && i < to; i++)
         if (w->tensors[i].first_row == 0)
-            status = gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), row, err);
+            status =
+                gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), room, err);
     if (!status && from == 0) status = gguf_rope_write(f, &w->config, err);
-    mem_free(row);
+    mem_free(room);
     return status;
 }
 
