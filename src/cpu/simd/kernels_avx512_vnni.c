@@ -5,12 +5,13 @@
 #include "cpu/simd/kernels.h"
 
 #if defined(__x86_64__)
+#include <string.h>
+
 #define VEC_EXTRA_TARGET ",avx512vnni"
 #include "cpu/simd/vec_avx512.h"
 
+#include "core/base/kquant.h"
 #include "cpu/simd/vec_common.h"
-
-#include <string.h>
 
 #define KERNEL_ISA avx512_vnni
 
@@ -39,6 +40,13 @@ VFN float prepare_scale(vf first, vf second, float *scale) {
     const bool nan = _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q);
     *scale = most < 0x1p120f && !nan ? most / FULL : __builtin_nanf("");
     return most > 0x1p-100f && most < 0x1p120f ? FULL / most : 0;
+}
+
+/* Sums of four products of a step's weights `u`. Without a bias, the low bytes' are added to the high bytes' in place. */
+VFN vf dot_sums(const kquant_form f, vi u, const cpu_int_dot_step *s) {
+    vi high = vi_shl(_mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high)), 8);
+    if (!f.bias) return v_from(_mm512_dpbusd_epi32(high, u, _mm512_load_si512(s->low)));
+    return v_from(vi_add(high, _mm512_dpbusd_epi32(_mm512_load_si512(s->start), u, _mm512_load_si512(s->low))));
 }
 
 #include "cpu/simd/body/kquant_dot_avx512.h"
@@ -116,10 +124,7 @@ VFN void dot_step(const kquant_form f, vf *sums, const vf *factor, const char *r
     vi u = weights_of(f, row, step, half), lanes = factor_lanes(f, at);
     EACH(j, C) {
         const cpu_int_dot_step *s = (const cpu_int_dot_step *)(const void *)(x + j * column_bytes) + step;
-        vi low = f.bias ? _mm512_load_si512(s->start) : _mm512_setzero_si512();
-        vi high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high));
-        low = _mm512_dpbusd_epi32(low, u, _mm512_load_si512(s->low));
-        sums[j] = v_fma(v_from(vi_add(vi_shl(high, 8), low)), _mm512_permutexvar_ps(lanes, factor[j]), sums[j]);
+        sums[j] = v_fma(dot_sums(f, u, s), _mm512_permutexvar_ps(lanes, factor[j]), sums[j]);
     }
 }
 

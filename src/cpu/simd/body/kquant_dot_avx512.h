@@ -111,10 +111,7 @@ VFN void kquant_dot_step(const kquant_form f, vf *sums, const vf *factor, const 
     vi u = kquant_bytes_of(f, block, step), lanes = kquant_factor_lanes(f, step);
     EACH(j, C) {
         const cpu_int_dot_step *s = (const cpu_int_dot_step *)(const void *)(x + j * column_bytes) + step;
-        vi low = f.bias ? _mm512_load_si512(s->start) : _mm512_setzero_si512();
-        vi high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high));
-        low = _mm512_dpbusd_epi32(low, u, _mm512_load_si512(s->low));
-        sums[j] = v_fma(v_from(vi_add(vi_shl(high, 8), low)), _mm512_permutexvar_ps(lanes, factor[j]), sums[j]);
+        sums[j] = v_fma(dot_sums(f, u, s), _mm512_permutexvar_ps(lanes, factor[j]), sums[j]);
     }
 }
 
