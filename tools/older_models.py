@@ -440,6 +440,18 @@ def control():
         side.add_elementwise("side", ["w"], "y", "MULTIPLY", alpha=alpha)
     b.add_elementwise("end v", ["v"], "grown", "ADD", alpha=0)
     b.add_elementwise("end y", ["y"], "chosen", "ADD", alpha=0)
+    # As TensorFlow's lists are made again if an element has another shape: the condition is known, and the side not taken
+    # has a shape that is not.
+    b.add_copy("keep", "v0", "kept")
+    b.add_get_shape("length", "x", "length")
+    b.add_not_equal("other", ["length"], "is_other", alpha=4)
+    again = b.add_branch("make again", "is_other")
+    side = NeuralNetworkBuilder(nn_spec=again.branch.ifBranch)
+    side.add_concat_nd("new shape", ["length", "largest"], "new_shape", axis=0)
+    side.add_fill_dynamic("fill", "new_shape", "filled", value=9)
+    side.add_copy("replace", "filled", "kept")
+    b.add_elementwise("end kept", ["kept"], "as_it_was", "ADD", alpha=0)
+    n.want("as_it_was", x)
     grown = x.clone()
     while grown.sum() < 100:
         grown = grown * 2

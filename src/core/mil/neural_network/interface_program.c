@@ -61,10 +61,11 @@ static bool interface_program_type(mil_builder *b, mil_feature *f, mil_type *typ
         f->shape = *type = mil_type_tensor(MIL_fp32, 1, &(int64_t){1});
         break;
     default:
-        interface_program_fail(b, PROPANE_ERR_UNSUPPORTED,
-                               "input '%s' is text, a dictionary or a list, and ML Programs have no such inputs: encode it as "
-                               "numbers in the app, and train or convert a model of those",
-                               f->name);
+        interface_program_fail(
+            b, PROPANE_ERR_UNSUPPORTED,
+            "input '%s' is text, a dictionary or a list, and ML Programs have no such inputs: encode it as "
+            "numbers in the app, and train or convert a model of those",
+            f->name);
         return false;
     }
     if (!type->rank)

@@ -83,6 +83,14 @@ static mil_value *control_scalar(network *n, mil_value *v) {
 
 /* ---- branches --------------------------------------------------------------------------------------------------------------- */
 
+/* Builds the taken side alone, among the layers around the branch, if its condition is known. Recurrent layers from
+ * TensorFlow compare shapes before they make a list again, and the other side would not fit. */
+static bool control_known(network *n, mil_value *pred, const wire_view side[2]) {
+    if (network_failed(n) || !mil_know(pred)) return false;
+    network_layers(n, side[mil_const_i64(pred->constant, 0) ? 0 : 1]);
+    return true;
+}
+
 void network_branch(network *n, network_layer *l) {
     control c = {.count = 0}, other = {.count = 0};
     wire_view side[2];
@@ -90,6 +98,11 @@ void network_branch(network *n, network_layer *l) {
     (void)wire_part(l->params, 1, &side[0]);
     (void)wire_part(l->params, 2, &side[1]);
     if (!control_enter(n, l)) return;
+    mil_value *pred = control_scalar(n, network_bool(n, l->in[0]));
+    if (control_known(n, pred, side)) {
+        n->depth--;
+        return;
+    }
     for (int i = 0; i < 2; i++) control_written(n, l, side[i], true, &c);
     control_written(n, l, side[0], false, &c);
     control_written(n, l, side[1], false, &other);
@@ -98,7 +111,6 @@ void network_branch(network *n, network_layer *l) {
         if (network_find(n, c.names[i]) || control_has(&other, c.names[i])) c.names[kept++] = c.names[i];
     c.count = kept;
     if (!c.count) network_refuse(n, l, "it writes nothing: breaks and continues of loops are not read");
-    mil_value *pred = control_scalar(n, network_bool(n, l->in[0]));
     mil_op *op = network_failed(n) ? NULL : mil_build_open(&n->b, MIL_OP_cond, NETWORK_ARGS(NETWORK_IN("pred", pred)));
     for (int i = 0; i < 2 && op && !network_failed(n); i++) {
         network_name *mark = control_block(n, op, &c, 0);

@@ -173,8 +173,9 @@ propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t b
         double *list = mem_array((size_t)count + 1, sizeof *list);
         if (!list) (void)!propane_fail_memory(&t.b.err, 0);
         if (!labels || wire_whole(t.body, 10, 0))
-            tabular_fail(&t, "an encoder of strings, or one that gives a dictionary, which no ML Program has: encode the column "
-                             "in the app, and convert what follows");
+            tabular_fail(
+                &t, "an encoder of strings, or one that gives a dictionary, which no ML Program has: encode the column "
+                    "in the app, and convert what follows");
         for (int64_t i = 0; list && i < count; i++) list[i] = (double)mil_const_i64(labels->constant, i);
         mil_value *categories = list ? tabular_list(&t, "categories", list, count) : NULL;
         mem_free(list);
@@ -231,8 +232,9 @@ propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t b
         const double replaced = whole != INT64_MIN ? (double)whole : wire_real(t.body, 11, NAN);
         mil_value *by = tabular_imputed(&t);
         if (wire_part(t.body, 3, &list) || wire_part(t.body, 6, &list) || wire_part(t.body, 7, &list))
-            tabular_fail(&t, "an imputer of strings or dictionaries, which no ML Program has: impute in the app, and convert "
-                             "what follows");
+            tabular_fail(
+                &t, "an imputer of strings or dictionaries, which no ML Program has: impute in the app, and convert "
+                    "what follows");
         mil_value *gone = isnan(replaced) ? DO(&t, not_equal, IN("x", t.in[0]), IN("y", t.in[0]))
                                           : DO(&t, equal, IN("x", t.in[0]), IN("y", tabular_real(&t, replaced)));
         mil_value *like = DO(
