@@ -256,16 +256,6 @@ static propane_status pipeline_add_program(join *j, const char *part, const Core
 
 static propane_status pipeline_add(join *j, const Coreml__Pipeline *pipeline, int depth);
 
-static propane_status pipeline_refuse_part(join *j, const char *part, const Coreml__Model *model) {
-    char shown[80];
-    text what = {0};
-    text_printf(&what, "%s: model '%s' of the pipeline", j->parts.module->source, pipeline_shown(shown, part));
-    const propane_status status =
-        what.failed ? propane_fail_memory(j->err, 0) : package_older_refuse(model, what.data, j->err);
-    text_deinit(&what);
-    return status;
-}
-
 static propane_status pipeline_add_part(join *j, const char *part, const Coreml__Model *model, int depth) {
     const Coreml__Pipeline *inner = package_wire_pipeline(model);
     if (inner) return pipeline_add(j, inner, depth + 1);
@@ -276,10 +266,8 @@ static propane_status pipeline_add_part(join *j, const char *part, const Coreml_
     propane_status status = PROPANE_OK;
     if (model->program)
         status = pipeline_add_program(j, part, model);
-    else if (model->suppression)
+    else /* other parts were refused as the file was read */
         status = package_suppression_add(&j->parts, model, j->prefix, j->opset);
-    else
-        status = pipeline_refuse_part(j, part, model);
     j->part++;
     return status;
 }

@@ -252,13 +252,28 @@ static propane_status package_read_say_part(const mil_module *m, size_t index, c
                         text_quote(shown, name, strlen(name)), named ? said.text + length + 2 : said.text);
 }
 
+/* The first part that cannot be read is named, before a later one is refused for what it takes from it. */
+static propane_status package_read_refuse_part(const mil_module *m, const Coreml__Model *part, size_t index,
+                                               const char *name, propane_error *err) {
+    char shown[80];
+    text what = {0};
+    if (name[0]) text_printf(&what, "%s: model '%s' of the pipeline", m->source, text_quote(shown, name, strlen(name)));
+    if (!name[0]) text_printf(&what, "%s: model '%zu' of the pipeline", m->source, index + 1);
+    const propane_status status =
+        what.failed ? propane_fail_memory(err, 0) : package_older_refuse(part, what.data, err);
+    text_deinit(&what);
+    return status;
+}
+
 static propane_status package_read_each_older(const mil_module *m, const Coreml__Pipeline *pipeline, mil_opset opset,
                                               int depth, bool *any, propane_error *err) {
     for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models; i++) {
         Coreml__Model *part = pipeline->models[i];
-        if (!part->program && !part->suppression && package_older_known(part)) {
+        const char *name = i < pipeline->n_names ? pipeline->names[i] : "";
+        if (!part->program && !part->suppression && !package_wire_pipeline(part)) {
+            if (!package_older_known(part)) return package_read_refuse_part(m, part, i, name, err);
             const propane_status status = package_read_older_part(m, part, opset, err);
-            if (status) return package_read_say_part(m, i, i < pipeline->n_names ? pipeline->names[i] : "", err);
+            if (status) return package_read_say_part(m, i, name, err);
             *any = true;
         }
         PROPANE_TRY(package_read_each_older(m, package_wire_pipeline(part), opset, depth + 1, any, err));
