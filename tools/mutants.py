@@ -33,8 +33,8 @@ AREAS = {
          'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap', 'cli/cases/estimate']),
     'checkpoint': (
         ['src/train/checkpoint.c', 'src/train/checkpoint_metadata.c', 'src/train/top_checkpoints.c', 'src/lm/run/run_folder.c'],
-        ['train/test_checkpoint', 'train/test_imported_run', 'train/test_language_run', 'cli/cases/best', 'cli/cases/resume',
-         'cli/cases/damage', 'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune']),
+        ['train/test_checkpoint.', 'train/test_checkpoint_metadata.', 'model/test_run_folder', 'train/test_imported_run',
+         'train/test_language_run', 'cli/cases/best', 'cli/cases/resume', 'cli/cases/damage', 'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune']),
     'options': (
         ['src/train/train_options.c', 'apps/propane/flags.c', 'apps/propane/flag_names.c', 'src/train/weight_mode_check.c'],
         ['train/test_options', 'train/test_weight_mode_check', 'cli/cases/flags', 'cli/cases/options', 'cli/cases/basics',
@@ -234,7 +234,7 @@ def area_run(copy, area, count, draw, programs):
             continue
         tried, found = tried + 1, found + died
         if not died:
-            print('%s: not found\n  %s' % (area, shown(place)), flush=True)
+            print('%s: not found, the %d. of %d\n  %s' % (area, tried, count, shown(place)), flush=True)
     return found, tried
 
 
@@ -249,6 +249,7 @@ def main():
     found = tried = 0
     with tempfile.TemporaryDirectory(prefix='propane-mutants.') as folder:
         copy = Copy(os.getcwd(), folder)
+        os.chdir(copy.folder)  # the original may change meanwhile
         for area in areas:
             f, t = area_run(copy, area, -(-options.count // len(areas)), random.Random('%d %s' % (options.seed, area)), options.programs)
             print('%-14s %d of %d found' % (area, f, t), flush=True)

@@ -104,9 +104,13 @@ typedef struct set {
     int label[SAMPLES];
 } set;
 
+/* The samples that were asked for, of training and of validation. */
+static int asked[2][1000], asked_count[2];
+
 static propane_status get(void *context, int part, int64_t index, const sample_room *out, propane_error *err) {
     const set *s = context;
-    (void)part, (void)err;
+    (void)err;
+    if (asked_count[part] < 1000) asked[part][asked_count[part]++] = (int)index;
     memcpy(out->inputs[0], s->x[index], sizeof s->x[index]);
     out->labels[0] = s->label[index];
     return PROPANE_OK;
@@ -449,6 +453,144 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
     end();
 }
 
+/* ---- decisions ------------------------------------------------------------------------------------------------------ */
+
+/* Makes a run, which takes `steps` steps by hand; the caller looks at what was asked for. */
+static void made(const train_options *o, const sample_source *source, int steps, void (*look)(train_run *t)) {
+    propane_error err = {0};
+    imported_model m;
+    train_run *t = NULL;
+    train_report report;
+    const imported_model_options how = imported_run_model_options(o, package, (mil_read_options){0});
+    EXPECT_OK(imported_model_open(&how, &m, &err));
+    EXPECT_OK(imported_run_create(o, &how, &m, source, &t, &err));
+    asked_count[0] = asked_count[1] = 0;
+    for (int i = 0; i < steps; i++) EXPECT_OK(train_run_step(t, &report, &err));
+    if (steps) EXPECT(report.device_ms > 0 && report.host_ms > -1e3 && report.tokens_per_s > 0 && report.step == steps);
+    look(t);
+    train_run_free(t);
+    imported_model_close(&m);
+}
+
+static int64_t steps_wanted;
+static void look_at_steps(train_run *t) {
+    EXPECT_MSG(train_run_options(t)->steps == steps_wanted, "%lld steps, not %lld",
+               (long long)train_run_options(t)->steps, (long long)steps_wanted);
+}
+
+/* Passes over the samples are rounded up to whole steps; epochs that were given go before steps. */
+TEST(epochs_are_whole_steps) {
+    static const struct {
+        double epochs;
+        int64_t batch, accumulate, steps, want;
+        bool given;
+    } cases[] = {{1, 4, 2, 0, 3, false},   {2, 4, 2, 0, 6, true},  {1.01, 4, 2, 0, 4, true},
+                 {0.01, 4, 2, 0, 1, true}, {1, 5, 1, 0, 5, false}, {1, 24, 1, 0, 1, false},
+                 {1, 4, 2, 7, 7, false},   {1, 4, 2, 7, 3, true},  {0.1 * 3, 2, 1, 0, 4, true}};
+    static set s;
+    begin(false);
+    fill_set(&s);
+    const sample_source source = source_of(&s);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        train_options o = options_of(NULL);
+        o.epochs = cases[i].epochs, o.batch = cases[i].batch, o.accumulate = cases[i].accumulate,
+        o.steps = cases[i].steps;
+        o.given[TRAIN_OPTION_epochs] = cases[i].given;
+        steps_wanted = cases[i].want;
+        made(&o, &source, 0, look_at_steps);
+    }
+    end();
+}
+
+static void look_at_order(train_run *t) {
+    const bool shuffles = train_run_options(t)->shuffle;
+    int in_place = 0;
+    EXPECT_MSG(asked_count[0] == 3 * SAMPLES, "%d samples", asked_count[0]);
+    for (int epoch = 0; epoch < 3; epoch++) {
+        bool seen[SAMPLES] = {false};
+        for (int i = 0; i < SAMPLES; i++) seen[asked[0][epoch * SAMPLES + i]] = true;
+        for (int i = 0; i < SAMPLES; i++) {
+            EXPECT_MSG(seen[i], "epoch %d lacks sample %d", epoch, i);
+            in_place += asked[0][epoch * SAMPLES + i] == i;
+        }
+    }
+    EXPECT(shuffles ? in_place < SAMPLES : in_place == 3 * SAMPLES);
+    EXPECT(!shuffles || memcmp(asked[0], asked[0] + SAMPLES, sizeof(int) * SAMPLES) != 0);
+}
+
+/* Every epoch takes each sample once, in another order each time, or in the order of the data. */
+TEST(every_epoch_takes_every_sample_once) {
+    static set s;
+    begin(false);
+    fill_set(&s);
+    const sample_source source = source_of(&s);
+    for (int shuffles = 0; shuffles < 2; shuffles++) {
+        train_options o = options_of(NULL);
+        o.shuffle = shuffles;
+        made(&o, &source, 9, look_at_order);
+    }
+    end();
+}
+
+static void look_at_validation(train_run *t) {
+    propane_error err = {0};
+    train_evaluation e;
+    EXPECT_OK(train_run_evaluate(t, &e, &err));
+    EXPECT(asked_count[1] == SAMPLES && e.val_loss > 0 && e.val_nats_per_byte == -1);
+    for (int i = 0; i < SAMPLES; i++) EXPECT(asked[1][i] == i);
+    const double right = e.val_accuracy * SAMPLES;
+    EXPECT_MSG(right >= 0 && right <= SAMPLES && fabs(right - nearbyint(right)) < 1e-9, "%g", e.val_accuracy);
+    atomic_bool cancel = true;
+    train_run_cancel_by(t, &cancel);
+    EXPECT_FAIL(train_run_evaluate(t, &e, &err), PROPANE_ERR_CANCELLED, "stopped");
+    EXPECT(asked_count[1] == SAMPLES);
+}
+
+static void look_without_validation(train_run *t) {
+    propane_error err = {0};
+    train_evaluation e;
+    EXPECT_FAIL(train_run_evaluate(t, &e, &err), PROPANE_ERR_INVALID, "there are no samples to validate with");
+    EXPECT_OK(train_run_finish(t, &err)); /* there is no folder */
+}
+
+/* The last batch of a validation may be shorter. */
+TEST(a_validation_takes_every_sample_once) {
+    static set s;
+    begin(false);
+    fill_set(&s);
+    sample_source source = source_of(&s);
+    train_options o = options_of(NULL);
+    for (o.batch = 5; o.batch < 40; o.batch += 19) made(&o, &source, 0, look_at_validation);
+    source.count[1] = 0;
+    made(&o, &source, 0, look_without_validation);
+    end();
+}
+
+TEST(options_that_are_missing_are_named) {
+    propane_error err = {0};
+    static book b;
+    static set s;
+    char path[300], run[300];
+    begin(false);
+    fill_set(&s);
+    const sample_source source = source_of(&s);
+    train_options o = options_of(NULL);
+    o.loss = "";
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID, "--loss is missing: mse or cross_entropy");
+    for (int i = 0; i < SAMPLES; i++) s.label[i] = -1;
+    o = options_of(NULL);
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID,
+                "step 1: no label of its 8 samples is a class: all are -1");
+    /* a new run in a folder removes what a killed writer left there */
+    fill_set(&s);
+    EXPECT_OK(file_make_dir(at(run, "swept"), &err));
+    EXPECT_OK(file_write(at(path, "swept/checkpoint.safetensors.tmp-0123456789abcdef"), "half", 4, &err));
+    o.run_dir = run, o.steps = 1;
+    EXPECT_OK(go(&o, &source, &b, &err));
+    EXPECT(!file_exists(path) && file_exists(at(path, "swept/model.mlpackage")));
+    end();
+}
+
 /* ---- compressed weights ----------------------------------------------------------------------------------------------------- */
 
 static void write_compressed(void) {
@@ -503,5 +645,6 @@ TEST(compressed_weights_become_dense) {
 
 SUITE("train/tune", T(weights_are_found_by_name), T(gradients_are_those_of_finite_differences),
       T(the_machine_computes_the_same_at_once_and_one_by_one), T(a_program_that_mixes_samples_gets_one_at_a_time),
-      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(compressed_weights_become_dense),
-      T(a_loss_that_is_no_number_ends_the_run))
+      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(a_loss_that_is_no_number_ends_the_run),
+      T(epochs_are_whole_steps), T(every_epoch_takes_every_sample_once), T(a_validation_takes_every_sample_once),
+      T(options_that_are_missing_are_named), T(compressed_weights_become_dense))

@@ -150,6 +150,53 @@ TEST(every_target_counts_with_its_bytes) {
     train_run_free(t);
 }
 
+/* However many batches are asked for, and however large they are, each held-out window counts once. */
+TEST(a_validation_reads_each_held_out_window_once) {
+    propane_error err = {0};
+    static const int64_t batches[] = {50, 1000, 30}, sizes[] = {2, 2, 5};
+    double val[3], bytes[3];
+    for (int i = 0; i < 3; i++) {
+        train_options o = options(NULL);
+        train_input in = input();
+        train_run *t = NULL;
+        train_evaluation e;
+        o.eval_batches = batches[i], o.batch = sizes[i];
+        EXPECT_OK(language_run_create(&o, &in, &t, &err));
+        EXPECT_OK(train_run_evaluate(t, &e, &err));
+        val[i] = e.val_loss, bytes[i] = e.val_nats_per_byte;
+        EXPECT(e.val_accuracy == -1);
+        train_run_free(t);
+    }
+    EXPECT(val[0] == val[1] && bytes[0] == bytes[1]);
+    EXPECT_MSG(fabs(val[2] - val[0]) < 1e-6 && fabs(bytes[2] - bytes[0]) < 1e-6, "%.9g, %.9g", val[0], val[2]);
+}
+
+/* The model that a run gives away is a copy of its weights, and its settings are counted. */
+TEST(a_run_gives_its_model_away) {
+    propane_error err = {0};
+    train_options o = options(NULL);
+    train_input in = input();
+    train_run *t = NULL;
+    train_report report;
+    model_weights *copy = NULL;
+    int64_t windows = 0, cut = -1, empty = -1;
+    EXPECT_OK(language_run_create(&o, &in, &t, &err));
+    EXPECT_OK(train_run_step(t, &report, &err));
+    EXPECT_OK(language_run_model(t, &copy, &err));
+    const model_weights *own = language_run_weights(t);
+    EXPECT(copy != own && copy->floats == own->floats);
+    EXPECT(memcmp(copy->data, own->data, (size_t)own->floats * sizeof *own->data) == 0);
+    EXPECT(language_run_learnt(t) == own->parameters);
+    language_run_tell_data(t, &windows, &cut, &empty);
+    EXPECT(windows > 0 && cut == 0 && empty == 0);
+    model_weights_free(copy);
+    train_run_free(t);
+    o.freeze = "embed_tokens";
+    EXPECT_OK(language_run_create(&o, &in, &t, &err));
+    EXPECT(language_run_learnt(t) == language_run_weights(t)->parameters - VOCAB * 8);
+    train_run_free(t);
+}
+
 static void resume_at_every_step(const char *precision, int accumulate) {
     propane_error err = {0};
     static log_book whole, pieces;
@@ -371,6 +418,7 @@ TEST(the_restart_command_line_resumes_once) {
 }
 
 SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(every_target_counts_with_its_bytes),
+      T(a_validation_reads_each_held_out_window_once), T(a_run_gives_its_model_away),
       T(resumed_at_every_step_it_is_the_same_run), T(resumed_with_fp16_and_accumulation),
       T(accumulation_is_a_larger_batch), T(stopped_inside_a_step_it_is_the_same_run),
       T(baked_weights_give_the_same_run), T(restarts_of_the_compile_budget_give_the_same_run),
