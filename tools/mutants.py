@@ -34,7 +34,8 @@ AREAS = {
     'checkpoint': (
         ['src/train/checkpoint.c', 'src/train/checkpoint_metadata.c', 'src/train/top_checkpoints.c', 'src/lm/run/run_folder.c'],
         ['train/test_checkpoint.', 'train/test_checkpoint_metadata.', 'model/test_run_folder', 'train/test_imported_run',
-         'train/test_language_run', 'cli/cases/best', 'cli/cases/resume', 'cli/cases/damage', 'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune']),
+         'train/test_language_run', 'cli/cases/best', 'cli/cases/resume', 'cli/cases/damage',
+         'cli/cases/train_run', 'cli/cases/moments', 'cli/cases/tune']),
     'options': (
         ['src/train/train_options.c', 'apps/propane/flags.c', 'apps/propane/flag_names.c', 'src/train/weight_mode_check.c'],
         ['train/test_options', 'train/test_weight_mode_check', 'cli/cases/flags', 'cli/cases/options', 'cli/cases/basics',
