@@ -25,7 +25,7 @@ static size_t engine_longest_piece(const tokenizer *t) {
 }
 
 serve_engine serve_engine_of(const propane_generator *generator, const propane_chat *chat) {
-    return (serve_engine){.machine = generator->machine,
+    return (serve_engine){.decoder = generator->machine,
                           .tokenizer = generator->tokenizer,
                           .chat = chat ? &chat->chat : NULL,
                           .longest_piece = engine_longest_piece(generator->tokenizer)};
@@ -116,8 +116,8 @@ static bool engine_on_step(void *context, const infer_step *step) {
 static int engine_choose_sequence(const serve_engine *e, const token_list *ids) {
     int best = -1;
     int64_t most = -1;
-    for (int i = 0; i < infer_sequences(e->machine); i++) {
-        int64_t shared = e->busy[i] ? -1 : infer_shared(e->machine, i, ids->ids, (int64_t)ids->count);
+    for (int i = 0; i < infer_sequences(e->decoder); i++) {
+        int64_t shared = e->busy[i] ? -1 : infer_shared(e->decoder, i, ids->ids, (int64_t)ids->count);
         if (shared > most) most = shared, best = i;
     }
     return best;
@@ -161,7 +161,7 @@ static bool engine_begin_choice(answer *a, serve_problem *p) {
     if (r->stream && a->content.length) engine_send_part(a, NULL);
     a->sequence = engine_choose_sequence(a->e, &a->ids);
     if (a->sequence < 0) return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no room for one more text");
-    if (infer_job_begin(a->e->machine, a->sequence, &task, engine_on_step, a, &a->job, &err))
+    if (infer_job_begin(a->e->decoder, a->sequence, &task, engine_on_step, a, &a->job, &err))
         return serve_refuse(p, 500, "server_error", NULL, NULL, "%s", err.text);
     a->e->busy[a->sequence] = true;
     return true;
@@ -187,7 +187,7 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
                             "no token of this model goes on with a JSON object within the tokens that are left; raise "
                             "max_tokens");
     if (a->vector && !a->gone)
-        serve_print_embedding(&a->bytes, a->index, a->vector, infer_width(a->e->machine), a->r->base64);
+        serve_print_embedding(&a->bytes, a->index, a->vector, infer_width(a->e->decoder), a->r->base64);
     if (a->gone || a->vector) return true;
     json_t *calls =
         a->r->tools && !a->content.failed ? serve_tool_calls(&a->content, a->seed + (uint64_t)a->index) : NULL;
@@ -221,15 +221,15 @@ static bool engine_encode_prompt(const serve_engine *e, const serve_prompt *prom
 }
 
 static bool engine_check_ids(const answer *a, const token_list *ids, const char *param, serve_problem *p) {
-    int64_t room = infer_context(a->e->machine);
+    int64_t room = infer_context(a->e->decoder);
     if (ids->count == 0)
         return serve_refuse(p, 400, "invalid_request_error", param, NULL,
                             "the prompt is empty and this model has no token for the beginning of a text");
     for (size_t i = 0; i < ids->count; i++)
-        if (ids->ids[i] < 0 || ids->ids[i] >= infer_vocab(a->e->machine))
+        if (ids->ids[i] < 0 || ids->ids[i] >= infer_vocab(a->e->decoder))
             return serve_refuse(p, 400, "invalid_request_error", param, NULL,
                                 "token id number %zu is not in the model's vocabulary of %d", i + 1,
-                                infer_vocab(a->e->machine));
+                                infer_vocab(a->e->decoder));
     if ((int64_t)ids->count <= room) return true;
     return serve_refuse(p, 400, "invalid_request_error", param, "context_length_exceeded",
                         "the prompt has %zu tokens, the model's context has room for %" PRId64 "; shorten it",
@@ -239,7 +239,7 @@ static bool engine_check_ids(const answer *a, const token_list *ids, const char 
 /* Detects by its length a text that is much too long, before time is spent on it. It allows twice as many bytes as the
  * tokens can hold, because some tokenizers drop blanks and marks. */
 static bool engine_check_length(const serve_engine *e, size_t bytes, const char *param, serve_problem *p) {
-    const int64_t room = infer_context(e->machine);
+    const int64_t room = infer_context(e->decoder);
     if (!e->longest_piece || bytes / e->longest_piece / 2 <= (size_t)room) return true;
     return serve_refuse(p, 400, "invalid_request_error", param, "context_length_exceeded",
                         "the text has %zu bytes, the model's context has room for %" PRId64 " tokens; shorten it",
@@ -247,7 +247,7 @@ static bool engine_check_length(const serve_engine *e, size_t bytes, const char 
 }
 
 static bool engine_check_messages(const serve_engine *e, const serve_request *r, serve_problem *p) {
-    const int64_t room = infer_context(e->machine);
+    const int64_t room = infer_context(e->decoder);
     size_t bytes = 0;
     if (r->message_count > room)
         return serve_refuse(p, 400, "invalid_request_error", "messages", "context_length_exceeded",
@@ -259,7 +259,7 @@ static bool engine_check_messages(const serve_engine *e, const serve_request *r,
 }
 
 bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p) {
-    const int64_t room = infer_context(e->machine), width = infer_width(e->machine);
+    const int64_t room = infer_context(e->decoder), width = infer_width(e->decoder);
     if (r->dimensions && r->dimensions != width)
         return serve_refuse(p, 400, "invalid_request_error", "dimensions", NULL,
                             "'dimensions' is %" PRId64 "; this model's embeddings have %" PRId64
@@ -391,7 +391,7 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
                          : "cmpl",
              a->seed);
     a->choices = json_array();
-    if (r->embedding) a->vector = mem_array((size_t)infer_width(e->machine), sizeof *a->vector);
+    if (r->embedding) a->vector = mem_array((size_t)infer_width(e->decoder), sizeof *a->vector);
     if (engine_has_memory(a) && serve_model_is(e, r->model, &p))
         engine_go_on(a);
     else
@@ -433,7 +433,7 @@ void serve_advance(serve_engine *e, answer *const *answers, int count) {
     int n = 0;
     for (int i = 0; i < count; i++)
         if (answers[i]->job && infer_job_is_ready(answers[i]->job)) jobs[n++] = answers[i]->job;
-    propane_status status = infer_advance(e->machine, jobs, n, &err);
+    propane_status status = infer_advance(e->decoder, jobs, n, &err);
     for (int i = 0; i < count; i++) {
         answer *a = answers[i];
         serve_problem p = {0};

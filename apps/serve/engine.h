@@ -10,7 +10,7 @@
 #include "lm/infer/converse.h"
 
 typedef struct serve_engine {
-    infer *machine;
+    infer *decoder;
     const tokenizer *tokenizer;
     const infer_chat *chat; /* NULL if not known; chats are then refused */
     const char *name;       /* name of the model */
@@ -39,7 +39,7 @@ typedef struct serve_outlet {
 
 /* An answer in progress. */
 typedef struct serve_answer serve_answer;
-/* Begins an answer; fewer than infer_sequences(e->machine) may be in progress. `r` and everything that `out` refers to
+/* Begins an answer; fewer than infer_sequences(e->decoder) may be in progress. `r` and everything that `out` refers to
  * must stay valid until it is freed. Returns NULL if memory ran out; the error was then sent. */
 serve_answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet *out);
 /* Advances all answers whose prompts are read by one token, then reads one part of one prompt (infer_job_read),

@@ -176,7 +176,7 @@ static job *server_next_job(serve_server *s, bool wait) {
 /* Requests run concurrently, one token of each at a time; a new one joins when there is room. */
 static void *server_work(void *context) {
     serve_server *s = context;
-    const int most = infer_sequences(s->engine->machine);
+    const int most = infer_sequences(s->engine->decoder);
     job *jobs[INFER_MAX_SEQUENCES];
     serve_answer *answers[INFER_MAX_SEQUENCES];
     int count = 0;
@@ -337,7 +337,7 @@ static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, ex
         server_refuse_overload(&p);
     else if (x->body.failed)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
-    else if (serve_request_check_items(body, length, kind, infer_context(s->engine->machine), &p) &&
+    else if (serve_request_check_items(body, length, kind, infer_context(s->engine->decoder), &p) &&
              serve_request_parse(body, length, kind, &request, &p)) {
         server_drop_body(s, x);
         if (serve_check_sizes(s->engine, &request, &p))

@@ -48,7 +48,7 @@ static void set_up_chunk(int queue, int sequences, int64_t chunk) {
     EXPECT_OK(tokenizer_create_bytes(&b.t, &err));
     EXPECT_OK(infer_chat_open("nowhere", b.t, "plain", &b.chat, &err));
     b.engine = (serve_engine){
-        .machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1, .longest_piece = 16};
+        .decoder = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1, .longest_piece = 16};
     const serve_options o = {.host = "127.0.0.1",
                              .body_limit = 20000,
                              .queue_limit = queue,
