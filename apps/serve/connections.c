@@ -63,6 +63,7 @@ static bool connections_full(const connections *all) { return all->count > all->
 static void connections_look(connections *all) {
     const int64_t now = clock_ns(), grace = connections_full(all) ? CONNECTIONS_FULL_GRACE_MS : CONNECTIONS_GRACE_MS;
     int over = all->count - all->limit * 3 / 4;
+    for (connection *c = all->first; c; c = c->next) over -= c->ended; /* it will leave soon */
     for (connection *c = all->first; c; c = c->next) {
         const int64_t age = now - c->since;
         if (c->busy || c->ended || age < grace * 1000000) continue;
