@@ -30,7 +30,7 @@ AREAS = {
         ['train/test_train_steps', 'train/test_train_loop', 'train/test_imported_run', 'train/test_language_run',
          'train/test_preference', 'train/test_outer', 'train/test_compact_vocab', 'train/test_lora', 'api/test_api_trainer',
          'cli/cases/dpo', 'cli/cases/workers', 'cli/cases/train_run', 'cli/cases/best', 'cli/cases/resume', 'cli/cases/tune',
-         'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap', 'cli/cases/estimate']),
+         'cli/cases/wrong_train', 'cli/cases/train_data', 'cli/cases/overlap', 'cli/cases/estimate', 'cli/cases/mpirun']),
     'checkpoint': (
         ['src/train/checkpoint.c', 'src/train/checkpoint_metadata.c', 'src/train/top_checkpoints.c', 'src/lm/run/run_folder.c'],
         ['train/test_checkpoint.', 'train/test_checkpoint_metadata.', 'model/test_run_folder', 'train/test_imported_run',
@@ -97,7 +97,8 @@ def changes(line, code):
             yield m.end(), end - 1, '!(%s)' % line[m.end():end - 1]
     if not re.match(r'\s*(static|const|enum|extern|struct|typedef)\b', code):
         for m in re.finditer(r'(?<![\w.\[])(\d+)(?![\w.\]])', code):
-            yield m.start(), m.end(), str(int(m.group()) + 1)
+            if not re.search(r'snprintf\([^,]*, $', code[:m.start()]):  # the room of a text
+                yield m.start(), m.end(), str(int(m.group()) + 1)
     m = re.match(r'(    +)([a-z_]+\(.*\)|[\w.>\[\]-]+ [-+|&]?= .*);\s*$', code)
     if m and not re.match(r'\s*return\b', code) and not LETS_GO.match(m.group(2)):
         yield m.start(2), m.end(), ';'
