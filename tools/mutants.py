@@ -9,7 +9,8 @@ Each error changes one line in a copy of the repository: a comparison, a connect
 removed call. The script then runs the tests of the area (tests/run.sh with the names in AREAS). It prints each survivor as a diff,
 then a count per area, and exits with 1 below 90 %. A survivor means that a test is missing, unless both versions behave alike:
 those are listed with reasons in tools/mutants_same.txt and are not drawn. Neither are changes of what a message says. Errors that
-do not compile are drawn again. --programs leaves out the command's cases, which take most of the time; more errors then survive. A run that takes more than four times as long as a clean one counts as found.
+do not compile are drawn again. --programs leaves out the command's cases, which take most of the time; more errors then survive. A
+run that takes more than four times as long as a clean one counts as found.
 """
 import argparse
 import glob
@@ -161,7 +162,8 @@ class Copy:
 
     def run(self, command, limit):
         """Returns the exit code, or None if the command took longer than `limit` seconds."""
-        child = subprocess.Popen(command, cwd=self.folder, env=dict(os.environ, TEST_STOP='1'), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        child = subprocess.Popen(command, cwd=self.folder, env=dict(os.environ, TEST_STOP='1'), stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             return child.wait(limit)
         except subprocess.TimeoutExpired:

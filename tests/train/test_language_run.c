@@ -417,6 +417,38 @@ TEST(the_restart_command_line_resumes_once) {
     arena_free(a);
 }
 
+/* The program's name is never a flag, --init takes the next word unless it has its value, other flags stay. */
+TEST(the_restart_command_line_keeps_everything_else) {
+    propane_error err = {0};
+    static const struct {
+        const char *before[7], *after[8];
+    } cases[] = {{{"--", "train"}, {"--", "train", "--resume"}},
+                 {{"--init", "train", "--init", "m"}, {"--init", "train", "--resume"}},
+                 {{"--resume", "x", "--resume", "--no-resume", "--resume=1"}, {"--resume", "x", "--resume"}},
+                 {{"p", "train", "--initx", "--resumes", "y"}, {"p", "train", "--initx", "--resumes", "y", "--resume"}},
+                 {{"p", "train", "--init"}, {"p", "train", "--resume"}},
+                 {{"p", "--init", "--", "--lr", "1"}, {"p", "--lr", "1", "--resume"}},
+                 {{"p", "--", "--init", "m"}, {"p", "--resume", "--", "--init", "m"}},
+                 {{"p"}, {"p", "--resume"}}};
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        arena *a = arena_create();
+        char words[7][20], *before[7], **after = NULL;
+        int count = 0;
+        for (; count < 7 && cases[k].before[count]; count++) {
+            snprintf(words[count], sizeof words[count], "%s", cases[k].before[count]);
+            before[count] = words[count];
+        }
+        EXPECT_OK(train_restart_arguments(count, before, a, &after, &err));
+        for (int i = 0; i < 8; i++) {
+            const char *want = cases[k].after[i];
+            EXPECT_MSG(want ? after[i] && strcmp(after[i], want) == 0 : !after[i], "case %zu: word %d is '%s'", k, i,
+                       after[i]);
+            if (!want) break;
+        }
+        arena_free(a);
+    }
+}
+
 SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(every_target_counts_with_its_bytes),
       T(a_validation_reads_each_held_out_window_once), T(a_run_gives_its_model_away),
       T(resumed_at_every_step_it_is_the_same_run), T(resumed_with_fp16_and_accumulation),
@@ -424,4 +456,5 @@ SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(every_target_count
       T(baked_weights_give_the_same_run), T(restarts_of_the_compile_budget_give_the_same_run),
       T(a_budget_that_is_too_small_is_refused), T(does_not_depend_on_threads),
       T(a_checkpoint_of_another_run_is_refused), T(what_killed_writers_left_behind_is_removed),
-      T(wrong_options_are_named), T(the_restart_command_line_resumes_once))
+      T(wrong_options_are_named), T(the_restart_command_line_resumes_once),
+      T(the_restart_command_line_keeps_everything_else))
