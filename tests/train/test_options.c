@@ -171,13 +171,14 @@ TEST(every_word_of_a_choice_is_allowed_and_no_other) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
     o.schedule = "steep";
-    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID,
-                "--schedule is 'steep'; give cosine, linear, constant or wsd");
+    EXPECT(train_options_check(&o, &err) == PROPANE_ERR_INVALID);
+    EXPECT_TEXT(err.text, "--schedule is 'steep'; give cosine, linear, constant or wsd");
     o.schedule = NULL;
     EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--schedule is ''; give ");
     train_options_default(&o, TRAIN_LANGUAGE);
-    o.clipping = "late";
-    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--clip-norm is 'late'; give exact or lagged");
+    o.clipping = "late"; /* a shorter list than the one before it */
+    EXPECT(train_options_check(&o, &err) == PROPANE_ERR_INVALID);
+    EXPECT_TEXT(err.text, "--clip-norm is 'late'; give exact or lagged");
 }
 
 /* What a text may look like, by the type of its option. */
