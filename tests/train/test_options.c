@@ -144,6 +144,12 @@ TEST(both_ends_of_a_range_are_allowed) {
     EXPECT(ends > 100);
 }
 
+/* Leaves other bytes than zeros on the stack, so that a text without its end shows. */
+__attribute__((noinline)) static void fill_the_stack(void) {
+    volatile char room[4000];
+    for (size_t i = 0; i < sizeof room; i++) room[i] = i % 500 == 499 ? 0 : 'x';
+}
+
 TEST(every_word_of_a_choice_is_allowed_and_no_other) {
     for (int kind = 0; kind < TRAIN_KINDS; kind++)
         for (int i = 0; i < TRAIN_OPTIONS; i++) {
@@ -171,12 +177,14 @@ TEST(every_word_of_a_choice_is_allowed_and_no_other) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
     o.schedule = "steep";
+    fill_the_stack();
     EXPECT(train_options_check(&o, &err) == PROPANE_ERR_INVALID);
     EXPECT_TEXT(err.text, "--schedule is 'steep'; give cosine, linear, constant or wsd");
     o.schedule = NULL;
     EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--schedule is ''; give ");
     train_options_default(&o, TRAIN_LANGUAGE);
     o.clipping = "late"; /* a shorter list than the one before it */
+    fill_the_stack();
     EXPECT(train_options_check(&o, &err) == PROPANE_ERR_INVALID);
     EXPECT_TEXT(err.text, "--clip-norm is 'late'; give exact or lagged");
 }
