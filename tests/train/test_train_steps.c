@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/base/memory.h"
+#include "propane.h"
 #include "support/test.h"
 #include "train/scripted_run.h"
 
@@ -138,6 +139,23 @@ TEST(a_caller_may_step_beyond_the_end) {
     train_run_free(&s->run);
 }
 
+static bool asks_once(void *context) { return (*(int *)context)++ == 0; }
+
+/* A request of the host ends one step; nothing of it has happened, and the next one is made. */
+TEST(a_request_of_the_host_ends_one_step) {
+    train_options o = scripted_options(NULL, 2);
+    train_report p = {0};
+    int asked = 0;
+    scripted_run *s = scripted_made(&o);
+    propane_set_interrupt(asks_once, &asked);
+    EXPECT_FAIL(train_run_step(&s->run, &p, &err), PROPANE_ERR_CANCELLED, "stopped");
+    EXPECT(s->run.state.step == 0);
+    EXPECT_OK(train_run_step(&s->run, &p, &err));
+    propane_set_interrupt(NULL, NULL);
+    EXPECT(p.step == 1 && asked == 2);
+    train_run_free(&s->run);
+}
+
 /* After weights were changed from outside, the same step is validated and saved again. */
 TEST(changed_weights_are_published_validated_and_saved_again) {
     char *dir = test_temp_dir();
@@ -207,5 +225,5 @@ TEST(values_that_are_not_given_follow_from_the_others) {
 SUITE("train/steps", T(a_step_gets_the_options_and_the_rate_of_its_step), T(larger_gradients_are_clipped_to_the_norm),
       T(a_step_that_is_not_finite_changes_no_weight), T(lagged_clipping_takes_the_norm_of_the_step_before),
       T(early_updates_are_guesses_after_a_gradient_that_was_not_clipped), T(a_caller_may_step_beyond_the_end),
-      T(changed_weights_are_published_validated_and_saved_again), T(trained_tensors_are_counted_from_zero),
-      T(values_that_are_not_given_follow_from_the_others))
+      T(a_request_of_the_host_ends_one_step), T(changed_weights_are_published_validated_and_saved_again),
+      T(trained_tensors_are_counted_from_zero), T(values_that_are_not_given_follow_from_the_others))
