@@ -15,7 +15,7 @@ static bool parsed(serve_kind kind, const char *body) { return serve_request_par
 #define TEXT(keys) "{\"prompt\":\"a\"" keys "}"
 
 TEST(keys_that_are_not_given_have_defaults) {
-    EXPECT(parsed(SERVE_COMPLETION, TEXT("")));
+    EXPECT(parsed(SERVE_COMPLETION, TEXT("")) && p.http == 0);
     EXPECT(!r.chat && !r.embedding && !r.response && !r.stream && !r.include_usage && !r.echo && !r.seeded && !r.json);
     EXPECT(!r.model && r.max_tokens == 16 && r.choices == 1 && r.logprobs == -1 && r.stop_count == 0 && !r.tools);
     EXPECT(r.sampling.temperature == 1 && r.sampling.top_p == 1 && r.sampling.repetition == 1 && r.sampling.top_k == 0);
