@@ -25,11 +25,13 @@ typedef struct product_kernel {
     bool staged;
 } product_kernel;
 
-/* Returns the rows of the first operand that a lane holds side by side. */
+/* Returns the rows of the first operand that a lane holds side by side: as many as leave no lane of a task unused, but
+ * two from 32 rows on (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*). */
 static int lower_product_interleave(const lower_product *p) {
+    enum { LANES = 16, MOST = 8 };
     int il = 1;
-    while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
-    return il;
+    while (il < MOST && p->m % (2 * il * LANES) == 0) il *= 2;
+    return il == 1 && p->m >= 2 * LANES && p->m % 2 == 0 ? 2 : il;
 }
 
 /* Copies x's rows, interleaved by il, to scratch memory. The planar engine interleaves four of one batch, the neural
