@@ -22,7 +22,7 @@ typedef struct product_kernel {
     int64_t base, line;       /* line: bytes of a lane */
     int64_t lane_step, batch; /* bytes from lane to lane and from batch to batch */
     int64_t task;             /* that staged it */
-    bool staged;
+    bool staged, planar;      /* planar: by the planar engine */
 } product_kernel;
 
 /* Returns the rows of the first operand that a lane holds side by side: as many as leave no lane of a task unused, but
@@ -34,10 +34,10 @@ static int lower_product_interleave(const lower_product *p) {
     return il == 1 && p->m >= 2 * LANES && p->m % 2 == 0 ? 2 : il;
 }
 
-/* Copies x's rows, interleaved by il, to scratch memory. The planar engine interleaves four of one batch, the neural
- * engine other numbers (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m256_k64_n64_tx0_ty0.json). */
-static void lower_product_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
-    bool planar = il == 4;
+/* Copies x's rows, interleaved by il, to scratch memory. The planar engine does it for a kernel that one task uses, the
+ * neural engine otherwise (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m128_k64_n64_tx0_ty0.json,
+ * ..._m256_*, ..._m96_*). */
+static void lower_product_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il, bool planar) {
     emitted *t = emit_task(e, !planar);
     int64_t channel = emit_channel(rows->w, true), raw = rows->c * channel;
     emit_l2 at = {0, channel, raw, raw, raw};
@@ -81,7 +81,8 @@ static product_kernel lower_product_stage_kernel(emitter *e, const lower_product
     if (!k.staged) return k;
     k.bar = ENGINE_BAR_SCRATCH, k.base = e->scratch;
     k.lane_step = x->c * k.line, k.batch = k.line;
-    int64_t bytes = 2 * p->m * p->k * x->c, slab = 0xc0000 / emit_channel(p->k, il != 4) / 16 * 16;
+    k.planar = p->m == 16 * il && x->c == 1 && !p->transpose_x;
+    int64_t bytes = 2 * p->m * p->k * x->c, slab = 0xc0000 / emit_channel(p->k, !k.planar) / 16 * 16;
     emit_tensor to = {k.bar, k.base, p->m, x->c, p->k, k.line, k.lane_step, bytes};
     emit_tensor rows = lower_matmul_rows_as_channels(x);
     e->scratch += round_up(bytes, ENGINE_PAGE);
@@ -94,7 +95,7 @@ static product_kernel lower_product_stage_kernel(emitter *e, const lower_product
         some.c = part.c = min_i64(slab, p->m - from);
         some.base += from * rows.plane;
         part.base += from / il * k.lane_step;
-        lower_product_stage_rows(e, &some, &part, il);
+        lower_product_stage_rows(e, &some, &part, il, k.planar);
     }
     return k;
 }
@@ -109,16 +110,20 @@ typedef struct product_image {
     bool on_chip, words, first;
 } product_image;
 
-/* Sets the alias bits of a transpose after the copy of a kernel: they mark which of its places the planar copy's
- * result overlaps. That result streams out line by line and occupies two lines of `line` bytes each, one being
- * written while the other leaves. [inferred from joshuaswarren/mil-hwx-compiler
- * research/oracles/h13/rrmm_r2rr_m64_*_ty1.json: K 32 to 128, N 64 to 2,048; no program shows an effect] */
+/* Sets the alias bits of a task after a planar one, whose result streams out line by line and occupies two lines of
+ * `line` bytes each, one being written while the other leaves. They mark whether the task's source is placed over that
+ * result or, failing that, over its source; otherwise the task's own result is marked. [inferred from
+ * joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m32_*, ..._m64_*_ty1, ..._m128_*: K 32 to 128, N 32 to
+ * 2,048, and chain_attn_s64_dh64; no program shows an effect] */
 static void lower_product_alias(emitter *e, emitted *t, int64_t source, int64_t bytes, int64_t line) {
+    enum { OVER_SOURCE = 0x100000, OVER_RESULT = 0x400000 };
     const engine_task *copy = &t[-1].task;
-    int64_t from = engine_get(copy, 0x4834), to = from + 2 * line;
-    bool planar = e->count > 1 && !engine_get_bits(copy, 0x38, 20, 1), at_source = source < to && from < source + bytes;
-    emit_set(t, 0x4804, 0x172 | (planar && at_source ? 0x400000 : 0));
-    emit_set(t, 0x4830, 0x170 | (planar && !at_source ? 0x400000 : 0));
+    if (e->count < 2 || engine_get_bits(copy, 0x38, 20, 1)) return;
+    int64_t from = engine_get(copy, 0x4834), to = from + 2 * line, first = engine_get(copy, 0x4808);
+    int64_t last = first + (int64_t)engine_get(copy, 0x28) * engine_get(copy, 0x4810);
+    bool result = source < to && from < source + bytes, over = source < last && first < source + bytes;
+    emit_or(t, 0x4804, result ? OVER_RESULT : over ? OVER_SOURCE : 0);
+    emit_or(t, 0x4830, result ? 0 : OVER_RESULT);
 }
 
 /* Transposes the batches of y, each [n, k], on chip from `base`: channels k, width n. */
@@ -133,9 +138,12 @@ static product_image lower_product_stage_image(emitter *e, const lower_product *
     emit_keep(t, &image.kept, 0x500170);
     if (image.words)
         emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
-    else if (staged)
+    else if (staged) {
+        emit_set(t, 0x4804, 0x172);
+        emit_set(t, 0x4830, 0x170);
         lower_product_alias(e, t, image.end, p->n * emit_channel(p->k, true),
                             (int64_t)lower_product_interleave(p) * 2 * p->k);
+    }
     if (p->n >= 2048) emit_set(t, 0x3c, 7);
     return image;
 }
@@ -157,8 +165,8 @@ static void lower_product_source_on_chip(emitted *t, const lower_product *p, pro
 
 /* Sets the source of a product in memory. With further tasks to come, it stays on chip for them if it fits
  * (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m256_k64_n64_tx0_ty0.json). */
-static void lower_product_source_memory(emitted *t, const lower_product *p, product_image *image, bool staged,
-                                        bool more) {
+static void lower_product_source_memory(emitter *e, emitted *t, const lower_product *p, product_image *image,
+                                        const product_kernel *k, bool more) {
     enum { LANES = 16 };
     int64_t channel = emit_channel(p->n, true), wide = round_up(2 * p->n, 16), raw = p->k * channel;
     bool keep = more && image->rows * p->k * wide + 2 * LANES * wide <= PRODUCT_BUFFER;
@@ -168,7 +176,8 @@ static void lower_product_source_memory(emitted *t, const lower_product *p, prod
     emit_set(t, 0x28, tile);
     emit_source(t, &image->memory, &at, keep ? 1 : 2);
     emit_set(t, 0x4834, tile * raw);
-    if (staged) emit_set(t, 0x4804, keep ? 0x171 : 0x172), emit_set(t, 0x4830, 0x17a);
+    if (k && k->staged) emit_set(t, 0x4804, keep ? 0x171 : 0x172), emit_set(t, 0x4830, 0x17a);
+    if (k && k->planar) lower_product_alias(e, t, 0, tile * raw, k->line);
     if (!keep) return;
     image->on_chip = true;
     at.group = 0;
@@ -176,11 +185,13 @@ static void lower_product_source_memory(emitted *t, const lower_product *p, prod
     image->end = tile * raw;
 }
 
-static void lower_product_source(emitted *t, const lower_product *p, product_image *image, bool staged, bool more) {
+/* `k` is NULL for a constant kernel; `more` tasks with the same source follow. */
+static void lower_product_source(emitter *e, emitted *t, const lower_product *p, product_image *image,
+                                 const product_kernel *k, bool more) {
     if (image->on_chip)
         lower_product_source_on_chip(t, p, image);
     else
-        lower_product_source_memory(t, p, image, staged, more);
+        lower_product_source_memory(e, t, p, image, k, more);
     image->first = false;
 }
 
@@ -245,7 +256,7 @@ static void lower_product_one(emitter *e, const lower_product *p, const product_
         emitted *t = lower_product_task(e, p, &c, image->rows);
         lower_product_lanes(t, k, &c);
         lower_product_store(t, y, &c, turned);
-        lower_product_source(t, p, image, k->staged, planes > count);
+        lower_product_source(e, t, p, image, k, planes > count);
         t->unfinished = planes > count;
     }
 }
@@ -430,7 +441,7 @@ static propane_status lower_product_fixed(emitter *e, const lower_product *p, co
             const product_chunk c = {from, count, il, (int)min_i64(16, count)};
             emitted *t = lower_product_task(e, p, &c, image.rows);
             lower_product_store(t, &to, &c, false);
-            lower_product_source(t, p, &image, false, from + count < p->m);
+            lower_product_source(e, t, p, &image, NULL, from + count < p->m);
             t->unfinished = from + count < p->m;
             PROPANE_TRY(lower_product_fixed_lanes(e, t, p, &c, err));
         }
@@ -523,14 +534,10 @@ void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, con
     int il = lower_scores_interleave(p->m);
     int64_t line = (int64_t)il * 2 * p->k;
     const product_chunk all = {0, p->m, il, 16};
-    const product_kernel kernel = {ENGINE_BAR_SCRATCH, il, e->scratch, line, line, line, e->count - 1, true};
+    const product_kernel kernel = {ENGINE_BAR_SCRATCH, il, e->scratch, line, line, line, e->count - 1, true, true};
     product_image image = lower_product_image_memory(v);
     emitted *t = lower_product_task(e, p, &all, 1);
     lower_product_lanes(t, &kernel, &all);
     lower_product_store(t, y, &all, false);
-    lower_product_source(t, p, &image, true, false);
-    /* v overlaps what the previous planar task still reads, and the result overlaps what it wrote [inferred; no
-     * program shows an effect] */
-    emit_set(t, 0x4804, 0x100172);
-    emit_set(t, 0x4830, 0x40017a);
+    lower_product_source(e, t, p, &image, &kernel, false);
 }
