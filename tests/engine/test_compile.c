@@ -349,6 +349,28 @@ TEST(values_stay_on_chip) {
     EXPECT(chain_kept(true) == 4);
 }
 
+/* The first operation makes no task, so none is in front of the second one's. */
+TEST(nothing_is_kept_before_the_first_task) {
+    propane_error err = {0};
+    mil_builder b = {0};
+    mil_module *m = mil_module_create("first");
+    compile_seen seen = {0};
+    text report = {0};
+    engine_object *o = NULL;
+    rng r;
+    rng_init(&r, 6);
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 24, 5, 20}));
+    mil_build_result(&b, mil_build_binary(&b, MIL_OP_add, x, mil_build_unary(&b, MIL_OP_relu, x)));
+    EXPECT_OK(mil_build_end(&b, &err));
+    EXPECT_MSG(compile_run(m->functions, &r, 1, &seen, &err) == 0, "%s", err.text);
+    EXPECT_OK(engine_compile(m->functions, &(engine_compile_options){.report = &report}, &o, &err));
+    EXPECT(o->task_count == 1 && o->tasks[0].header[6] == 0x30009800);
+    text_deinit(&report);
+    engine_object_free(o);
+    mil_module_free(m);
+}
+
 /* The last of an operation's tasks stores all of its value, so the value stays even though there are two. */
 TEST(values_stay_after_several_tasks) {
     propane_error err = {0};
@@ -588,6 +610,6 @@ TEST(a_transformer_layer_keeps_its_meaning) {
 }
 
 SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(drawn_programs_for_m2_keep_their_meaning),
-      T(values_stay_on_chip), T(values_stay_after_several_tasks), T(two_products_are_three_tasks),
-      T(products_take_few_tasks), T(many_channels_are_rows), T(attention_is_nine_tasks),
-      T(a_transformer_layer_keeps_its_meaning))
+      T(values_stay_on_chip), T(values_stay_after_several_tasks), T(nothing_is_kept_before_the_first_task),
+      T(two_products_are_three_tasks), T(products_take_few_tasks), T(many_channels_are_rows),
+      T(attention_is_nine_tasks), T(a_transformer_layer_keeps_its_meaning))

@@ -27,9 +27,9 @@ static const char *compile_chain_one(compile *c, const mil_value *v, int before,
         snprintf(room, bytes, "it is used %d times", uses);
         return room;
     }
-    if (!c->last ||
-        (c->last != owner->def && c->places[c->last->results[0]->id].owner != owner->id && !c->taken[owner->id]))
-        return "another operation is in between";
+    bool stored = before > 0 && b[-1].result == ENGINE_BAR_SCRATCH &&
+                  c->places[v->id].base == (int64_t)engine_get(&b[-1].task, 0x17804);
+    if (!stored) return c->last == owner->def ? "several tasks store it" : "another operation is in between";
     if (!alone) return "its reader takes several tasks";
     if (c->places[v->id].base != (int64_t)engine_get(&b->task, 0x13808)) return "its reader has two sources";
     return emit_chain(b - 1, b);
@@ -46,6 +46,6 @@ bool compile_chain(compile *c, const mil_op *op, int before, text *reasons) {
             chained = !why;
             if (why && reasons) text_printf(reasons, "%20s '%s' comes from memory: %s\n", "", v->name, why);
         }
-    c->last = op;
+    if (c->e.count > before) c->last = op;
     return chained;
 }
