@@ -531,12 +531,13 @@ static void batch_check(const batch_case *a, bool constant, uint32_t subtype) {
 /* Batches are staged together and multiplied apart; a shared kernel takes all of them as rows; with many rows and few
  * columns, the second operand is the kernel. */
 TEST(products_take_few_tasks) {
-    static const batch_case list[] = {{3, 3, 256, 64, 96, true, false, 7},   {3, 3, 64, 256, 256, false, true, 5},
-                                      {1, 4, 64, 64, 80, false, false, 2},   {1, 4, 64, 64, 80, false, true, 3},
-                                      {4, 1, 96, 40, 33, false, false, 0},   {4, 1, 64, 40, 33, true, true, 6},
-                                      {2, 2, 35, 40, 33, true, true, 0},     {5, 5, 16, 64, 64, false, false, 5},
-                                      {2, 2, 375, 128, 64, true, false, 53}, {1, 1, 768, 64, 256, false, false, 4},
-                                      {1, 1, 1024, 96, 32, true, false, 2},  {1, 1, 640, 80, 16, true, true, 2}};
+    static const batch_case list[] = {{3, 3, 256, 64, 96, true, false, 7},     {3, 3, 64, 256, 256, false, true, 5},
+                                      {1, 4, 64, 64, 80, false, false, 2},     {1, 4, 64, 64, 80, false, true, 3},
+                                      {4, 1, 96, 40, 33, false, false, 0},     {4, 1, 64, 40, 33, true, true, 6},
+                                      {2, 2, 35, 40, 33, true, true, 0},       {5, 5, 16, 64, 64, false, false, 5},
+                                      {2, 2, 375, 128, 64, true, false, 53},   {1, 1, 768, 64, 256, false, false, 4},
+                                      {1, 1, 1024, 96, 32, true, false, 2},    {1, 1, 640, 80, 16, true, true, 2},
+                                      {1, 1, 1000, 32, 1000, false, false, 11}};
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         for (int how = 0; how < 4; how++)
             if (how < 2 || list[i].x == 1) batch_check(&list[i], how > 1, how % 2 ? ENGINE_H14 : ENGINE_H13);

@@ -26,11 +26,12 @@ typedef struct product_kernel {
 } product_kernel;
 
 /* Returns the rows of the first operand that a lane holds side by side: as many as leave no lane of a task unused, but
- * two from 32 rows on (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*). */
+ * two from 32 rows on (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*).
+ * Where no published program is an example, as many as divide the rows. */
 static int lower_product_interleave(const lower_product *p) {
     enum { LANES = 16, MOST = 8 };
-    int il = 1;
-    while (il < MOST && p->m % (2 * il * LANES) == 0) il *= 2;
+    int il = 1, lanes = p->m > PRODUCT_APPLE_ROWS ? 1 : LANES;
+    while (il < MOST && p->m % (2 * il * lanes) == 0) il *= 2;
     return il == 1 && p->m >= 2 * LANES && p->m % 2 == 0 ? 2 : il;
 }
 
