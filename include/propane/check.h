@@ -153,7 +153,8 @@ typedef struct propane_object_info {
     uint64_t constant_bytes, scratch_bytes;
 } propane_object_info;
 /* Compiles a function for `target`: "m1" (also NULL) or "m2". Simplifies the module on the way. `report` (may be
- * NULL) receives one line per operation; free it with propane_free. */
+ * NULL) receives one line per operation, and one per value that comes from memory with the reason; free it with
+ * propane_free. */
 PROPANE_CHECK propane_status propane_object_compile(propane_module *module, const char *function, const char *target,
                                                     char **report, propane_object **out, propane_error *err);
 PROPANE_CHECK propane_status propane_object_open(const char *path, propane_object **out, propane_error *err);
@@ -161,7 +162,8 @@ void propane_object_free(propane_object *object);
 bool propane_object_describe(const propane_object *object, propane_object_info *out);
 /* Writes the object. The file name decides the format: NAME.anec (Linux) or NAME.hwx. */
 PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
-/* Lists the fields that differ (free the text with propane_free) and counts the words that differ. */
+/* Lists the fields that differ (free the text with propane_free) and counts the words of tasks and constants that
+ * differ. */
 PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,
                                                     char **out, propane_error *err);
 

@@ -21,7 +21,8 @@ typedef struct engine_compile_options {
 
 /* Compiles one function of fp16 tensors with batch 1. fp32 tensors become fp16, whatever they hold
  * (engine_surface.wide). PROPANE_ERR_UNSUPPORTED names the operation, line and reason. The report gets one line per
- * operation: tasks, bytes of kernels, absorbed operations. `options` may be NULL. */
+ * operation: tasks, bytes of kernels, absorbed operations. A line per value that comes from memory says why.
+ * `options` may be NULL. */
 PROPANE_CHECK propane_status engine_compile(const mil_function *f, const engine_compile_options *options,
                                             engine_object **out, propane_error *err);
 
