@@ -98,7 +98,7 @@ OBJCOPY  ?= objcopy
 BIN      := $(BUILD)/propane
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files uninstall pages dist parts clean python-check wheel site
+.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan memcheck fuzz layers circles sizes paths format compdb install install-files uninstall pages dist parts clean python-check wheel site
 .DEFAULT_GOAL := all
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -269,6 +269,12 @@ bench: setup ## measure what docs/performance.md claims
 asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitizer
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$@ tests
 	$(Q)sh tests/run.sh build/$@ $(TESTS)
+
+# Not these two: one times products, the other one starts a program that is missing, and both differ under valgrind.
+MEMCHECK := $(patsubst %.c,%,$(filter-out tests/cpu/test_blas.c tests/model/test_chat_jinja.c,$(wildcard tests/*/test_*.c)))
+memcheck: setup ## the tests under valgrind, which sees reads of what was never written (TESTS="base/ mil/")
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
+	$(Q)TEST_RUNNER="valgrind -q --error-exitcode=9 --num-callers=30" sh tests/run.sh $(BUILD) $(or $(TESTS),$(MEMCHECK))
 
 fuzz: ## search for crashes with libFuzzer (FUZZ_SECONDS=60, FUZZ="mil blob")
 	$(Q)sh fuzz/run.sh $(or $(FUZZ_SECONDS),60) $(FUZZ)

@@ -2,6 +2,7 @@
  * The command `propane`: finds the subcommand in one table and calls it. Only this folder prints or exits.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,7 +111,16 @@ static const char *main_command_name(const char *word) {
     return word;
 }
 
+/* Without this, a file that is opened later would take the place of a closed standard stream, and messages would be
+ * written into it. Opened for the other direction: using the stream stays an error. */
+static void main_fill_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)
+            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* takes the lowest free number: fd */
+}
+
 int main(int argc, char **argv) {
+    main_fill_streams();
     signal(SIGPIPE, SIG_IGN); /* a failed write is an error with a message, not a silent death */
     signal(SIGXFSZ, SIG_IGN);
     cli_clear_at_signals();

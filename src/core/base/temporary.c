@@ -108,7 +108,12 @@ static int temporary_open_file(const char *name) {
 }
 
 static int temporary_open_folder(const char *name) {
-    return mkdir(name, 0777) == 0 ? open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (mkdir(name, 0777) != 0) return -1;
+    const int fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int code = errno;
+    if (fd < 0) (void)rmdir(name); /* no descriptor is left */
+    errno = code;
+    return fd;
 }
 
 /* Returns 0 or the system's error. File systems without locks refuse flock; there the sweeper gets no lock either and

@@ -43,3 +43,11 @@ $ propane show "$(printf 'a\nb')"; propane train --data text --run n --lora-alph
 2> propane show: cannot open a\x0ab: No such file or directory
 > propane train: --lora-alpha, --lora-dropout and --lora-targets are for adapters: give --lora-rank, too
 = 0
+# A closed standard stream is not replaced by a file that is opened: neither data nor what waits for signals gets the messages.
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = sin(x = x);\n    } -> (y);\n}\n' > p.mil; propane run p.mil --seed 1 --output good > /dev/null
+$ for i in 1 2 3 4 5 6 7 8 9 10; do (exec 0<&- 1>&- 2>&-; propane run p.mil --seed 1 --output o) || echo $?; cmp o/y.npy good/y.npy; rm -r o; done | sort -u
+> 1
+= 0
+# With any number of descriptors nothing stays behind.
+$ for n in 3 4 5 6 7 8 9 10 11 12; do (ulimit -n $n; propane convert p.mil p.mlpackage; propane convert r hf) > log 2>&1; ls -d p.mlpackage.tmp* hf.tmp* 2> /dev/null; rm -rf p.mlpackage hf; done
+= 0
