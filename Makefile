@@ -274,7 +274,7 @@ asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitiz
 MEMCHECK := $(patsubst %.c,%,$(filter-out tests/cpu/test_blas.c tests/model/test_chat_jinja.c,$(wildcard tests/*/test_*.c)))
 memcheck: setup ## the tests under valgrind, which sees reads of what was never written (TESTS="base/ mil/")
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
-	$(Q)TEST_RUNNER="valgrind -q --error-exitcode=9 --num-callers=30" sh tests/run.sh $(BUILD) $(or $(TESTS),$(MEMCHECK))
+	$(Q)TEST_RUNNER="valgrind -q --error-exitcode=9 --num-callers=30 --suppressions=tests/memcheck.supp" sh tests/run.sh $(BUILD) $(or $(TESTS),$(MEMCHECK))
 
 fuzz: ## search for crashes with libFuzzer (FUZZ_SECONDS=60, FUZZ="mil blob")
 	$(Q)sh fuzz/run.sh $(or $(FUZZ_SECONDS),60) $(FUZZ)

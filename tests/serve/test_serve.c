@@ -731,6 +731,17 @@ TEST(slow_and_aborted_clients_hold_up_nobody) {
     tear_down();
 }
 
+/* Waits until so many of the sockets have an answer, half a minute at most. */
+static void wait_for_answers(const int *sockets, int count, int wanted) {
+    struct pollfd all[16];
+    int ready = 0;
+    for (int i = 0; i < count; i++) all[i] = (struct pollfd){.fd = sockets[i], .events = POLLIN};
+    for (int k = 0; k < 600 && ready < wanted; k++) {
+        ready = poll(all, (nfds_t)count, 0);
+        if (ready < wanted) usleep(50000);
+    }
+}
+
 TEST(a_full_queue_says_so) {
     enum { WAITING = 3 };
     set_up(WAITING);
@@ -742,7 +753,7 @@ TEST(a_full_queue_says_so) {
         more[i] = connect_to();
         send_post(more[i], "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
     }
-    usleep(100000);
+    wait_for_answers(more, WAITING + 2, 2);
     close(first);
     for (int i = 0; i < WAITING + 2; i++) {
         text t = receive(more[i]);
