@@ -175,7 +175,7 @@ static bool unlike(double exact, double rounded, bool real) {
 }
 
 /* Returns the worst error of result `k` in units of its bound; above 1 is wrong (observed in 10,000 programs:
- * 0.50). `unit` is the least rounding error to allow (0 means the result type's). */
+ * 0.78). `unit` is the least rounding error to allow (0 means the result type's). */
 static double error_of(const program *p, int k, const double *got, double unit) {
     const mil_type *type = &p->f->results[k]->type;
     const int64_t count = mil_type_count(type);
