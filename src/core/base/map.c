@@ -69,8 +69,9 @@ void piece_map_deinit(piece_map *m) {
     *m = (piece_map){0};
 }
 
+/* The table's address goes in, so that no file can be written whose names all fall into one place. */
 static size_t map_piece_place(const piece_map *m, const char *bytes, size_t length) {
-    uint64_t h = length;
+    uint64_t h = map_mix((uint64_t)(uintptr_t)m->texts) ^ length;
     for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001b3u;
     size_t i = (size_t)map_mix(h) & (m->capacity - 1);
     while (m->texts[i] && (m->lengths[i] != length || memcmp(m->texts[i], bytes, length) != 0))
