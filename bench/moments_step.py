@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What small moments of AdamW save of memory, and what they do to the time of a step: Stories110M's shape at batch 1.
+"""Measures how much memory compact AdamW moments save and how they affect the time of a step, for Stories110M's shape at
+batch 1.
 
     bench/moments_step.py TEXT TOKENIZER [--propane build/release/propane] [--rounds 3] [--steps 4] [--threads 2]
 
-TOKENIZER has about 32,000 ids (llama2.c's tokenizer.bin). Runs fp32, bf16 and int8 in alternation; prints the peak memory of each, the bytes a parameter that this is below fp32's, and the
-median of the steps' times over that of fp32. The first step of a run is left out.
+TOKENIZER has about 32,000 ids (llama2.c's tokenizer.bin). Runs fp32, bf16 and int8 in alternation. Prints the peak memory of
+each, how many bytes per parameter it is below that of fp32, and the median step time relative to fp32. The first step of a
+run is omitted.
 """
 import argparse
 import json
@@ -21,7 +23,7 @@ FORMS = ("fp32", "bf16", "int8")
 
 
 def run(a, form, folder):
-    """(peak bytes, times of the steps in ms, parameters)"""
+    """Returns (peak bytes, step times in ms, parameters)."""
     command = [a.propane, "train", "--data", a.text, "--tokenizer", a.tokenizer, "--config", folder + "/config.json", "--batch", "1",
                "--context", "256", "--steps", str(a.steps), "--threads", str(a.threads), "--eval-every", "0", "--eval-batches",
                "1", "--checkpoint-every", "0", "--moments", form, "--run", folder + "/run-" + form, "--no-report", "--json"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Times single operations on the cpu device, as programs of their own: milliseconds of the fastest of some runs, and beside
-them those of a second build, in alternation.
+"""Times single operations on the cpu device, as separate programs. Prints the milliseconds of the fastest of several runs,
+and those of a second build that runs in alternation.
 
     python3 bench/ops.py build/release/propane [OTHER] [--only WORD ...]
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How long the device's queue rests between two batches, out of traces of 'propane train --trace FILE'.
+"""Prints how long the device's queue is idle between two batches, from traces of 'propane train --trace FILE'.
 
     bench/queue_gap.py TRACE...      per file, medians over its steps, in ms:
-      gap      from the end of a batch's last request, on whichever queue, to the begin of the next batch's first one
+      gap      from the end of a batch's last request, on either queue, to the beginning of the next batch's first one
       rest     the time of a step in which the device's queue runs nothing
-      update   the time of AdamW in a step, and how much of it lies beside requests of the two queues
+      update   the time of AdamW in a step, and how much of it overlaps with requests of the two queues
 """
 import json
 import statistics

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A slow network between network namespaces, for bench/run_away.sh: each namespace gets an interface of its own, and what
-it sends leaves with RATE bits a second and arrives DELAY seconds later. The kernel's netem does that where it is built in;
-this needs only /dev/net/tun. Packets that would wait for more than 0.3 s are dropped, as a home router does.
+"""A slow network between network namespaces, for bench/run_away.sh. Each namespace gets its own interface. Packets leave at
+RATE bits per second and arrive DELAY seconds later. The kernel's netem does this where it is available; this script needs
+only /dev/net/tun. Packets that would wait for more than 0.3 s are dropped, as in a home router.
 
-Usage: slow_link.py RATE DELAY NAMESPACE...   (the namespaces exist; number i gets the address 10.77.0.i). Prints "ready"."""
+Usage: slow_link.py RATE DELAY NAMESPACE...   (the namespaces exist; number i gets the address 10.77.0.i). Prints "ready".
+"""
 
 import collections
 import ctypes
@@ -22,7 +23,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def interface_in(name, number):
-    """The descriptor of a new interface in the namespace; the process comes back to its own."""
+    """Returns the descriptor of a new interface in the namespace; the process then returns to its own."""
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     there = os.open("/run/netns/" + name, os.O_RDONLY)
     if libc.setns(there, 0):

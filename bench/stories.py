@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes a text of short children's stories, as much of it as is asked for: a text like TinyStories that needs no download.
+"""Writes a text of short children's stories of the requested length: a text similar to TinyStories that needs no download.
 
     bench/stories.py [CHARACTERS [SEED]] > stories.txt
 
-A story has a child, a friend, a place, a thing and a plan, and each is named again further on, so that a model learns words and
-grammar first and then to look back. What can be learnt of it is not all of English: the sentences are of some sixty kinds. The same
-arguments give the same bytes on any machine and any Python 3.
+A story has a child, a friend, a place, a thing and a plan, and each is mentioned again later, so that a model learns words
+and grammar first and long-range dependencies afterwards. The text does not cover all of English: it has about sixty kinds of
+sentences. The same arguments give the same bytes on any machine and any Python 3.
 """
 import argparse
 import signal
@@ -14,7 +14,7 @@ import sys
 
 
 class Draw:
-    """Numbers of a seed (SplitMix64): Python's own generator may draw otherwise in another version."""
+    """Random numbers from a seed (SplitMix64), because Python's own generator may differ between versions."""
 
     def __init__(self, seed):
         self.state = seed

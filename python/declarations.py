@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Owns the way from include/propane.h and the headers that it includes to the declarations that cffi reads. One idea: the headers are the only list; comments,
-attributes and guards are taken away, constants with a number are put in their places, and what is left is C that cffi parses
-and the compiler then checks against the header itself. Refuses a header in which something else is left.
+"""Owns the conversion of include/propane.h, and of the headers that it includes, to the declarations that cffi reads. One
+idea: the headers are the only list. Comments, attributes and guards are removed, and numeric constants are inserted. The
+rest is C that cffi parses and that the compiler then checks against the header itself. A header that leaves anything else is
+refused.
 
     python declarations.py [HEADER]     prints them
 """
@@ -25,7 +26,7 @@ void propane_ml_watch(void);
 
 
 def declarations(header: str) -> str:
-    """The declarations in the text of a header, without directives and comments."""
+    """Returns the declarations in the text of a header, without directives and comments."""
     text = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
     numbers = dict(re.findall(r"^#define\s+(\w+)\s+(\d+)\s*$", text, flags=re.M))
     text = re.sub(r"^[ \t]*#(.*\\\n)*.*$", "", text, flags=re.M)
@@ -39,7 +40,7 @@ def declarations(header: str) -> str:
 
 
 def text(path: str = HEADER) -> str:
-    """The header with the headers that it includes in their places, each once: what one needs stands before it."""
+    """Returns the header with its included headers inserted, each once and before its first use."""
     seen = set()
     root = os.path.dirname(path)
 
@@ -59,7 +60,7 @@ def read(path: str = HEADER) -> str:
 
 
 def fingerprint(path: str = HEADER) -> str:
-    """What the extension remembers of the header that it was built from."""
+    """Returns the fingerprint that the extension stores of the header it was built from."""
     return hashlib.sha256(" ".join(read(path).split()).encode()).hexdigest()
 
 

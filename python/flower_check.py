@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Owns the test of examples/flower as people run it: a SuperLink and two SuperNodes as processes of their own, TLS with an
-authority made here, keys that nodes are known by, loopback alone, plain and under SecAgg+; and simulated. One idea: the same
-five rounds twice, once left alone and once with one client killed with SIGKILL and started again in every round, which then has
-the answer of one client alone; the last losses must lie within 2 %.
+"""Owns the test of examples/flower in the way people run it: a SuperLink and two SuperNodes as separate processes, TLS with
+an authority created here, keys that identify nodes, over loopback only, plain and with SecAgg+, and simulated. One idea: the
+same five rounds run twice. The first time they are undisturbed. The second time, one client is killed with SIGKILL and
+restarted in every round, which then has the answer of only one client. The final losses must be within 2 %.
 
-    flower_check.py PROJECT WORK [tls] [secure] [simulation]      which parts; all without
+    flower_check.py PROJECT WORK [tls] [secure] [simulation]      the parts to run; default: all
 """
 import contextlib
 import json
@@ -21,7 +21,7 @@ import numpy as np
 import propane_ml as propane
 
 BIN = os.path.dirname(sys.executable)
-ROUNDS, LOCAL = 5, 60  # as far as the text allows: what is compared is where runs end, not how fast they get there
+ROUNDS, LOCAL = 5, 60  # as far as the text allows, because final losses are compared, not speed
 WAIT = 600  # seconds for anything that should be there: only a hang is as long
 
 
@@ -60,7 +60,7 @@ def rounds(path):
 
 
 def family(root):
-    """A process and all that descend from it."""
+    """Returns a process and all its descendants."""
     parents = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -100,7 +100,7 @@ class Federation:
                                                     cwd=self.work, start_new_session=True)
 
     def superlink(self, keys):
-        """keys: nodes are known by theirs, and others are turned away."""
+        """keys: nodes are identified by their keys, and others are rejected."""
         self.keys = keys
         self.start("superlink", "flower-superlink", "--ssl-ca-certfile", f"{self.certs}/ca.crt", "--ssl-certfile",
                    f"{self.certs}/server.crt", "--ssl-keyfile", f"{self.certs}/server.key", *(["--enable-supernode-auth"] if keys else []),
@@ -122,7 +122,7 @@ class Federation:
                    "--node-config", f'name="{node}" partition-id={node} state="{self.work}/state" {config}')
 
     def kill(self, name):
-        """It and all that it started, as if the machine went dark."""
+        """Kills a process and everything that it started, as if the machine had lost power."""
         every = family(self.processes[name].pid)
         for pid in every:
             with contextlib.suppress(ProcessLookupError):
@@ -130,7 +130,7 @@ class Federation:
         self.processes[name].wait()
 
     def client_works(self, node):
-        """A process of the node that trains now: it holds the folder of the client's state."""
+        """Returns a process of the node that is training now: the one that holds the folder of the client's state."""
         for pid in family(self.processes[f"node{node}"].pid):
             try:
                 if any(os.readlink(f"/proc/{pid}/fd/{fd}").endswith(f"/client-{node}") for fd in os.listdir(f"/proc/{pid}/fd")):
@@ -147,7 +147,7 @@ class Federation:
         return done.stdout
 
     def run(self, connection, **config):
-        """Begins a run; its record and its result are files of that name."""
+        """Starts a run; its record and its result are files with that name."""
         name = config.pop("name")
         log, output = os.path.join(self.work, name + ".jsonl"), os.path.join(self.work, name + ".npz")
         words = {"num-server-rounds": ROUNDS, "fraction-evaluate": 0.0, "log": log, "output": output, **{k.replace("_", "-"): v for k, v in config.items()}}
@@ -173,7 +173,7 @@ class Federation:
 
 
 def held_out_loss(output, **options):
-    """Of what was learnt, on text that no client has."""
+    """Returns the loss of the trained model on text that no client has."""
     from propane_flower.client_app import SIZES, made_up
     trainer = propane.Trainer(text=made_up(1000), kind="bytes", batch=8, held_out=0.3, eval_batches=20, eval_every=0, threads=1,
                               progress=False, **{**SIZES, **options})
@@ -232,7 +232,7 @@ def tls(project, work):
 
 
 def make_qwen3(work):
-    """A model of Qwen3's form with a vocabulary of bytes: what clients have before the run begins."""
+    """A model of Qwen3's architecture with a byte vocabulary: what clients have before the run begins."""
     from propane_flower.client_app import LEARNING, SIZES, made_up
     path = os.path.join(work, "qwen3")
     with propane.Trainer(text=made_up(7), kind="bytes", steps=30, eval_every=0, progress=False, seed=1, **SIZES, **LEARNING) as trainer:
@@ -242,7 +242,7 @@ def make_qwen3(work):
 
 
 def adapters(f):
-    """Adapters of a model that the clients have: they alone travel."""
+    """Adapters of a model that the clients have; only the adapters are sent."""
     model = make_qwen3(f.work)
     log, output = f.run("tls", name="adapters", num_server_rounds=2, lora=4, model=model)
     f.finish(output)
@@ -257,7 +257,8 @@ def adapters(f):
 
 
 def sealed(f, connection, count):
-    """The same rounds plain and under SecAgg+, where the server has at the end what it would have had, within what 22 bits leave."""
+    """Runs the same rounds plain and with SecAgg+. At the end, the server must have the same weights within the precision of
+    22 bits."""
     outputs = []
     for name, secure in (("plain", False), ("sealed", True)):
         log, output = f.run(connection, name=name, num_server_rounds=count, local_steps=10, strategy="fedavg", secure=secure)
@@ -272,11 +273,11 @@ def sealed(f, connection, count):
     worst = max(float(np.abs(outputs[0][name] - outputs[1][name]).max()) for name in outputs[0])
     say(f"secure aggregation, {connection}: the largest difference to plain means after {count} rounds is {worst:.2g}")
     if not 0 < worst < 1e-3:
-        fail("sums under SecAgg+ are not the plain ones, or were not quantised")
+        fail("sums under SecAgg+ are not the plain ones, or were not quantized")
 
 
 def simulation(project, work):
-    """`flwr run` without SuperNodes: clients in Ray, on this machine, plain and under SecAgg+."""
+    """`flwr run` without SuperNodes: clients run in Ray on this machine, plain and with SecAgg+."""
     try:
         import ray  # noqa: F401
     except ImportError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Owns how the extension module propane_ml._propane is built: propane.h's declarations through cffi's API mode with the limited
-ABI, and libpropane.a inside. PROPANE_BUILD names a folder with a libpropane.a that is there already."""
+"""Owns the build of the extension module propane_ml._propane: propane.h's declarations through cffi's API mode with the
+limited ABI, with libpropane.a inside. PROPANE_BUILD names a folder that already contains libpropane.a."""
 import os
 import shlex
 import subprocess
@@ -17,7 +17,7 @@ ARCHIVE = os.path.join(os.path.abspath(BUILD), "libpropane.a")
 
 
 def make_archive() -> None:
-    """libpropane.a as the repository's Makefile makes it; what it needs besides a compiler is `make setup`'s."""
+    """Builds libpropane.a with the repository's Makefile. Besides a compiler, it needs what `make setup` installs."""
     if os.environ.get("PROPANE_BUILD"):
         return
     jobs = str(os.cpu_count() or 2)
@@ -29,7 +29,7 @@ def make_archive() -> None:
 
 
 def libraries() -> list:
-    """What libpropane.a needs, as its own Makefile tells."""
+    """Returns the libraries that libpropane.a needs, as its Makefile prints them."""
     names = subprocess.run(["make", "-s", "-C", ROOT, "public-packages"], stdout=subprocess.PIPE, text=True, check=True)
     flags = subprocess.run(["pkg-config", "--libs", *names.stdout.split()], stdout=subprocess.PIPE, text=True)
     words = shlex.split(flags.stdout) if flags.returncode == 0 else ["-l" + n for n in
@@ -39,7 +39,7 @@ def libraries() -> list:
 
 ffi = cffi.FFI()
 ffi.cdef(declarations.read() + declarations.CALLBACKS + "extern const char *const propane_ml_fingerprint;")
-# Python handles its signals in its main thread: only that one is asked. What a signal raises comes out of on_interrupt.
+# Python handles its signals in its main thread: only that thread is asked. An exception that a signal raises is passed on by on_interrupt.
 WATCH = """
 #include <pthread.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Notebooks out of the scripts in examples/notebooks: `# %%` begins a cell, `# %% [markdown]` one of text.
+"""Creates notebooks from the scripts in examples/notebooks: `# %%` begins a code cell, `# %% [markdown]` a text cell.
 
-    python notebooks.py            writes NAME.ipynb beside each NAME.py
-    python notebooks.py --check    exit 1 where one differs from its script
+    python notebooks.py            writes NAME.ipynb next to each NAME.py
+    python notebooks.py --check    exits with 1 if one differs from its script
     python notebooks.py --run      runs them in a kernel (nbclient); 77: nbclient or ipykernel is missing
 """
 import glob
@@ -38,7 +38,7 @@ def notebook(path: str) -> str:
 
 
 def run(path: str) -> bool:
-    """In a kernel of this Python; a cell that ends with exit code 77 lacks a package."""
+    """Runs it in a kernel of this Python. A cell that exits with code 77 lacks a package."""
     import nbclient
     import nbformat
     with open(path, encoding="utf-8") as file:

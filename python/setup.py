@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds propane-ml out of the repository that this folder is part of."""
+"""Builds propane-ml from the repository that contains this folder."""
 import os
 import sys
 import sysconfig

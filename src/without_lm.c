@@ -12,7 +12,7 @@
 
 static propane_status without_lm(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "this Propane was built without language models (WITHOUT=lm); build it with them");
+                        "this Propane was built without language models (WITHOUT=lm); rebuild it without that setting");
 }
 
 #pragma GCC diagnostic push
@@ -37,11 +37,10 @@ const trainer_kind api_trainer_language = {
 const char *api_show_model_kind(const char *path, const file_map *map) { return NULL; }
 
 static propane_status without_lm_unknown(const char *path, propane_error *err) {
-    return propane_fail(
-        err, PROPANE_ERR_UNSUPPORTED,
-        "%s: neither a program, a package, a MILBlob file of weights nor a compiled program; for models and "
-        "texts build Propane with language models (this one: WITHOUT=lm)",
-        path);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: not a program, a package, a MILBlob weight file or a compiled program; for models and "
+                        "texts, rebuild Propane with language models (this build has WITHOUT=lm)",
+                        path);
 }
 propane_status api_show_examples(const char *path, const propane_show_options *options, text *to, propane_error *err) {
     return without_lm_unknown(path, err);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Adapters as GGUF files beside llama.cpp (package xllamacpp): a small Llama is trained, an adapter of all matrices on top of it, and
-both are written as GGUF. llama.cpp with the adapter must give the greedy texts of `propane generate --adapter`, and other ones without.
+"""Compares adapters as GGUF files with llama.cpp (package xllamacpp). A small Llama is trained, then an adapter for all its
+matrices, and both are written as GGUF. llama.cpp with the adapter must produce the greedy texts of `propane generate
+--adapter`, and different ones without it.
 
     python3 tools/adapter_check.py [PROPANE]     (exit 1: different; 77: a package is missing)
 """

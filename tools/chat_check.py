@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Chat formats and instruction data against `transformers`: for each format a model folder with a tokenizer and the
-format as a Jinja template, conversations rendered by apply_chat_template, and the ids that `propane show --json` gives of
-the same conversations. The tokens to learn are compared with those of {% generation %} blocks. The same templates, and
-some of no format of Propane's, are run as they are (--chat jinja), with and without these blocks.
+"""Compares chat formats and instruction data with `transformers`. For each format there is a model folder with a tokenizer
+and the format as a Jinja template. Conversations are rendered by apply_chat_template, and the ids are compared with those
+that `propane show --json` prints for the same conversations. The trained tokens are compared with those of {% generation %}
+blocks. The same templates, and some that match no format of Propane's, are also run directly (--chat jinja), with and
+without these blocks.
 
-With --templates, published templates (NAME.jinja, for instance those of llama.cpp's models/templates) instead: the text that
-Propane makes of conversations with the format that it chose, once with Jinja2 and once without, is apply_chat_template's, or
-Propane refuses. So are prompts, calls of tools and thoughts, with and without names of special tokens, as the process of
-src/lm/text/chat_jinja.py writes them. A table has a row for each template; texts that differ are printed above it, and templates that
-a format writes with the SHA-256 that a row of src/lm/text/chat.c knows them by.
+With --templates, published templates (NAME.jinja, for instance those in llama.cpp's models/templates) are used instead.
+Propane must produce the same text as apply_chat_template with the format that it chose, once with Jinja2 and once without,
+or refuse. The same holds for prompts, tool calls and thoughts, with and without names of special tokens, as written by the
+process of src/lm/text/chat_jinja.py. A table has one row per template. Texts that differ are printed above it, as are
+templates that a built-in format reproduces, with the SHA-256 by which a row of src/lm/text/chat.c identifies them.
 
     python3 tools/chat_check.py [PROPANE]
     python3 tools/chat_check.py [PROPANE] --templates FOLDER        (exit 1: different; 77: a package is missing)
@@ -91,7 +92,7 @@ TEMPLATES = {
               "{{ m.content + eos_token }}" + END + "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\\n' }}"
               "{% endfor %}" + ASK + "{{ '<|assistant|>\\n' }}{% endif %}",
 }
-# Formats that are none of the known ones: another name for answers, a refusal, a macro, and features that only a whole
+# Unknown formats: another name for answers, a refusal, a macro, and features that only a whole
 # interpreter runs.
 OWN = {
     "turns": "{{ bos_token }}{% for m in messages %}{{ '<turn>' + ('model' if m['role'] == 'assistant' else m['role']) }}\n"
@@ -140,7 +141,7 @@ def ask_propane(folder, data, flags=(), python=None):
 
 
 def format_of(folder, python=None):
-    """The chat format that Propane chose; None: it refuses."""
+    """Returns the chat format that Propane chose, or None if it refuses."""
     data = os.path.join(folder, "one.jsonl")
     with open(data, "w", encoding="utf-8") as out:
         out.write('{"prompt": "Hello", "completion": " there"}\n')
@@ -161,7 +162,7 @@ def shown(folder, name, talks, chat):
 
 
 def check(folder, name, template, marked, chat=(), given=None):
-    """given: what Propane reads in the template's place."""
+    """given: the text that Propane reads instead of the template."""
     with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
         json.dump({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": given or template,
                    "tokenizer_class": "PreTrainedTokenizerFast"}, out)
@@ -217,7 +218,7 @@ COLUMNS = ("same", "both refuse", "it refuses", "refused", "different")
 
 
 class Process:
-    """src/lm/text/chat_jinja.py, asked as the library asks it."""
+    """Calls src/lm/text/chat_jinja.py in the way the library calls it."""
 
     def __init__(self):
         with open(os.path.join(ROOT, "src", "lm", "text", "chat_jinja.py"), encoding="utf-8") as script:
@@ -229,7 +230,7 @@ class Process:
         return json.loads(self.child.stdout.read(struct.unpack(">I", self.child.stdout.read(4))[0]))
 
     def text(self, template, special, messages, tools, ask):
-        """None: it refuses."""
+        """Returns None if it refuses."""
         bare = [{k: v for k, v in m.items() if v is not None or k == "content"} for m in messages]
         data = json.dumps({"template": template, "bos": special.get("bos_token", ""), "eos": special.get("eos_token", ""),
                            "messages": bare, "ask": ask, **({"tools": tools} if tools else {})}).encode()

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Ordinary models of torchvision, timm and transformers, converted by coremltools with default options, through `propane check
---path coreml` for M1 to M5: none may be refused, and each operation that falls back must name a rule with its source.
+"""Runs ordinary models from torchvision, timm and transformers, converted by coremltools with default options, through
+`propane check --path coreml` for M1 to M5. None may be refused, and each operation that falls back must name a rule with its
+source.
 
-    check_models.py OUT.csv [NAME...]     PROPANE names the command; rows that OUT.csv has are not made again
+    check_models.py OUT.csv [NAME...]     PROPANE names the command; rows that OUT.csv already has are not computed again
 
-Weights are random (seed 0): nothing is downloaded; batch norms see a few random batches. A row: model, library, target, operations, verdict of the worst chip, operations off
-the engine (of the worst chip), the rules that say so, switches between engine and CPU, largest error of `propane run` against PyTorch in
-fp32 over the largest value. Targets iOS15 to iOS18 in turn. Exit code 1 where a model is refused or computes something else,
-77 where a library is not here."""
+Weights are random (seed 0), so nothing is downloaded; batch norms see a few random batches. The columns are: model, library,
+target, operations, the verdict for the worst chip, operations off the engine (on the worst chip), the rules responsible,
+switches between engine and CPU, and the largest error of `propane run` relative to the largest value of PyTorch in fp32.
+Targets iOS15 to iOS18 are used in turn. Exits with 1 if a model is refused or gives wrong results, and with 77 if a library
+is missing.
+"""
 import csv
 import json
 import os
@@ -51,7 +54,7 @@ mobilenetv4_conv_small regnetx_002 seresnext26t_32x4d coat_lite_tiny mixnet_s"""
 
 
 class First(torch.nn.Module):
-    """The first tensor of what a model gives."""
+    """Returns the first tensor of a model's output."""
 
     def __init__(self, model):
         super().__init__()
@@ -93,7 +96,7 @@ def language():
 
 
 def models():
-    """(name, library, model, example input), each made when it is its turn"""
+    """Yields (name, library, model, example input); each model is created when its turn comes."""
     for name in VISION:
         side = 96 if name in ("googlenet", "alexnet", "vgg11") else 64
         yield name, "torchvision", lambda n=name, s=side: (
@@ -112,7 +115,7 @@ def models():
 
 
 def settle(model, x):
-    """Statistics of batch norms from a few random batches: without them random weights leave the range of fp16."""
+    """Sets the statistics of batch norms from a few random batches; without them, random weights leave the range of fp16."""
     norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for m in norms:
         m.momentum = None  # averages over all batches

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the models that tools/coreml_zoo.py converts, and compares with PyTorch: in fp32 within 1e-4 of the largest value, in
-fp16 within twice the error that fp16 PyTorch has against fp32 (where PyTorch has no fp16 run: within 2e-2). Then each
-package is read and written by Propane, and coremltools must find the same program in it, operation by operation; and the
-operations that Propane itself prints must be those of coremltools' program: kinds, order, names, types.
+"""Runs the models that tools/coreml_zoo.py converts, and compares them with PyTorch: in fp32 within 1e-4 of the largest
+value, in fp16 within twice the error of fp16 PyTorch relative to fp32 (or within 2e-2 if PyTorch cannot run in fp16). Then
+Propane reads and writes each package, and coremltools must find the same program in it, operation by operation. The
+operations that Propane prints must also match coremltools' program in kind, order, name and type.
 
-coreml_check.py [PROPANE [FOLDER [NAME...]]]: the zoo is made there first, unless it is there already.
-Exit code 77 with the reason where PyTorch or coremltools are not here."""
+coreml_check.py [PROPANE [FOLDER [NAME...]]] creates the models in FOLDER first, unless they already exist. Exits with 77 and
+the reason if PyTorch or coremltools is missing.
+"""
 import json
 import os
 import re
@@ -50,7 +51,7 @@ def error(got, want):
 
 
 def run(package, folder, note, precision, work, outputs):
-    """The largest error of each output over all steps; the package's names stand beside the arrays'."""
+    """Returns the largest error of each output over all steps. The package's names are next to the arrays'."""
     worst = [0.0] * len(note["outputs"])
     for t in range(note["steps"]):
         tail = f".{t}" if note["steps"] > 1 else ""
@@ -73,7 +74,8 @@ def same_value(a, b):
 
 
 def operands(op, names):
-    """Constants by value, the rest by name: coreml_update_state and literals get names of the reader's own."""
+    """Compares constants by value and the rest by name; the reader chooses its own names for coreml_update_state and
+    literals."""
     out = {}
     for key, given in op.inputs.items():
         if key.startswith("_") or given is None:
@@ -91,7 +93,7 @@ def same_operands(p, q, names):
 
 
 def same_block(a, b, where, names=None):
-    """Operation by operation: kind, names, operands, constants, types, nested blocks."""
+    """Compares operation by operation: kind, names, operands, constants, types, nested blocks."""
     names = {} if names is None else names  # of the second program, in which the reader chose them
     first, second = ([op for op in block.operations if op.op_type != "const"] for block in (a, b))
     if len(first) != len(second):
@@ -147,7 +149,8 @@ RESULT = re.compile(r"((?:state<)?(?:tensor<\w+, \[[\d, ]*\]>|\w+(?:<[^=]*?>)?)>
 
 
 def statements(text):
-    """Of each function: kind, names and types of every operation but constants, blocks behind their operation."""
+    """Returns, for each function, the kind, names and types of every operation except constants, with blocks after their
+    operation."""
     functions, out, pending = {}, [], False
     for line in text.split("\n"):
         if line.startswith("    func "):
@@ -166,7 +169,7 @@ def statements(text):
 
 
 def kind_of(text):
-    """Element type and dimensions of a type in text; None for what is no tensor."""
+    """Returns the element type and dimensions of a type in text, or None if it is not a tensor."""
     found = re.fullmatch(r"tensor<(\w+), \[([\d, ]*)\]>", text)
     if found:
         return found.group(1), [int(d) for d in found.group(2).split(",") if d.strip()]
@@ -182,7 +185,8 @@ def operations(block):
 
 
 def same_as_text(package, work):
-    """Every operation of coremltools' program stands in Propane's text, in the same order, with the same names and types."""
+    """Checks that every operation of coremltools' program is in Propane's text, in the same order, with the same names and
+    types."""
     path = os.path.join(work, "program.mil")
     command("convert", package, path)
     with open(path) as f:

@@ -377,7 +377,8 @@ class ChannelFirstNorm(nn.Module):
 
 
 class ChannelFirstBlock(nn.Module):
-    """Channel-first, 1x1 convolutions for linear layers, attention head by head: the form made for the Neural Engine."""
+    """Channel-first, with 1x1 convolutions for linear layers and attention head by head: the form designed for the Neural
+    Engine."""
 
     def __init__(self, d=48, h=4):
         super().__init__()
@@ -445,7 +446,7 @@ class Rms(nn.Module):
 
 
 class Llama(nn.Module):
-    """One token a call; keys and values in two states of [layers, heads, positions, size]."""
+    """One token per call; keys and values are in two states of [layers, heads, positions, size]."""
 
     def __init__(self, d=48, h=4, kv=2, layers=2, room=16):
         super().__init__()
@@ -499,7 +500,7 @@ def llama_states():
 
 
 class Detect(nn.Module):
-    """Boxes from anchors, classes, the best hundred scores, suppression by overlap."""
+    """Detection: boxes from anchors, classes, the best hundred scores, suppression by overlap."""
 
     def __init__(self):
         super().__init__()
@@ -526,7 +527,7 @@ def detection():
 
 
 def suppress(boxes, scores, count, least, overlap):
-    """What non_maximum_suppression of iOS 17 does for one class: centre-size boxes, best first."""
+    """Computes what non_maximum_suppression of iOS 17 does for one class: centre-size boxes, best first."""
     order = [i for i in torch.argsort(scores, descending=True, stable=True).tolist() if scores[i] > least]
     corner = torch.cat([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
     area, kept = boxes[:, 2] * boxes[:, 3], []
@@ -543,7 +544,7 @@ def suppress(boxes, scores, count, least, overlap):
 
 @zoo
 def detection_nms():
-    """Built op by op: coremltools makes non_maximum_suppression of torchvision's nms alone."""
+    """Built operation by operation, because coremltools generates non_maximum_suppression only from torchvision's nms."""
     from coremltools.converters.mil import Builder as mb
 
     boxes = torch.cat([torch.rand(40, 2) * 50, 5 + torch.rand(40, 2) * 20], 1).half().float()
@@ -677,7 +678,7 @@ def sparse_ios18():
 
 
 def randomise(model):
-    """Running statistics as after training, so that batch norms do something."""
+    """Sets running statistics as after training, so that batch norms have an effect."""
     for m in model.modules():
         if isinstance(m, nn.modules.batchnorm._BatchNorm):
             m.running_mean.normal_(0, 0.2)
@@ -716,7 +717,8 @@ def types_of(case, steps):
 
 
 def rounded(case):
-    """Weights and inputs that fp16 holds exactly, so that conversion to fp16 changes nothing but the arithmetic."""
+    """Rounds weights and inputs to values that fp16 represents exactly, so that conversion to fp16 changes only the
+    arithmetic."""
     for t in [*case.model.parameters(), *case.model.buffers()]:
         if t.is_floating_point():
             t.data = t.data.half().float()
@@ -738,7 +740,7 @@ def convert(case, steps, program, precision):
 
 
 def take_weights(case, model):
-    """The weights that a compressed package holds, into the PyTorch model."""
+    """Copies the weights of a compressed package into the PyTorch model."""
     import coremltools.optimize.coreml as cto
 
     plain = cto.decompress_weights(model)

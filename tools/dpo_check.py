@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""--method dpo against trl's DPOTrainer: a Llama model with random weights, ten steps over the same pairs in the same order,
-all weights trained. Compares the loss of each step, and the weights afterwards.
+"""Compares --method dpo with trl's DPOTrainer: a Llama model with random weights makes ten steps over the same pairs in the
+same order, and all weights are trained. Compares the loss of each step, and the weights afterwards.
 
     python3 tools/dpo_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
 """
@@ -44,7 +44,7 @@ def losses_of(text):
 
 
 class Recorded(DPOTrainer):
-    """Keeps the loss of each batch; the learning rate is the schedule's, the order the file's."""
+    """Records the loss of each batch. The learning rate follows the schedule, and the order is that of the file."""
     seen = None
 
     def compute_loss(self, *arguments, **named):

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the packages that `propane convert MODEL NAME.mlpackage` makes of language models.
+"""Checks the packages that `propane convert MODEL NAME.mlpackage` creates from language models.
 
-export_check.py [PROPANE]: for every architecture, with a head of its own and a tied one, tiny random models of transformers (where
-that is not here: the committed ones in tests/data, whose logits transformers computed) become packages. `propane run` calls
-them token by token, all steps in one run, and in pieces: logits are transformers' within 1e-4 of the largest (fp32), within
-1e-2 (fp16), and the greedy continuation is that of `propane generate`. Where coremltools is here it loads each package, its own
-shape inference goes through with the length of a call left open, its operations are those that Propane prints, and a package
-read and written again by Propane is the same program. Exit code 77 where neither is here; the last line says what was done."""
+export_check.py [PROPANE]: for every architecture, with a separate and with a tied head, tiny random models from transformers
+become packages. (Without transformers, the committed models in tests/data are used, whose logits transformers computed.)
+`propane run` calls them token by token, with all steps in one run, and in pieces. The logits must match transformers within
+1e-4 of the largest (fp32) or 1e-2 (fp16), and the greedy continuation must be that of `propane generate`. If coremltools is
+installed, it loads each package, its shape inference succeeds with the call length left open, its operations are those that
+Propane prints, and a package read and written again by Propane is the same program. Exits with 77 if neither is installed;
+the last line says what was done.
+"""
 import json
 import os
 import struct
@@ -41,7 +43,7 @@ def command(*arguments):
 
 
 def tensors(path):
-    """A safetensors file without its package."""
+    """Reads a safetensors file without the safetensors package."""
     with open(path, "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         data = f.read()
@@ -51,7 +53,7 @@ def tensors(path):
 
 
 def committed():
-    """Name, folder, ids, logits."""
+    """Yields name, folder, ids, logits."""
     data = os.path.join(HERE, "..", "tests", "data")
     for name in sorted(os.listdir(data)):
         if name.startswith("arch_"):
@@ -88,7 +90,8 @@ def off(got, want):
 
 
 def call(package, work, ids, position, context, length, states=None):
-    """Every `length` ids are one call; all calls are one run. The logits of all, and where the states are."""
+    """Every `length` ids are one call, and all calls are one run. Returns the logits of all calls, and the location of the
+    states."""
     steps = len(ids) // length
     wide = {"inputIds": np.asarray(ids, np.int32).reshape(steps, 1, length),
             "position": np.asarray([[position + length * i] for i in range(steps)], np.int32)}

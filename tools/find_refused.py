@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Finds the operation that makes a device refuse a Core ML model, where Core ML gives no reason.
+"""Finds the operation that makes a device refuse a Core ML model when Core ML gives no reason.
 
-The model is cut behind one operation after another (`propane convert --until`), by halves: if the part loads, the fault lies
-behind the cut, else before it. Each part is loaded by coremltools in a process of its own, because a refusal may end the
+The model is cut after an operation (`propane convert --until`), which is chosen by bisection: if the part loads, the fault
+is after the cut, otherwise before it. coremltools loads each part in a separate process, because a refusal may end the
 process. Usage, on a Mac: python3 tools/find_refused.py Model.mlpackage [--units CPU_AND_NE] [--predict]
 
---try 'COMMAND {}' is another test of a part ({} is its path), which fails by its exit code; it needs no Mac. The answer holds if
-a part that contains the operation always fails and every smaller one loads; the whole model is tried first, for that reason.
+--try 'COMMAND {}' is another test for a part ({} is its path), which fails by its exit code; it needs no Mac. The result is
+correct if every part that contains the operation fails and every smaller one loads. For that reason, the whole model is
+tried first.
 """
 import argparse
 import os
@@ -30,7 +31,7 @@ if sys.argv[3] == "predict":
 
 
 def values(propane: str, model: str, work: str) -> list:
-    """First result and kind of each operation, in the order of the program; constants apart."""
+    """Returns the first result and the kind of each operation, in program order, without constants."""
     text = os.path.join(work, "whole.mil")
     done = subprocess.run([propane, "convert", model, text], capture_output=True, text=True)
     if done.returncode:
@@ -50,7 +51,7 @@ class Finder:
         self.options, self.work, self.loads = options, work, 0
 
     def holds(self, part: str) -> bool:
-        """Does the device take this part?"""
+        """Returns whether the device accepts this part."""
         self.loads += 1
         if self.options.test:
             command = self.options.test.replace("{}", shlex.quote(part))
@@ -60,7 +61,7 @@ class Finder:
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
     def cut(self, value: str) -> str:
-        """The part behind `value`; "": it cannot be an output (an integer, say)."""
+        """Writes the part up to `value`. Returns "" if the value cannot be an output (an integer, for example)."""
         part = os.path.join(self.work, "part.mlpackage")
         shutil.rmtree(part, ignore_errors=True)
         command = [self.options.propane, "convert", self.options.model, part, "--until", value]
@@ -68,8 +69,8 @@ class Finder:
 
 
 def search(finder: Finder, ops: list) -> tuple:
-    """Places of the last part that is taken (-1: none) and of the first that is refused. Between them lie operations that cannot be
-    outputs."""
+    """Returns the positions of the last accepted part (-1: none) and of the first refused one. Operations between them
+    cannot be outputs."""
     good, bad, tried = -1, len(ops) - 1, set()
     while True:
         places = [i for i in range(good + 1, bad) if i not in tried]

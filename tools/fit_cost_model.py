@@ -63,7 +63,7 @@ REASONS = [  # (column, word in lower case, reason); the first match counts
     ('note', 'zero-filled', 'zero data'),
     ('note', 'do not agree', 'contradicts its own rate'), ('note', 'printed latency', 'contradicts its own rate'),
     ('dtype', 'cast-only', 'quantised mixture'), ('note', 'split into', 'quantised mixture'),
-    ('shape', 'dynamic', 'run-time weights packed with the activation'),
+    ('shape', 'dynamic', 'weights given at run time, packed with the activation'),
     ('shape', 'programs', 'several programs'), ('note', 'weight staging', 'several programs'),
     ('shape', '_norm', 'normalisation'), ('shape', 'kw=', 'kernel not square'),
 ]
@@ -81,7 +81,7 @@ def features(r):
     if y <= 0 and rate > 0:  # a rate of a stated size is a time
         y = flops / (rate * 1e9)
     if chip is None or r['path'] not in PATHS:
-        return 'chip or path not known'
+        return 'chip or path unknown'
     if y <= 0:
         return 'no latency published'
     for column, word, reason in REASONS:
@@ -142,7 +142,7 @@ SPREAD = dict(tflops=.12, stream=.15, again=.3, pow2=.15, int8=.12, winograd=.12
 
 
 def prior(chip):
-    """What the generation has: the roofs and streams that its members' publications agree on."""
+    """Returns the generation's values: the peak rates and streaming rates on which its members' publications agree."""
     generation = {'m1': (11.1, 60, 50, .2, .15, .5), 'm2': (16.3, 62, 55, .2, .15, .3), 'm3': (18., 60, 40, .19, .15, .3),
                   'm4': (18.4, 60, 48, .085, .06, .2), 'm5': (19., 72, 60, .075, .075, .15),
                   'm6': (19.3, 141, 127, .15, .35, .15), 'a1': (16., 40, 30, .2, .2, .3), 'a2': (38., 60, 50, .2, .2, .3)}

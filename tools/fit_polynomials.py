@@ -16,7 +16,7 @@ def to_float(x):
 
 
 def remez(f, weight, lo, hi, powers, fixed, rounds=12):
-    """minimax of weight(x) * (f(x) - fixed part - sum c_p x^p) over [lo, hi]"""
+    """Finds the minimax of weight(x) * (f(x) - fixed part - sum c_p x^p) over [lo, hi]."""
     n = len(powers)
     nodes = [(lo + hi) / 2 - (hi - lo) / 2 * cos(pi * mpf(2 * i + 1) / (2 * (n + 1))) for i in range(n + 1)]
     target = lambda x: f(x) - sum(c * x**p for p, c in fixed)
@@ -70,8 +70,8 @@ def fit(name, f, weight, lo, hi, powers, fixed=()):
 
 
 def fit_from(name, f, weight, lo, hi, powers, fixed, rounds=150):
-    """Where powers all vanish inside the interval the exchange finds no level: weighted least squares, in which points
-    gain weight by their error (Lawson)."""
+    """If all powers vanish inside the interval, the exchange does not converge. This uses weighted least squares instead, in
+    which points gain weight by their error (Lawson)."""
     fixed, todo = list(fixed), sorted(powers, reverse=True)
     points = [mpf(lo) + (mpf(hi) - mpf(lo)) * i / 200 for i in range(201)]
     while todo:

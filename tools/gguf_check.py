@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares Propane's GGUF with the package `gguf`: what Propane writes is read there, what is written there is read here.
+"""Compares Propane's GGUF with the package `gguf`: files written by one are read by the other.
 
     python3 tools/gguf_check.py [PROPANE]      (exit 1: different; 77: a package is missing)
 
-Written: every type that Propane writes, metadata, permuted query and key rows, both kinds of vocabulary (Q4_K and Q6_K: what they
-change, as gguf does not make them). Read: every type that both know (blocks of random bytes where gguf does not make them), and the
-hashes that tests/model/test_gguf.c holds. Where llama-cpp-python, torch and transformers are installed, a random
-model of each architecture: what Propane writes greedily is what llama.cpp would write; else that part says that it is skipped.
+Written: every type that Propane writes, metadata, permuted query and key rows, and both kinds of vocabulary. (gguf cannot
+write Q4_K and Q6_K, so only the changes they cause are checked.) Read: every type that both support (blocks of random bytes
+if gguf cannot write them), and the hashes in tests/model/test_gguf.c. If llama-cpp-python, torch and transformers are
+installed, a random model of each architecture is also compared: Propane's greedy text must be that of llama.cpp. Otherwise
+that part is skipped with a message.
 """
 import hashlib
 import json
@@ -138,7 +139,7 @@ def check_read(propane, folder, weights, rng):
 
 
 def check_hashes():
-    """The blocks of tests/model/test_gguf.c, taken apart here."""
+    """Decodes the blocks of tests/model/test_gguf.c."""
     path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "model", "test_gguf.c")
     for name, scale, low, want in re.findall(r'\{GGUF_TYPE_(\w+), (-?\d+), (-?\d+), "(\w+)"\}', open(path).read()):
         kind, scale, low = Q[name], int(scale), int(low)
@@ -178,7 +179,8 @@ def check_vocabularies(propane, folder):
 
 
 def tiny_models(vocab):
-    """Name, vocabulary of tests/data/tokenizers, model: one of each architecture, with weights that make it choose clearly."""
+    """Yields name, vocabulary of tests/data/tokenizers, model: one of each architecture, with weights that make its choices
+    clear."""
     from transformers.utils import logging
     logging.disable_progress_bar()
     import torch
@@ -204,9 +206,10 @@ def tiny_models(vocab):
 
 
 def check_llama_cpp(propane, folder):
-    """Greedy text of llama.cpp on our files. Its products round the activations to the weights' type (8 bits where these are in
-    blocks) and ours do not: with F32 the ids are equal, with the others they may part where two are about as likely. Observed
-    differences of log p: F32 9e-6 (GPT-2 2e-3: ggml takes GELU from an fp16 table), F16 0.02, BF16 0.11, Q8_0 0.22, Q4_0 0.33."""
+    """Returns llama.cpp's greedy text for Propane's files. Its matrix products round the activations to the weights' type (8
+    bits if these are in blocks), and Propane's do not. With F32 the ids are equal; with other types they may differ if two
+    ids are about equally likely. Observed differences of log p: F32 9e-6 (GPT-2 2e-3, because ggml computes GELU from an
+    fp16 table), F16 0.02, BF16 0.11, Q8_0 0.22, Q4_0 0.33."""
     try:
         import llama_cpp
         import torch, transformers

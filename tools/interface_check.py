@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What stands around a Core ML program: packages that coremltools makes with image inputs of several sizes, labels of both
-kinds and several functions are read by Propane, run, written again, and must then be the same to coremltools.
+"""Checks the interface of Core ML programs: packages that coremltools creates with image inputs of several sizes, labels of
+both kinds and several functions are read by Propane, run, and written again. coremltools must then find them unchanged.
 
-interface_check.py [PROPANE]; exit code 77 with the reason where PyTorch or coremltools are not here."""
+interface_check.py [PROPANE]; exits with 77 and the reason if PyTorch or coremltools is missing.
+"""
 import os
 import subprocess
 import sys
@@ -19,7 +20,7 @@ SIZES = [(1, 3, 16, 16), (1, 3, 32, 24)]
 
 
 def run(package, work, *flags):
-    """The lines that are printed, and the arrays."""
+    """Returns the printed lines and the arrays."""
     out = os.path.join(work, "out")
     lines = coreml_check.command("run", package, "--output", out, *flags).splitlines()
     return lines, {n[:-4]: np.load(os.path.join(out, n)) for n in os.listdir(out)}

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The language of documents, messages and comments: words that have a better one, and sentences that are too long.
+"""Checks the language of documents, messages and comments: words that have a better replacement, and sentences that are too
+long.
 
-Usage: tools/language.py [--long N]. Exits 1 and names each place. Words: in docs/, README and the like, and in the comments and
-strings of the sources and tests. Sentences above N words (40): in the documents alone; tables count by cell, code not at all.
+Usage: tools/language.py [--long N]. Exits with 1 and names each place. Words are checked in docs/, READMEs, and the comments
+and strings of sources and tests. Sentences of more than N words (40) are reported only for documents; each table cell counts
+separately, and code is ignored.
 """
 import argparse
 import pathlib
@@ -29,7 +31,7 @@ EXEMPT = {"tools/language.py", "docs/constraints.md"}  # constraints.md is gener
 
 
 def prose_of_code(text, hash_comments):
-    """Comments and strings, with their line numbers."""
+    """Yields comments and strings, with their line numbers."""
     pattern = (r"#[^\n]*|\"\"\".*?\"\"\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'" if hash_comments else
                r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'")
     for found in re.finditer(pattern, text, re.S):
@@ -37,7 +39,7 @@ def prose_of_code(text, hash_comments):
 
 
 def sentences(text):
-    """(line, sentence) of Markdown."""
+    """Yields (line, sentence) for Markdown."""
     text = re.sub(r"```.*?```", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
     block, begun = [], 0
     blocks = []

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Chats of a GGUF file beside llama.cpp (package xllamacpp): tokens of each prompt, and greedy answers to twenty questions.
+"""Compares chats with a GGUF file with llama.cpp (package xllamacpp): the tokens of each prompt, and greedy answers to
+twenty questions.
 
     python3 tools/llamacpp_check.py MODEL.gguf [PROPANE]     (exit 1: different; 77: a package is missing)
 
-llama.cpp rounds activations to eight bits where weights are in blocks, so its answers to such a file drift from exact arithmetic. The
-file is therefore also written as F32 (by Propane), which llama.cpp multiplies exactly: these answers must agree in 18 of 20.
+llama.cpp rounds activations to eight bits if weights are in blocks, so its answers for such a file drift from exact
+arithmetic. The file is therefore also written as F32 (by Propane), which llama.cpp multiplies exactly. These answers must
+agree in 18 of 20 cases.
 """
 import json
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""LoRA against the package `peft`: for Llama, Qwen3 and GPT-2 models with random weights, an adapter that peft made is trained
-20 steps by peft and by `propane train` on the same tokens (equal losses), and the adapter that each has trained is used by
-the other (equal losses after loading, equal logits after `propane convert --merge`).
+"""Compares LoRA with the package `peft`. For Llama, Qwen3 and GPT-2 models with random weights, an adapter created by peft
+is trained for 20 steps by peft and by `propane train` on the same tokens, and the losses must be equal. Each then uses the
+adapter that the other has trained; losses after loading, and logits after `propane convert --merge`, must be equal.
 
     python3 tools/lora_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
 """

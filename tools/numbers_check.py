@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares what the cpu device computes with NumPy, for the generated operations with numbers of all sizes that
-tests/campaign/test_numbers makes (tests/support/extreme_cases.c): fp32, fp16 and integers, edges included. NumPy computes in
-the element type where one rounding is all there is; those results must be the same bits. Functions are computed in double.
-What is meant to differ from NumPy stands in docs/coreml-differences.md and below, in the function of its operation.
-Skipped (exit 77) where NumPy or the test is missing.
+"""Compares the cpu device's results with NumPy, for the generated operations with numbers of all sizes from
+tests/campaign/test_numbers (tests/support/extreme_cases.c): fp32, fp16 and integers, edge cases included. If there is only
+one rounding, NumPy computes in the element type and the bits must be equal. Functions are computed in double. Intended
+differences from NumPy are listed in docs/coreml-differences.md and below, in the function of each operation. Skipped (exit
+77) if NumPy or the test is missing.
 
     python3 tools/numbers_check.py build/release/propane [cases [seed]]
 """
@@ -27,7 +27,7 @@ ULPS = 8  # of fp32, in functions and sums; observed: 5.0 (pow)
 
 
 class Unknown(Exception):
-    """Nothing to compare with."""
+    """Raised if there is nothing to compare with."""
 
 
 def tensor(t):
@@ -43,7 +43,7 @@ class Case:
         self.out = self.line["results"][0]["dtype"]
 
     def __call__(self, name, default=None):
-        """An operand as an array; its default as it is."""
+        """Returns an operand as an array; a default is returned unchanged."""
         if name not in self.operands:
             return default
         v = self.operands[name][0]
@@ -65,14 +65,14 @@ def is_int(a):
 
 
 def nearest(exact, dtype):
-    """Exact numbers as the nearest of an integer type, where NumPy wraps; NaN is 0."""
+    """Rounds exact numbers to the nearest value of an integer type, where NumPy wraps; NaN becomes 0."""
     info = np.iinfo(dtype)
     flat = [0 if v != v else int(min(max(v, info.min), info.max)) for v in np.asarray(exact, dtype=object).ravel()]
     return np.array(flat, dtype=dtype).reshape(np.shape(exact))
 
 
 def two(f, whole=None):
-    """One rounding, in the element type; integers exactly by `whole`, then the nearest."""
+    """Computes with one rounding, in the element type; integers exactly by `whole`, then rounded to the nearest."""
     def compute(c):
         x, y = c("x"), c("y")
         if is_int(x) and whole:
@@ -88,7 +88,7 @@ def by_zero(x):
 
 
 def quotient(x, y):
-    """Of the exact quotient: NumPy's own in fp32 rounds x - x mod y first, and is off by one from about 2^22 on."""
+    """Uses the exact quotient: NumPy's own in fp32 rounds x - x mod y first, and is off by one from about 2^22."""
     return np.floor_divide(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
 
 
@@ -107,12 +107,12 @@ def one(f):
 
 
 def wide(f):
-    """A function, in double."""
+    """Computes a function in double."""
     return lambda c: f(c("x").astype(np.float64))
 
 
 def limit(f):
-    """At minus infinity the limit, -0, where the formula is infinity times 0."""
+    """Returns the limit at minus infinity, -0, where the formula is infinity times 0."""
     return wide(lambda x: np.where(x == -np.inf, -0.0, f(x)))
 
 
@@ -159,7 +159,7 @@ def best(f):
 
 
 def argsort(c):
-    """NaN last, in both directions; of equal ones the first."""
+    """NaN comes last in both directions; of equal values, the first comes first."""
     x, axis = c("x").astype(np.float64), int(c.number("axis", -1))
     key = x if c.number("ascending", False) else -x
     return np.argsort(key, axis=axis, kind="stable").astype(np.int32)
@@ -231,7 +231,7 @@ def band_part(c):
 
 
 def each(name):
-    """All values of a variadic parameter."""
+    """Returns all values of a variadic parameter."""
     return lambda c: [tensor(v) for v in c.operands[name]]
 
 
@@ -265,7 +265,7 @@ def copied(c):
 
 
 def shifted(c, epsilon):
-    """The sum of x and epsilon is one of fp32."""
+    """The sum of x and epsilon is computed in fp32."""
     return (c("x").astype(np.float32) + np.float32(c.number("epsilon", epsilon))).astype(np.float64)
 
 
@@ -330,7 +330,8 @@ ANY_ZERO = {"matmul", "linear", "sigmoid_hard", "clamped_relu", "threshold", "re
 
 
 def scale_of(c, want):
-    """What a unit of the last place is of: a sum's terms, what an epsilon is added to, an argument that is rounded."""
+    """Returns the value whose last place is the unit: a sum's terms, the value to which an epsilon is added, or a rounded
+    argument."""
     x = np.abs(np.asarray(c("x"), dtype=np.float64))
     x = np.where(np.isfinite(x), x, 0)
     if c.op in ("matmul", "linear"):
@@ -353,7 +354,7 @@ def scale_of(c, want):
 
 
 def wrong(c, want, got, exact):
-    """How many elements differ, and the first of them."""
+    """Returns how many elements differ, and the first of them."""
     dtype = got.dtype
     if exact or dtype.kind != "f":
         want = np.asarray(want).astype(dtype)

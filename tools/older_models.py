@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the models of Core ML's older kinds in tests/mil/older with coremltools, and in each what it must give.
+"""Writes the models of Core ML's older kinds in tests/mil/older with coremltools, and stores the expected outputs in each.
 
-python3 tools/older_models.py [FOLDER] needs coremltools, NumPy and PyTorch. Every input is a formula that tests/mil/test_older.c
-has too: element i of an input is ((37 i + 11) mod 64 - 32) / 16. What an output must be is computed here, by PyTorch or NumPy,
-and is in the model's metadata as "want.NAME": the number of elements, the sum of (i mod 7 + 1) * element i, and 16 elements,
-element k * count / 16 for each k (all of 16 or fewer). A label has its probability with it.
+python3 tools/older_models.py [FOLDER] needs coremltools, NumPy and PyTorch. Every input follows a formula that
+tests/mil/test_older.c also has: element i of an input is ((37 i + 11) mod 64 - 32) / 16. The expected outputs are computed
+here with PyTorch or NumPy and stored in the model's metadata as "want.NAME": the number of elements, the sum of (i mod 7 +
+1) * element i, and 16 elements, element k * count / 16 for each k (all elements if there are at most 16). A label is stored
+with its probability.
 """
 import sys
 import warnings
@@ -22,13 +23,13 @@ FOLDER = sys.argv[1] if len(sys.argv) > 1 else "tests/mil/older"
 
 
 def values(*shape):
-    """What every input holds."""
+    """Returns the contents of every input."""
     i = np.arange(int(np.prod(shape)), dtype=np.int64)
     return (((37 * i + 11) % 64 - 32) / 16).astype(np.float32).reshape(shape)
 
 
 def weights(seed, *shape):
-    """Other numbers, which are exact in fp16."""
+    """Returns other numbers that are exact in fp16."""
     i = np.arange(int(np.prod(shape)), dtype=np.int64)
     return (((29 * i + 7 * seed + 3) % 31 - 15) / 32).astype(np.float32).reshape(shape)
 
@@ -49,7 +50,7 @@ def save(spec, name, wants):
 
 
 class Network:
-    """One input, many layers, each of them an output."""
+    """One input and many layers, each of which is an output."""
 
     def __init__(self, inputs, exact=True, **options):
         self.inputs = inputs
@@ -75,7 +76,7 @@ def linear(x, w, b):
 
 
 def images():
-    """Layers of images, in a network of the first versions: an input [C, H, W]."""
+    """Image layers in a network of the first versions: an input [C, H, W]."""
     n = Network({"x": (4, 6, 8)}, exact=False)
     b, x = n.builder, torch.from_numpy(values(1, 4, 6, 8))
     t = torch.from_numpy
@@ -156,13 +157,13 @@ def images():
 
 
 def grid(size, count):
-    """Twice as many points: the layer's own grid, spacing (Xin - Xin / Xout) / (Xout - 1)."""
+    """Twice as many points: the layer's own grid, with spacing (Xin - Xin / Xout) / (Xout - 1)."""
     spacing = (size - size / count) / (count - 1)
     return [min(size - 1, i * spacing) * 2 for i in range(count)]
 
 
 def sampled(x, rows, columns):
-    """Bilinear, at the points of a grid."""
+    """Interpolates bilinearly at the points of a grid."""
     def along(a, points, axis):
         low = [int(np.floor(p)) for p in points]
         high = [min(i + 1, a.shape[axis] - 1) for i in low]
@@ -282,7 +283,8 @@ def arrays():
 
 
 def functions():
-    """Functions of one value and activations, quantised weights, a copy; a network of the first versions, a vector in."""
+    """Functions of one value, activations, quantized weights and a copy, in a network of the first versions with a vector
+    input."""
     n = Network({"x": (6,)}, exact=False)
     b, x, t = n.builder, torch.from_numpy(values(1, 6, 1, 1)), torch.from_numpy
     for name, mode, params, want in (
@@ -354,7 +356,7 @@ def functions():
 
 
 def sequences():
-    """Recurrent layers: a sequence of the batches that an embedding gives."""
+    """Recurrent layers: a sequence of batches from an embedding."""
     n = Network({"x": (5, 1, 3, 1, 1)})
     b, x, t = n.builder, torch.from_numpy(values(5, 1, 3)), torch.from_numpy
     h = 2
@@ -414,7 +416,7 @@ def sequences():
 
 
 def control():
-    """A loop that doubles until a sum is reached, one of three turns, and a branch."""
+    """A loop that doubles until a sum is reached, a loop with three iterations, and a branch."""
     n = Network({"x": (4,)})
     b, x = n.builder, torch.from_numpy(values(4)).abs() + 1
     b.add_unary("positive", "x", "a", "abs")
@@ -461,7 +463,7 @@ def control():
 
 
 def computed():
-    """Shapes that follow from values: ranges, fills, reshapes, slices, repetitions, and what is not zero."""
+    """Shapes that depend on values: ranges, fills, reshapes, slices, repetitions, and nonzero elements."""
     n = Network({"x": (2, 3)})
     b, x = n.builder, values(2, 3)
     b.add_unary("size", "x", "size", "abs")
@@ -507,7 +509,7 @@ def computed():
 
 
 def image_classifier():
-    """A classifier of images, with scale and bias; its colours are BGR."""
+    """An image classifier with scale and bias, whose colours are BGR."""
     builder = NeuralNetworkBuilder([("image 1", datatypes.Array(3, 4, 6))], [("probabilities", datatypes.Array(3))],
                                    mode="classifier", disable_rank5_shape_mapping=False)
     w, bias = weights(1, 3, 3, 4, 6), weights(2, 3)
@@ -543,7 +545,7 @@ def part(pipeline, inputs, outputs, version=1):
 
 
 def tables():
-    """Numbers in columns, scaled, and a linear model of them."""
+    """Numbers in columns, scaled, followed by a linear model."""
     spec = ct.proto.Model_pb2.Model(specificationVersion=1)
     for name in ("room count", "area"):
         feature(spec.description, "input", name, scalar="doubleType")
@@ -616,7 +618,8 @@ COMPARE = [lambda x, t: x <= t, lambda x, t: x < t, lambda x, t: x >= t, lambda 
 
 
 def grow(trees, x, count, dimensions, numbers):
-    """Trees of random nodes, with thresholds at, above and below what the input holds; what they give for x, and for missing values."""
+    """Trees of random nodes, with thresholds at, above and below the input's values; returns their results for x and for
+    missing values."""
     got, missed = np.zeros(dimensions), np.zeros(dimensions)
     for tree in range(count):
         nodes, waiting = {}, [(7, 0)]  # ids need not begin at 0
@@ -650,7 +653,7 @@ def grow(trees, x, count, dimensions, numbers):
 
 
 def trees():
-    """A regressor of trees behind a scaler that calls its result as its input, and a classifier."""
+    """A tree regressor after a scaler whose result has the name of its input, and a classifier."""
     numbers = np.random.default_rng(5)
     spec = ct.proto.Model_pb2.Model(specificationVersion=1)
     feature(spec.description, "input", "x", array=[6])

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The official openai client against `propane serve`: completion, chat, streams, errors, many at once.
+"""Runs the official openai client against `propane serve`: completion, chat, streams, errors, many requests at once.
 
-usage: openai_check.py PROPANE          exit 0: good; 77: the client is not here; 1: something differs
+usage: openai_check.py PROPANE          exit 0: good; 77: the client is not installed; 1: something differs
 """
 import asyncio
 import json
@@ -123,7 +123,7 @@ async def many():
 check("200 at once", set(asyncio.run(many())) == {whole})
 finish(server)
 
-# A model that has memorised one conversation, including a tool call, through its own template.
+# A model that has memorized one conversation, including a tool call, through its own template.
 TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}
 CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Bern"}}}
 TEMPLATE = ("{% for t in tools or [] %}({{ t.function.name }}){% endfor %}{% for m in messages %}<{{ m.role[0] }}>{{ m.content or '' }}"

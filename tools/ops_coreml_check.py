@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares Propane's operations with coremltools' own: every operation of its registry for iOS 15 to 18 is a row of ops.def,
-of the same opset and with the same parameters; and where coremltools works out values by itself (its value inference), they
-are those of tests/data/ops_reference.txt, which the rows are tested with. What differs knowingly stands below and in
-docs/coreml-differences.md. Skipped (exit 77) where coremltools is missing.
+"""Compares Propane's operations with coremltools' own. Every operation of its registry for iOS 15 to 18 must be a row of
+ops.def with the same opset and the same parameters. If coremltools computes values itself (its value inference), they must
+be those of tests/data/ops_reference.txt, with which the rows are tested. Intended differences are listed below and in
+docs/coreml-differences.md. Skipped (exit 77) if coremltools is missing.
 
     python3 tools/ops_coreml_check.py build/release/propane
 """
@@ -110,7 +110,7 @@ packed_types = {"int4": "int4", "uint4": "uint4", "uint1": "uint1", "uint2": "ui
 
 
 def array(text, dtype):
-    """An array of a MIL element type; those of few bits are coremltools' own numpy types."""
+    """Returns an array of a MIL element type; those with few bits are coremltools' own numpy types."""
     values = [float(v) for v in text.split(",") if v]
     if dtype in packed_types:
         kind = types.type_mapping.string_to_nptype(dtype) if hasattr(types.type_mapping, "string_to_nptype") else types.nptype_from_builtin(types.string_to_builtin(dtype))
@@ -174,7 +174,7 @@ def wanted(line):
 
 
 def infer(op, args):
-    """What coremltools itself computes; None where it does not. The newest opset that takes the arguments decides."""
+    """Returns what coremltools itself computes, or None if it does not. The newest opset that accepts the arguments is used."""
     failure = None
     for target in reversed(list(targets.values())):
         try:

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes tests/data/ops_reference.txt: what PyTorch and numpy compute, in double precision, for every MIL operation and
-combinations of their arguments. tests/ops/test_reference compares the slow meanings (src/core/mil/eval/eval_*.c) with it, so nothing
-here may be derived from them. Needs numpy and torch; the build and the tests do not.
+"""Writes tests/data/ops_reference.txt: the results of PyTorch and numpy, in double precision, for every MIL operation and
+combinations of its arguments. tests/ops/test_reference compares the slow reference (src/core/mil/eval/eval_*.c) with it, so
+nothing here may be derived from that. Needs numpy and torch; the build and the tests do not.
 
     python3 tools/ops_reference.py > tests/data/ops_reference.txt
 
-Two lines a case: "OP DTYPE LINE" in the language of tests/support/op_cases.c, then "[dims] values" for each result.
-Inputs are multiples of 1/64 and thus exact in every element type. Three lines a whole program, where one operation alone
-shows nothing: "@ROWS MIL TEXT", "[dims] values" of the inputs, and of the results and then the states. Two lines a
-distribution: "~OP DTYPE LINE", then "[edges] values" and "[rows, edges + 1] probabilities" of the bins between them.
+A case has two lines: "OP DTYPE LINE" in the language of tests/support/op_cases.c, then "[dims] values" for each result.
+Inputs are multiples of 1/64 and thus exact in every element type. A whole program, for operations that show nothing by
+themselves, has three lines: "@ROWS MIL TEXT", "[dims] values" of the inputs, and those of the results and then of the
+states. A distribution has two lines: "~OP DTYPE LINE", then "[edges] values" and "[rows, edges + 1] probabilities" of the
+bins between them.
 """
 import itertools
 import numpy as np
@@ -37,7 +38,7 @@ def shape(a):
 
 
 class In:
-    """A tensor operand: values, and how they are written."""
+    """A tensor operand: its values, and how they are written."""
     def __init__(self, a, dtype='', const=False):
         self.a, self.dtype, self.const = np.asarray(a, dtype=np.float64), dtype, const
 
@@ -75,8 +76,8 @@ def write(value):
 
 
 def case(op, want, dtype='fp32', **args):
-    """One record. `want`: an array or a list of arrays; arguments that are None are left out.
-    A name may end in "=" where it would clash (dtype)."""
+    """Writes one record. `want`: an array or a list of arrays; arguments that are None are omitted. A name may end in "=" if
+    it would clash (dtype)."""
     line = ' '.join(k.rstrip('=') + '=' + write(v) for k, v in args.items() if v is not None)
     results = want if isinstance(want, list) else [want]
     results = [np.asarray(r.numpy() if isinstance(r, torch.Tensor) else r, dtype=np.float64) for r in results]
@@ -313,7 +314,7 @@ case('band_part', torch.triu(T(m)), x=In(m), lower=0)
 case('band_part', torch.triu(torch.tril(T(m), 2), -1), x=In(m), lower=1, upper=2)
 case('fill', np.full((2, 3), 1.5), shape=[2, 3], value='fp32(1.5)')
 
-# ---- quantisation: PyTorch's, and for constants the formula of the format
+# ---- quantization: PyTorch's, and for constants the formula of the format
 x = normal(3, 4, scale=4.0)
 q = torch.quantize_per_tensor(T(x).float(), 0.125, 3, torch.qint8)
 case('quantize', q.int_repr(), input=In(x), scale='fp32(0.125)', zero_point='int8(3)', output_dtype='int8')
@@ -401,7 +402,7 @@ for dims, size, alpha, beta, k in [((1, 5, 3), 3, None, None, None), ((2, 4, 2),
                                  0.75 if beta is None else beta, 1.0 if k is None else k)
     case('local_response_norm', want, x=In(x), size=size, alpha=alpha, beta=beta, k=k)
 
-# ---- transposed and quantised convolution
+# ---- transposed and quantized convolution
 transposed = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
@@ -442,7 +443,7 @@ for size in [(6, 8), (5, 3), (1, 1), (2, 9), (3, 4)]:
 
 
 def grid(mode, size, count):
-    """The grids of the operation's documentation, written down anew."""
+    """The grids from the operation's documentation, written independently."""
     i = np.arange(count)
     if mode == 'DEFAULT':
         at = i * size / count
@@ -517,7 +518,7 @@ for block, pads, dims in [((2, 2), ((0, 0), (0, 0)), (1, 2, 2, 4)), ((2, 3), ((1
 
 
 def suppress(boxes, scores, limit, most, per_class):
-    """Greedy suppression, the textbook's way: boxes [B, 4] as centre and size, scores [B, K]."""
+    """Greedy suppression in its textbook form: boxes [B, 4] as centre and size, scores [B, K]."""
     order, kept = np.argsort(-scores.max(1), kind='stable'), []
     corners = np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
     for i in order:
@@ -946,7 +947,8 @@ from math import erf
 
 
 def falls(op, edges, probabilities, **args):
-    """Probabilities of a result below edges[0], in [edges[i], edges[i + 1]), and from the last edge on; one row each."""
+    """Returns the probabilities of a result below edges[0], in [edges[i], edges[i + 1]), and above the last edge; one row
+    each."""
     line = ' '.join(k + '=' + write(v) for k, v in args.items() if v is not None)
     p = np.atleast_2d(np.asarray(probabilities, dtype=np.float64))
     print('~' + op, 'fp32', line)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The graph pages of show, check and diff, the report of training runs, and a server asked by fetch, in a real browser: Chromium without a window, driven through a pipe, with Python's own
-library alone. Judged: no message on the console, no request to anywhere, hostile names stay text, search, folding, keyboard and
-touch work, nothing is wider than a phone, contrast. Told and not judged: how long a page of 1,500 operations takes to be painted.
+"""Tests the graph pages of show, check and diff, the report of training runs, and a server called by fetch, in a real
+browser: headless Chromium, driven through a pipe with only Python's standard library. Checked: no console messages, no
+outside requests, hostile names remain text, search, folding, keyboard and touch work, nothing is wider than a phone,
+contrast. Reported but not checked: the time to paint a page with 1,500 operations.
 
-pages_check.py [PROPANE [--shots DIR]]; exit code 77 with the reason where there is no Chromium."""
+pages_check.py [PROPANE [--shots DIR]]; exits with 77 and the reason if Chromium is missing.
+"""
 import base64
 import http.server
 import json
@@ -111,7 +113,7 @@ class Browser:
         self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def trouble(self):
-        """Messages, exceptions, and requests for anything but the page itself and data: addresses."""
+        """Returns messages, exceptions, and requests for anything except the page itself and data: addresses."""
         out = []
         for e in self.events:
             p = e.get("params", {})
@@ -147,7 +149,8 @@ HOSTILE = "</script><script>window.evil = 1</script><img src=x onerror=window.ev
 
 
 def fixtures():
-    """A language model of 1,500 operations, a small network, one that is refused, one whose metadata would like to be a script."""
+    """Creates a language model with 1,500 operations, a small network, one that is refused, and one whose metadata contains
+    a script."""
     with open("text", "w") as f:
         f.write("a line of text to learn from\n" * 400)
     run("train", "--data", "text", "--kind", "bytes", "--layers", "26", "--width", "16", "--heads", "2", "--context", "32", "--batch", "1",
@@ -345,7 +348,8 @@ FETCH = """fetch(URL + '/v1/completions', {method: 'POST', headers: {'Content-Ty
 
 
 def check_fetch(b):
-    """A page of this machine asks the server; a page from nowhere (its origin is "null") may not; the server's own page answers."""
+    """A page on this machine may call the server, a page from elsewhere (whose origin is "null") may not, and the server's
+    own page works."""
     server = subprocess.Popen([PROPANE, "serve", "one", "--port", "0", "--threads", "1", "--no-log"], stdout=subprocess.PIPE, text=True)
     pathlib.Path("page.html").write_text("<!doctype html><title>page</title>")
     pages = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)

@@ -116,7 +116,7 @@ def main():
         # norm weights away from 1, and matrices large enough that every gradient matters
         t = 1 + 0.2 * torch.randn(shape) if len(shape) == 1 else torch.randn(shape) * (0.7 if "embed" in name else 1.0 / math.sqrt(shape[1]))
         w[name] = t.float().double().requires_grad_()
-    # text that can be learnt: a noisy walk over the vocabulary
+    # learnable text: a noisy walk over the vocabulary
     ids = torch.zeros(STEPS, BATCH, SEQUENCE + 1, dtype=torch.long)
     ids[..., 0] = torch.randint(V, (STEPS, BATCH))
     for t in range(SEQUENCE):

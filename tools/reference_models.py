@@ -62,7 +62,7 @@ def models():
 
 
 def as_stored(name, value):
-    """What the files call a parameter: transformers holds all experts of a layer in two."""
+    """Returns the name of a parameter in the files; transformers holds all experts of a layer in two tensors."""
     if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
         return {name: value}
     base, last = name.rsplit(".", 1)

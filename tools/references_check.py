@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Computes the committed reference data again, with the PyTorch and NumPy that are here, and compares: the values of
-operations (tests/data/ops_reference.txt) and the tiny Llama's losses and gradients (tests/data/llama_gqa)."""
+"""Recomputes the committed reference data with the installed PyTorch and NumPy, and compares: the values of operations
+(tests/data/ops_reference.txt) and the tiny Llama's losses and gradients (tests/data/llama_gqa)."""
 import json
 import os
 import struct

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What operators put around `propane serve`, against it: lm-evaluation-harness (a task with data of its own, scored as `propane eval`
-scores the same text), Prometheus's text parser, HTTPS with a certificate that is checked, the page, keys, JSON objects.
+"""Tests `propane serve` with the tools that operators use: lm-evaluation-harness (a task with its own data, with the same
+scores as from `propane eval`), Prometheus's text parser, HTTPS with a verified certificate, the page, keys, JSON objects.
 
-usage: serve_check.py PROPANE          exit 0: good; 77: a package is not here; 1: something differs
+usage: serve_check.py PROPANE          exit 0: good; 77: a package is missing; 1: something differs
 """
 import http.client
 import json
@@ -105,7 +105,7 @@ def new_pair():
 
 
 def check_renewal(url, trusting):
-    """A connection outlives the certificate that it began with; new ones begin with the new one."""
+    """A connection outlives the certificate that it started with; new connections use the new one."""
     host, port = url.split("://")[1].split(":")
     kept = http.client.HTTPSConnection(host, int(port), context=trusting, timeout=60)
     kept.request("GET", "/health")

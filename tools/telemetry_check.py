@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What a run leaves behind, read by others: the event files by the package tensorboard (every scalar of every step), the
-report by an HTML parser (balanced tags, well-formed SVG, nothing from elsewhere).
+"""Reads a run's output with other software: the event files with the package tensorboard (every scalar of every step), the
+report with an HTML parser (balanced tags, well-formed SVG, nothing loaded from elsewhere).
 
     python3 tools/telemetry_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
 """
@@ -30,7 +30,7 @@ NAMES = {"train/loss": "loss", "train/learning_rate": "lr", "train/gradient_norm
 
 
 class Page(html.parser.HTMLParser):
-    """Open tags must be closed in order; links and other sources are counted."""
+    """Checks that open tags are closed in order; links and other sources are counted."""
 
     def __init__(self):
         super().__init__()

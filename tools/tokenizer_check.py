@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Token ids of seven kinds of tokenizer.json against Hugging Face's `tokenizers`: tools/tokenizer_reference.py says how.
+"""Compares token ids for seven kinds of tokenizer.json with Hugging Face's `tokenizers`; see tools/tokenizer_reference.py.
 
     python3 tools/tokenizer_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
 """

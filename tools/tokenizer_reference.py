@@ -43,7 +43,7 @@ SPECIAL = ["<|endoftext|>", "<|begin_of_text|>", "<|im_start|>", "<|im_end|>", "
 
 
 def corpus(lines, seed):
-    """Lines of bytes: the repository's own text, the parts above mixed and damaged, special tokens."""
+    """Returns lines of bytes: the repository's own text, the parts above mixed and damaged, special tokens."""
     rng = random.Random(seed)
     own = []
     for pattern in ("src/**/*.c", "docs/*.md", "*.md", "tools/*.py"):

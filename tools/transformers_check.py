@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that what `propane convert` writes is what transformers reads, and the other way round.
+"""Checks that transformers reads what `propane convert` writes, and the reverse.
 
     python3 tools/transformers_check.py [PROPANE [NAME]]      (exit 1: different; 77: a package is missing)
 
-For each architecture, transformers makes tiny random models (grouped queries, tied and separate heads, biases, scaled RoPE):
-Propane's logits, loss and every gradient, in each plan, are compared with transformers in float64; every form that Propane
-writes is read back and loads in transformers. NAME: only the architectures that begin with it.
+For each architecture, transformers creates tiny random models (grouped queries, tied and separate heads, biases, scaled
+RoPE). Propane's logits, loss and every gradient, in each plan, are compared with transformers in float64; every form that
+Propane writes is read back and loaded in transformers. NAME: only the architectures that begin with it.
 
-A random Llama (grouped queries, tied and separate heads, biases none) made by transformers, saved in one file and in shards,
-goes through Propane's folder, safetensors, GGUF and llama2.c forms; loaded again by transformers its logits are equal to the
-bit (F32) or to the rounding of the type. A short training run's folder is exported and loads too, with its tokenizer, whose
-ids are Propane's.
+A random Llama from transformers (grouped queries, tied and separate heads, no biases), saved in one file and in shards, is
+converted to Propane's folder, safetensors, GGUF and llama2.c forms. When transformers loads the result, its logits are equal
+to the bit (F32) or within the rounding of the type. The folder of a short training run is exported and also loads, with its
+tokenizer, whose ids are Propane's.
 """
 import copy
 import json
@@ -123,7 +123,7 @@ def check_run(propane, folder):
 # ---- every architecture: logits, loss, gradients, export -----------------------------------------------------------------
 
 def architectures():
-    """Name, a tiny model of transformers, the plans that are tried with it."""
+    """Yields the name, a tiny model from transformers, and the plans that are tried with it."""
     common = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                   num_key_value_heads=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
     plain = {"rope_type": "default", "rope_theta": 10000.0}
@@ -153,7 +153,7 @@ def architectures():
 
 
 def randomise(model, seed):
-    """Every weight away from what it is at the beginning: norms around 1, biases around 0, matrices large enough to matter."""
+    """Moves every weight away from its initial value: norms around 1, biases around 0, matrices large enough to matter."""
     torch.manual_seed(seed)
     tables = {id(model.get_input_embeddings().weight)}
     for name, p in model.named_parameters():
@@ -165,7 +165,7 @@ def randomise(model, seed):
 
 
 def relative(got, want):
-    """Largest difference as a part of the largest value."""
+    """Returns the largest difference relative to the largest value."""
     return ((got - want).abs().max() / want.abs().max().clamp_min(1e-12)).item()
 
 
@@ -205,7 +205,7 @@ def check_numbers(propane, folder, name, model, model_path, ids):
 
 
 def check_forms(propane, folder, name, model, source, ids):
-    """Every form and back: the folder loads in transformers and its logits are equal."""
+    """Writes every form and reads it back: the folder loads in transformers, and its logits are equal."""
     with torch.no_grad():
         want = model(ids[None]).logits[0]
     model.save_pretrained(os.path.join(folder, "shards"), max_shard_size="20KB")
@@ -239,14 +239,14 @@ def check_forms(propane, folder, name, model, source, ids):
 
 
 def gguf_names(arch, layers):
-    """The tensor names that the package knows for an architecture."""
+    """Returns the tensor names that the package knows for an architecture."""
     code = {v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[arch]
     bases = [gguf.TENSOR_NAMES[t].format(bid=b) for t in gguf.MODEL_TENSORS[code] for b in range(layers)]
     return {b + end for b in bases for end in (".weight", ".bias")}
 
 
 def check_training(propane, folder, arch):
-    """A fresh model of the architecture trains, and its run loads as it is."""
+    """Trains a new model of the architecture; its run loads directly."""
     text, out, model = (os.path.join(folder, x) for x in ("t.txt", "fresh-out", "fresh"))
     open(text, "w").write(open(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "README.md")).read())
     good = run(propane, "train", "--data", text, "--kind", "bytes", "--arch", arch, "--run", model, "--steps", "4", "--layers", "2", "--width", "32", "--heads", "2",

@@ -65,7 +65,7 @@ def draw(rng, kind):
 
 
 def make_pictures(folder):
-    """Files in class folders, and the same as arrays in the order in which the command lists them."""
+    """Writes files in class folders, and returns them as arrays in the order in which the command lists them."""
     out = {}
     for part, count, seed in (("train", TRAIN, 1), ("val", VAL, 2)):
         rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def mix(x):
 
 
 def pick(n, count):
-    """The order that `propane train` sees the samples in: src/lm/data/token_windows.c."""
+    """Returns the order in which `propane train` sees the samples: src/lm/data/token_windows.c."""
     key = mix((SEED * 0x9e3779b97f4a7c15 + n // count + 1) & MASK)
     half = 1
     while half < 31 and 1 << 2 * half < count:
@@ -128,7 +128,7 @@ class Residual(nn.Module):
 
 
 def folded(module):
-    """Convolutions with the batch norms after them folded in."""
+    """Folds the batch norms after convolutions into them."""
     for name, child in list(module.named_children()):
         if isinstance(child, nn.Sequential):
             kept = []
@@ -222,12 +222,13 @@ def accuracy(model, x, y):
 
 
 def rate(lr, step, steps):
-    """src/train/optim/schedule.c without a warm-up: half a cosine down to 0, where runs of another rounding meet again."""
+    """The schedule of src/train/optim/schedule.c without a warm-up: half a cosine down to 0, where runs with different
+    rounding converge again."""
     return lr * (1 + math.cos(math.pi * step / steps)) / 2
 
 
 def train_torch(model, data, lr, steps):
-    """The model, trained; and the gradients of its first step by name."""
+    """Returns the trained model, and the gradients of its first step by name."""
     x, y = data["train"]
     optimiser = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0)
     first = {}
@@ -259,7 +260,7 @@ def checkpoint(path):
 
 
 def worst_gradient(arrays, begin, first):
-    """Which constant is which parameter shows by its values; lr 0 leaves them as they were."""
+    """Matches constants to parameters by their values; lr 0 leaves the values unchanged."""
     worst, left = 0.0, dict(begin)
     for name, value in arrays.items():
         if name.startswith("optimizer."):

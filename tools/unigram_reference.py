@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Unigram vocabularies: ids against SentencePiece and Hugging Face's `tokenizers`.
+"""Compares ids of Unigram vocabularies with SentencePiece and Hugging Face's `tokenizers`.
 
     python3 tools/unigram_reference.py PROPANE            compare on 4,000 lines, each vocabulary (exit 1: different)
-    python3 tools/unigram_reference.py --write FOLDER     make unigram*.json and unigram*.model in tests/data/tokenizers again
+    python3 tools/unigram_reference.py --write FOLDER     write unigram*.json and unigram*.model in tests/data/tokenizers again
 
-Needs the packages sentencepiece and tokenizers (exit 77 without). SentencePiece learns vocabularies with several options from the
-repository's own text and the words of tokenizer_reference.py; each is read as tokenizer.model, and in the forms of tokenizer.json that
-transformers' converters write. Lines that name a control token are left out of the first: Propane finds those in text.
+Needs the packages sentencepiece and tokenizers (exits with 77 without them). SentencePiece learns vocabularies with several
+options from the repository's own text and the words of tokenizer_reference.py. Each is read as tokenizer.model, and in the
+forms of tokenizer.json that transformers' converters write. Lines that name a control token are left out of the first
+comparison, because Propane recognizes those in text.
 """
 import json
 import os
@@ -64,7 +65,7 @@ def learn(folder, name, texts, size, options):
 
 
 def fields(data):
-    """(number, value) of a protobuf message."""
+    """Yields (number, value) of a protobuf message."""
     at = 0
     while at < len(data):
         def varint():
@@ -87,7 +88,7 @@ def fields(data):
 
 
 def convert(model, form):
-    """The tokenizer.json of a Unigram tokenizer.model."""
+    """Returns the tokenizer.json of a Unigram tokenizer.model."""
     sp = sentencepiece.SentencePieceProcessor(model_file=model)
     spec = dict(fields(dict(fields(open(model, "rb").read()))[3]))
     count = sp.get_piece_size()
@@ -163,7 +164,7 @@ RULES = [("Ａ", "A"), ("ａ", "a"), ("１", "1"), ("２", "2"), ("ﬁ", "fi"), 
 
 
 def write(folder):
-    """Few rules, so that the files are small: those of nmt_nfkc take 240 KB."""
+    """Uses few rules, so that the files are small: those of nmt_nfkc take 240 KB."""
     texts = [p for p in reference.PARTS if "\n" not in p] + WORDS + [reference.text_of(line) for line in reference.corpus(24, 4)] + ["", " ", "ｶﾞ ｶ\u0301 e\u0301\u0302 é"]
     texts = [t.replace("\n", " ") for t in texts if len(t) < 300 and not any(c in t for c in CONTROL)]
     folder, here = os.path.abspath(folder), os.getcwd()

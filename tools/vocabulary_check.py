@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares ids with the libraries that vocabularies come from.
+"""Compares ids with the libraries that define the vocabularies.
 
     python3 tools/vocabulary_check.py PROPANE [FILE...]     (exit 1: different; 77: a package is missing)
 
-FILE: tokenizer.model files (package sentencepiece), tekken.json files (mistral-common), NAME.tiktoken (tiktoken). Without any: those
-inside the package mistral-common, and from one of its tekken files the first ranks under the patterns of GPT-2, cl100k and Llama 3.
-The lines: words, code, 29 blocks of Unicode alone and mixed, white space, emoji, control characters; none names a special token.
+FILE: tokenizer.model files (package sentencepiece), tekken.json files (mistral-common), NAME.tiktoken (tiktoken). Without
+arguments: those inside the package mistral-common, and the first ranks of one of its tekken files with the patterns of
+GPT-2, cl100k and Llama 3. The lines contain words, code, 29 blocks of Unicode alone and mixed, white space, emoji and
+control characters; none names a special token.
 """
 import base64
 import glob

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the blocks of docs/with-others.md as they stand there: transformers, peft, trl, the openai client, lm-evaluation-harness. The
-page's my-model, tuned and examples are made first; a server answers at the page's address, with a port that is free. Besides,
-transformers writes what `propane generate` writes. Blocks of a package that is not here are skipped by name.
+"""Runs the code blocks of docs/with-others.md unchanged: transformers, peft, trl, the openai client, lm-evaluation-harness.
+The page's my-model, tuned and examples are created first, and a server answers at the page's address, with a free port. In
+addition, transformers must generate the same text as `propane generate`. Blocks for a package that is not installed are
+skipped by name.
 
-usage: with_others_check.py [PROPANE]          exit 0: good; 77: none of the packages is here; 1: a block fails
+usage: with_others_check.py [PROPANE]          exit 0: good; 77: none of the packages is installed; 1: a block fails
 """
 import importlib.util
 import json
@@ -25,7 +26,7 @@ GREEDY = ["generate", "my-model", "--prompt", "Once upon a time", "--count", "20
 
 
 def blocks():
-    """[heading, language, text] of each block of the page."""
+    """Returns [heading, language, text] of each block of the page."""
     found, heading = [], ""
     with open(os.path.join(ROOT, "docs", "with-others.md"), encoding="utf-8") as page:
         for part in re.finditer(r"^## ([^\n]*)$|^```(\w+)\n(.*?)^```$", page.read(), re.M | re.S):

@@ -153,7 +153,7 @@ static int flags_parse_positional(char **argv, int i, int index, bool command, c
     if (!*argv[i] && !(command && list->count)) return cli_misuse(argv[0], "%s: the value is empty", f->name);
     if (!list->count) list->items = &argv[i];
     if (list->items + list->count != &argv[i])
-        return cli_misuse(argv[0], "flags must come before or after all of %s", f->name);
+        return cli_misuse(argv[0], "flags must not be placed between %s", f->name);
     list->count++;
     return -1;
 }

@@ -52,6 +52,6 @@ propane_status ids_parse(const char *data, size_t length, const char *source, in
                                 "%s: id %" PRId64 " is outside the model's vocabulary of %" PRId64, source, id, vocab);
         PROPANE_TRY(ids_add(out, (int32_t)id, err));
     }
-    if (out->count == 0) return propane_fail(err, PROPANE_ERR_INVALID, "%s: there are no ids in it", source);
+    if (out->count == 0) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no ids", source);
     return PROPANE_OK;
 }

@@ -77,7 +77,7 @@ bool cli_flush(void) {
 int cli_finish(const char *command, int code) {
     size_t bytes;
     if (code == CLI_OK && mem_failed(&bytes)) { /* the last check: something may be missing from the output */
-        fprintf(stderr, "propane %s: no memory for %zu bytes: its results are not whole\n", command, bytes);
+        fprintf(stderr, "propane %s: out of memory for %zu bytes; the results are incomplete\n", command, bytes);
         code = CLI_FAILED;
     }
     propane_error err = {0};
@@ -87,7 +87,7 @@ int cli_finish(const char *command, int code) {
     }
     if (cli_flush()) return code;
     if (output_errno != EPIPE)
-        fprintf(stderr, "propane %s: standard output cannot be written: %s\n", command, strerror(output_errno));
+        fprintf(stderr, "propane %s: cannot write to standard output: %s\n", command, strerror(output_errno));
     return CLI_FAILED;
 }
 

@@ -119,7 +119,7 @@ static void progress_show_plain(const progress *p, const progress_step *s) {
     printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  %s left", (long long)s->step, (long long)p->steps, s->loss,
            s->lr, s->tokens_per_s, p->unit, text_duration(left, s->seconds_left));
     if (s->simulated)
-        printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its roof, %.2f mJ)", s->simulated, s->device_ms,
+        printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its peak, %.2f mJ)", s->simulated, s->device_ms,
                100 * s->utilisation, s->energy_j * 1e3);
     for (int i = 0; s->power && i < ENERGY_PARTS; i++) {
         printf("%s%s ", i ? ", " : "  ", energy_part_name((energy_part)i));

@@ -120,7 +120,8 @@ static void access_print_requests(text *out, const access_counts *c) {
         else
             text_printf(out, "propane_requests_total{code=\"other\"} %" PRId64 "\n", c->codes[i]);
     }
-    access_head(out, "propane_request_seconds", "histogram", "From a request's first byte to its answer's last one.");
+    access_head(out, "propane_request_seconds", "histogram",
+                "Time from the first byte of a request to the last byte of its answer.");
     for (int i = 0; i < ACCESS_BUCKETS; i++)
         text_printf(out, "propane_request_seconds_bucket{le=\"%g\"} %" PRId64 "\n", access_edges[i], c->times[i]);
     text_printf(out, "propane_request_seconds_bucket{le=\"+Inf\"} %" PRId64 "\n", c->requests);
@@ -133,12 +134,12 @@ void access_print_metrics(text *out, const access_counts *c, const access_now *n
     text_printf(out, "propane_build_info{version=\"%s\"} 1\n", now->version);
     access_print_requests(out, c);
     access_number(out, "propane_prompt_tokens_total", "counter", "Tokens of prompts.", (double)c->prompt);
-    access_number(out, "propane_prompt_tokens_reused_total", "counter", "Of them, those still in the cache.",
+    access_number(out, "propane_prompt_tokens_reused_total", "counter", "Prompt tokens that were still in the cache.",
                   (double)c->reused);
-    access_number(out, "propane_completion_tokens_total", "counter", "Tokens that were drawn.", (double)c->completion);
+    access_number(out, "propane_completion_tokens_total", "counter", "Tokens generated.", (double)c->completion);
     access_number(out, "propane_requests_waiting", "gauge", "Requests in the queue.", now->waiting);
-    access_number(out, "propane_requests_open", "gauge", "Requests that are worked on or wait.", now->open);
-    access_number(out, "propane_request_memory_bytes", "gauge", "What they take together.", (double)now->held);
-    access_number(out, "propane_start_time_seconds", "gauge", "When the server began, since 1970.",
+    access_number(out, "propane_requests_open", "gauge", "Requests being processed or waiting.", now->open);
+    access_number(out, "propane_request_memory_bytes", "gauge", "Memory that these requests use.", (double)now->held);
+    access_number(out, "propane_start_time_seconds", "gauge", "Start time of the server, in seconds since 1970.",
                   (double)now->started);
 }

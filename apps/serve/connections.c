@@ -101,7 +101,7 @@ propane_status connections_open(int limit, int seconds, connections **out, propa
     if (waits) pthread_cond_destroy(&all->changed);
     pthread_mutex_destroy(&all->mutex);
     mem_free(all);
-    return propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
+    return propane_fail(err, PROPANE_ERR_IO, "cannot create the server's thread");
 }
 
 void connections_close(connections *all) {
@@ -179,7 +179,7 @@ propane_status connections_listen(const char *given, int wanted, int *out, int *
         int reason = errno;
         if (fd >= 0) close(fd);
         return propane_fail(err, PROPANE_ERR_IO, "cannot listen on %s port %d: %s; %s", host, wanted, strerror(reason),
-                            reason == EADDRINUSE ? "another program does; give another --port"
+                            reason == EADDRINUSE ? "another program is using it; give another --port"
                                                  : "give another --host or --port");
     }
     *out = fd;

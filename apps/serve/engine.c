@@ -160,7 +160,8 @@ static bool engine_begin_choice(answer *a, serve_problem *p) {
     if (r->stream && r->chat) serve_stream_begin(&a->bytes, &a->head, a->index);
     if (r->stream && a->content.length) engine_send_part(a, NULL);
     a->sequence = engine_choose_sequence(a->e, &a->ids);
-    if (a->sequence < 0) return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no room for one more text");
+    if (a->sequence < 0)
+        return serve_refuse(p, 500, "server_error", NULL, NULL, "no more texts can be generated at once");
     if (infer_job_begin(a->e->decoder, a->sequence, &task, engine_on_step, a, &a->job, &err))
         return serve_refuse(p, 500, "server_error", NULL, NULL, "%s", err.text);
     a->e->busy[a->sequence] = true;
@@ -180,12 +181,12 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
     a->usage.completion += result.made;
     if (a->index == 0) a->usage.reused = result.reused;
     if (result.finish == INFER_FINISH_LOST)
-        return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's %s are not numbers",
+        return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's %s are NaN or infinite",
                             a->vector ? "embeddings" : "scores");
     if (result.finish == INFER_FINISH_STUCK)
-        return serve_refuse(p, 400, "invalid_request_error", "response_format", NULL,
-                            "no token of this model goes on with a JSON object within the tokens that are left; raise "
-                            "max_tokens");
+        return serve_refuse(
+            p, 400, "invalid_request_error", "response_format", NULL,
+            "no token of this model can complete the JSON object within the remaining tokens; raise max_tokens");
     if (a->vector && !a->gone)
         serve_print_embedding(&a->bytes, a->index, a->vector, infer_width(a->e->decoder), a->r->base64);
     if (a->gone || a->vector) return true;
@@ -201,7 +202,7 @@ static bool engine_end_choice(answer *a, serve_problem *p) {
                                       calls, a->logprobs, finish);
         a->logprobs = NULL;
         if (!choice || json_array_append_new(a->choices, choice))
-            return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
+            return serve_refuse(p, 500, "server_error", NULL, NULL, "not enough memory for the answer");
     }
     return true;
 }
@@ -232,7 +233,7 @@ static bool engine_check_ids(const answer *a, const token_list *ids, const char 
                                 infer_vocab(a->e->decoder));
     if ((int64_t)ids->count <= room) return true;
     return serve_refuse(p, 400, "invalid_request_error", param, "context_length_exceeded",
-                        "the prompt has %zu tokens, the model's context has room for %" PRId64 "; shorten it",
+                        "the prompt has %zu tokens, but the model's context has room for %" PRId64 "; shorten it",
                         ids->count, room);
 }
 
@@ -242,7 +243,7 @@ static bool engine_check_length(const serve_engine *e, size_t bytes, const char 
     const int64_t room = infer_context(e->decoder);
     if (!e->longest_piece || bytes / e->longest_piece / 2 <= (size_t)room) return true;
     return serve_refuse(p, 400, "invalid_request_error", param, "context_length_exceeded",
-                        "the text has %zu bytes, the model's context has room for %" PRId64 " tokens; shorten it",
+                        "the text has %zu bytes, but the model's context has room for %" PRId64 " tokens; shorten it",
                         bytes, room);
 }
 
@@ -251,7 +252,7 @@ static bool engine_check_messages(const serve_engine *e, const serve_request *r,
     size_t bytes = 0;
     if (r->message_count > room)
         return serve_refuse(p, 400, "invalid_request_error", "messages", "context_length_exceeded",
-                            "there are %d messages, the model's context has room for %" PRId64
+                            "there are %d messages, but the model's context has room for %" PRId64
                             " tokens; leave some out",
                             r->message_count, room);
     for (int i = 0; i < r->message_count; i++) bytes += r->messages[i].content ? strlen(r->messages[i].content) : 0;
@@ -262,13 +263,13 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
     const int64_t room = infer_context(e->decoder), width = infer_width(e->decoder);
     if (r->dimensions && r->dimensions != width)
         return serve_refuse(p, 400, "invalid_request_error", "dimensions", NULL,
-                            "'dimensions' is %" PRId64 "; this model's embeddings have %" PRId64
+                            "'dimensions' is %" PRId64 ", but this model's embeddings have %" PRId64
                             " numbers; leave it out",
                             r->dimensions, width);
     for (int i = 0; i < r->prompt_count; i++)
         if (!r->prompts[i].text && r->prompts[i].count > room)
             return serve_refuse(p, 400, "invalid_request_error", serve_request_key(r), "context_length_exceeded",
-                                "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64
+                                "the prompt has %" PRId64 " tokens, but the model's context has room for %" PRId64
                                 "; shorten it",
                                 r->prompts[i].count, room);
         else if (r->prompts[i].text && !engine_check_length(e, (size_t)r->prompts[i].count, serve_request_key(r), p))
@@ -282,12 +283,12 @@ static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_pro
     const char *param = serve_request_key(a->r);
     if (a->r->chat && !a->e->chat)
         return serve_refuse(p, 400, "invalid_request_error", "messages", NULL,
-                            "this model's chat template cannot be run here: install Python's jinja2 where the server "
-                            "runs, or start it with --chat FORMAT; /v1/completions works without");
+                            "this model's chat template cannot be run here: install Python's jinja2 on the server, or "
+                            "start it with --chat FORMAT; /v1/completions works without it");
     if (a->r->tools && !chat_template_calls_tools(&a->e->chat->format))
-        return serve_refuse(
-            p, 400, "invalid_request_error", "tools", "unsupported_parameter",
-            "this model's chat template has no <tool_call>, the form of calls that is read; leave 'tools' out");
+        return serve_refuse(p, 400, "invalid_request_error", "tools", "unsupported_parameter",
+                            "this model's chat template does not use <tool_call>, the only supported form of tool "
+                            "calls; leave 'tools' out");
     bool good = a->r->chat ? infer_chat_encode(a->e->chat, a->e->tokenizer, a->r->messages, a->r->message_count,
                                                a->r->tools, ids, &err) == PROPANE_OK
                            : engine_encode_prompt(a->e, &a->r->prompts[i], ids, &err);
@@ -349,7 +350,7 @@ static void engine_end(answer *a, serve_problem *p) {
     engine_drop_job(a);
     if (good && a->gone) good = serve_refuse(p, 503, "server_error", NULL, NULL, "the server is shutting down");
     if (good && !engine_has_memory(a))
-        good = serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
+        good = serve_refuse(p, 500, "server_error", NULL, NULL, "not enough memory for the answer");
     if (good)
         engine_end_well(a);
     else
@@ -374,7 +375,7 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     serve_problem p = {0};
     answer *a = mem_alloc(sizeof *a);
     if (!a) {
-        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "not enough memory for the answer");
         serve_answer_problem(&p, out);
         return NULL;
     }

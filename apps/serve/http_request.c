@@ -30,7 +30,7 @@ static bool http_request_invalid(serve_problem *p, const char *param, const char
 }
 
 static bool http_request_no_memory(serve_problem *p) {
-    return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the request");
+    return serve_refuse(p, 500, "server_error", NULL, NULL, "not enough memory for the request");
 }
 
 /* ---- single keys ---------------------------------------------------------------------------------------------------- */
@@ -212,7 +212,7 @@ static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_p
     size_t count = several ? json_array_size(v) : 1;
     if (count * (size_t)r->choices > most)
         return serve_refuse(p, 400, "invalid_request_error", key, NULL,
-                            "%s: %zu prompts with %d choices each; at most %zu answers come from one request", SOURCE,
+                            "%s: %zu prompts with %d choices each; one request may have at most %zu answers", SOURCE,
                             count, r->choices, most);
     r->prompts = ARENA_ARRAY(r->arena, count, serve_prompt);
     if (!r->prompts) return http_request_no_memory(p);
@@ -239,7 +239,7 @@ static bool http_request_read_tools(const json_t *o, serve_request *r, serve_pro
     if (http_request_is_there(o, "tools") && !json_is_array(tools))
         return http_request_invalid(p, "tools", SOURCE ": key 'tools' must be a list of functions");
     json_array_foreach(tools, i, tool) if (!http_request_is_tool(tool)) return http_request_invalid(
-        p, "tools", SOURCE ": each of 'tools' must be {\"type\": \"function\", \"function\": {\"name\": ...}}");
+        p, "tools", SOURCE ": each item of 'tools' must be {\"type\": \"function\", \"function\": {\"name\": ...}}");
     if (http_request_is_there(o, "tool_choice") &&
         (!choice || (strcmp(choice, "auto") != 0 && strcmp(choice, "none") != 0)))
         return serve_refuse(p, 400, "invalid_request_error", "tool_choice", "unsupported_parameter",
@@ -321,7 +321,7 @@ bool serve_request_check_items(const char *body, size_t length, serve_kind kind,
     for (const char *at = body; (at = memchr(at, ',', length - (size_t)(at - body))); at++) items++;
     if (items <= most) return true;
     return serve_refuse(problem, 400, "invalid_request_error", "prompt", "context_length_exceeded",
-                        "the request has %lld items; a context of %lld has no room for them", (long long)items,
+                        "the request has %lld items, too many for a context of %lld", (long long)items,
                         (long long)context);
 }
 

@@ -76,8 +76,7 @@ bool http_send_is_clear(struct MHD_Connection *c, serve_problem *p) {
     lengths l = {0};
     (void)MHD_get_connection_values(c, MHD_HEADER_KIND, http_send_look, &l);
     if (l.blank)
-        return serve_refuse(p, 400, "invalid_request_error", NULL, NULL,
-                            "there is a blank in front of a header's colon");
+        return serve_refuse(p, 400, "invalid_request_error", NULL, NULL, "there is a blank before a header's colon");
     if (l.chunked && l.count)
         return serve_refuse(p, 400, "invalid_request_error", NULL, NULL,
                             "Content-Length and Transfer-Encoding exclude each other");
@@ -141,16 +140,18 @@ bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
     const char *host = http_send_header(c, MHD_HTTP_HEADER_HOST);
     if (!rules->key_count && !access_host(host, rules->origins, rules->origin_count)) /* such a page has no key */
-        return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
-                            "this server is not known as '%.200s' (serve --cors-origins http://%.200s, or keys)", host,
-                            host);
+        return serve_refuse(
+            p, 403, "invalid_request_error", NULL, NULL,
+            "requests for the host '%.200s' are not allowed (use serve --cors-origins http://%.200s, or keys)", host,
+            host);
     if (!http_send_allows(rules, origin))
         return serve_refuse(p, 403, "invalid_request_error", NULL, NULL,
-                            "pages of '%.200s' may not use this server (serve --cors-origins)", origin);
+                            "pages from '%.200s' may not use this server (allow them with serve --cors-origins)",
+                            origin);
     if (strcmp(method, "OPTIONS") == 0 || strcmp(url, "/health") == 0 || strcmp(url, "/") == 0) return true;
     if (access_key(http_send_header(c, MHD_HTTP_HEADER_AUTHORIZATION), rules->keys, rules->key_count)) return true;
     return serve_refuse(p, 401, "invalid_request_error", NULL, "invalid_api_key",
-                        "the request needs an API key that this server knows: Authorization: Bearer KEY");
+                        "the request needs a valid API key, sent as 'Authorization: Bearer KEY'");
 }
 
 const char *http_send_client(struct MHD_Connection *c, char out[64]) {

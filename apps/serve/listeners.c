@@ -57,8 +57,8 @@ static propane_status listener_begin(int fd, const listeners_calls *c, const cha
     listener_free(l);
     if (!can) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this libmicrohttpd was built without TLS");
     return propane_fail(err, tls ? PROPANE_ERR_INVALID : PROPANE_ERR_IO,
-                        tls ? "TLS: the certificate and the key are not a pair in PEM form that can be used"
-                            : "the system gives no thread for the server");
+                        tls ? "TLS: the certificate and the key are not a usable pair in PEM format"
+                            : "cannot create the server's thread");
 }
 
 propane_status listeners_open(int fd, const listeners_calls *calls, const char *certificate, const char *key,

@@ -274,7 +274,7 @@ static void server_drop_body(serve_server *s, exchange *x) {
 
 static void server_refuse_overload(serve_problem *p) {
     serve_refuse(p, 503, "server_error", NULL, "overloaded",
-                 "the requests that wait already take all memory that there is for them; try again later");
+                 "the waiting requests use all the memory set aside for them; try again later");
 }
 
 static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c, exchange *x,
@@ -287,7 +287,7 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
     if (!room)
         server_refuse_overload(&p);
     else if (!j || !info)
-        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "not enough memory for the request");
     else if (s->stopping)
         serve_refuse(&p, 503, "server_error", NULL, NULL, "the server is shutting down");
     else if (s->queued >= s->options.queue_limit)
@@ -336,7 +336,7 @@ static enum MHD_Result server_post(serve_server *s, struct MHD_Connection *c, ex
     else if (x->too_many)
         server_refuse_overload(&p);
     else if (x->body.failed)
-        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "not enough memory for the request");
     else if (serve_request_check_items(body, length, kind, infer_context(s->engine->decoder), &p) &&
              serve_request_parse(body, length, kind, &request, &p)) {
         server_drop_body(s, x);
@@ -541,7 +541,7 @@ propane_status serve_start(serve_engine *engine, const serve_options *options, s
     s->has_worker = pthread_create(&s->worker, NULL, server_work, s) == 0;
     if (!s->has_worker) close(fd);
     status = s->has_worker ? server_listen(s, fd, err)
-                           : propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
+                           : propane_fail(err, PROPANE_ERR_IO, "cannot create the server's thread");
     if (status) {
         serve_stop(s, 0);
         return status;

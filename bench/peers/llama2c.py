@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Decoding beside llama2.c: the same random model of Stories110M's shape in both, in alternation, tokens/s and bytes of weights/s.
+"""Compares decoding with llama2.c: the same random model of Stories110M's shape in both, in alternation, in tokens/s and
+bytes of weights/s.
 
     llama2c.py --peer FOLDER [--propane build/release/propane] [--rounds 3] [--count 200] [--threads 2] [--rows fp32,fp16,int8,...]
 
-FOLDER holds llama2.c's programs `run` and, for int8, `runq`, built from its sources (gcc -Ofast -march=native -fopenmp). The
-model has 12 layers, width 768, hidden 2048, 12 heads, 32,000 ids, context 1024 and a head of its own (with a tied one a random
-model repeats its first id, where llama2.c stops); the int8 file is made of the same weights in groups of 64. llama2.c leaves
-its first token out of the time that it prints, Propane's time has all of them. With fp32 the greedy ids of both are compared.
-Medians over the rounds; exit 1: the ids part, 77: a program is missing.
+FOLDER contains llama2.c's programs `run` and, for int8, `runq`, built from its sources (gcc -Ofast -march=native -fopenmp).
+The model has 12 layers, width 768, hidden 2048, 12 heads, 32,000 ids, context 1024 and a separate head (with a tied head, a
+random model repeats its first id, at which llama2.c stops). The int8 file contains the same weights in groups of 64.
+llama2.c excludes its first token from the time that it prints; Propane's time includes all tokens. With fp32, the greedy ids
+of both are compared. Prints medians over the rounds. Exits with 1 if the ids differ, 77 if a program is missing.
 """
 import argparse
 import array
@@ -33,7 +34,7 @@ BESIDE = {"fp32": "run", "fp16": "run", "bf16": "run", "int8": "runq", "int4": "
 
 
 def stretch(tile, item, name, count):
-    """`count` numbers of the tile (bytes, `item` for each group of 64) from the tensor's own place on."""
+    """Returns `count` numbers of the tile (bytes, `item` for each group of 64), starting at the tensor's own offset."""
     at = list(MATRICES).index(name) * 977 * GROUP % TILE // GROUP * item
     out, need = [], count // GROUP * item
     while need:
@@ -98,7 +99,7 @@ def run_peer(options, folder, name):
 
 
 def run_ours(options, folder, name):
-    """The speed is what `generate` tells a terminal."""
+    """Returns the speed that `generate` prints on a terminal."""
     command = [options.propane, "generate", os.path.join(folder, "model.bin"), "--prompt-ids", "1", "--count", str(options.count), "--temperature", "0",
                "--ignore-end", "--print-ids", "--weights", name, "--threads", str(options.threads)]
     leader, follower = pty.openpty()

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The same GGUF files in llama.cpp (package xllamacpp) and in Propane, in alternation: prompts, decoding, first token from start.
+"""Runs the same GGUF files in llama.cpp (package xllamacpp) and in Propane, in alternation: prompts, decoding, and the first
+token from program start.
 
     llamacpp.py MODEL.gguf [--propane build/release/propane] [--rounds 3] [--count 128] [--words 400] [--threads 2]
                 [--rows q8_0:auto,q4_0:auto,f16:auto]
 
-A row is a GGUF type, made of MODEL by `propane convert`, or `file`, MODEL as it is, and Propane's --weights for it. Both answer over
-the same interface (llama.cpp within this process, Propane's server by HTTP): a prompt of about --words words with one token of answer, then the
-same with --count more, on a new prompt each time. Decoding is the difference of the two; medians over the rounds. "first" is
-the time from a program's start to its first token after a short prompt. Exit 77: the package or propane is missing.
+A row is a GGUF type, created from MODEL by `propane convert`, or `file` for MODEL itself, with Propane's --weights for it.
+Both are called through the same interface (llama.cpp within this process, Propane's server by HTTP): a prompt of about
+--words words with an answer of one token, then the same with --count more, on a new prompt each time. Decoding is the
+difference of the two; the figures are medians over the rounds. "first" is the time from a program's start to its first token
+after a short prompt. Exits with 77 if the package or propane is missing.
 """
 import argparse
 import json
@@ -75,7 +77,7 @@ def timed(program, prompt, count):
 
 
 def measure(options, program, rng, found):
-    """One prompt with one token, and another with more; tokens/s of both parts."""
+    """Runs a prompt with one token, and another with more. Returns the tokens/s of both parts."""
     prompt = lambda: "Tell a very long story with all of these words: " + " ".join(rng.choice(WORDS) for _ in range(options.words))
     short, tokens, _ = timed(program, prompt(), 1)
     found["prompt"].append(tokens / short)

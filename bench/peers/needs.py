@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a comparison needs. Packages are looked for, not imported: their memory would count as that of who asks."""
+"""Checks what a comparison needs. Packages are searched for, not imported, because their memory would count as that of the
+caller."""
 import importlib.util
 import os
 import shutil
@@ -11,7 +12,7 @@ def absent(packages):
 
 
 def require(packages=(), programs=()):
-    """Names everything that is missing, with what to do, and exits with 77; returns where it is all there."""
+    """Prints everything that is missing, with what to do, and exits with 77; returns if nothing is missing."""
     gone = absent(packages)
     unbuilt = [path for path in programs if not shutil.which(path)]
     if not gone and not unbuilt:

@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The training steps of bench_step in PyTorch, in alternation with bench_step itself, and the ratio of both.
+"""Runs the training steps of bench_step in PyTorch, in alternation with bench_step itself, and prints the ratio.
 
     pytorch_step.py [--bench build/release/bench/bench_step] [--rows stories110M_b1,...] [--rounds 3] [--steps 6]
                     [--variants tuned,compiled,stock] [--precision fp32|bf16|fp16] [--threads N]
 
-The same model: Llama blocks (RMSNorm, rotary positions, causal attention, SwiGLU), tied embeddings, mean cross-entropy,
-gradients clipped by their norm, AdamW with weight decay. Variants, each in a process of its own per round:
-  stock     as installed: no settings, torch.optim.AdamW as it comes, scaled_dot_product_attention
-  tuned     fused AdamW, memory kept between steps and in huge pages (GLIBC_TUNABLES), scaled_dot_product_attention
-  math      the same with attention written out
-  compiled  tuned, and the model through torch.compile
-All programs of a row are there side by side and take turns, a step each, or a few short ones: what else goes on in the
-machine meets all of them. Times are medians over all steps, "times ours" is the median of the turns' ratios, which a busy
-minute changes least, memory the largest resident size of the process. Exits with 77 where PyTorch
-is not installed or bench_step not built.
+The model is the same: Llama blocks (RMSNorm, rotary positions, causal attention, SwiGLU), tied embeddings, mean
+cross-entropy, gradients clipped by their norm, AdamW with weight decay. Each variant runs in a separate process per round:
+
+    stock     as installed: no settings, the default torch.optim.AdamW, scaled_dot_product_attention
+    tuned     fused AdamW, memory kept between steps and in huge pages (GLIBC_TUNABLES), scaled_dot_product_attention
+    math      the same with attention written out
+    compiled  tuned, and the model through torch.compile
+
+All programs of a row run at the same time and alternate after each step, or after a few short ones, so that other work on
+the machine affects all of them. Times are medians over all steps. "times ours" is the median of the ratios of the turns,
+which a busy minute changes least. Memory is the largest resident size of the process. Exits with 77 if PyTorch is not
+installed or bench_step is not built.
 """
 import argparse
 import importlib.metadata
@@ -145,16 +147,16 @@ def child(options):
 
 
 class Program:
-    """One that waits for a line before its steps and then prints their times."""
+    """A process that waits for a line before its steps and then prints their times."""
 
     def __init__(self, command, env):
-        self.errors = tempfile.TemporaryFile("w+")  # not a pipe, which nobody would empty
+        self.errors = tempfile.TemporaryFile("w+")  # not a pipe, because nothing would read it
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors, text=True)
         self.rounds = []
 
     def run(self, count):
-        """A round of `count` steps, if it is PyTorch's; ours tells how many it has made."""
+        """Runs a round of `count` steps if it is PyTorch's; bench_step decides itself how many it makes."""
         try:
             self.process.stdin.write(f"{count}\n")
             self.process.stdin.flush()
@@ -189,7 +191,7 @@ def start(options, row, variant):
 
 
 def run_process(options, row, results):
-    """All programs side by side, one at work at a time; its steps, peaks and our limits go to `results`."""
+    """Starts all programs and lets one run at a time; its steps, peaks and bench_step's limits go to `results`."""
     programs = {name: start(options, row, name) for name in ["propane", *options.variants.split(",")] if name}
     for turn in range(options.steps + 1):  # the first does not count
         count = 1

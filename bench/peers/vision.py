@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Latency of one image: ResNet-50, MobileNetV3-Large (224 x 224) and ViT-B/16, converted by coremltools and run by
-`propane run`, in alternation with ONNX Runtime and PyTorch on the same random fp32 weights; prints times and ratios.
+"""Measures the latency of one image for ResNet-50, MobileNetV3-Large (224 x 224) and ViT-B/16, converted by coremltools and
+run by `propane run`, in alternation with ONNX Runtime and PyTorch on the same random fp32 weights. Prints times and ratios.
 
     vision.py [--propane build/release/propane] [--models resnet50,mobilenetv3,vit] [--peers onnxruntime,pytorch]
               [--rounds 3] [--runs 10] [--threads N] [--folder build/vision] [--profile]
 
-With one thread everybody's time is processor time, so that other work on the machine counts less; else a clock's. Each
-round is a process of each; the number is the median of all runs (of one thread: of the rounds' means). The packages and
-ONNX files are made once, in the folder. The largest difference of ours from PyTorch's output is printed with the times.
-Exits with 77 where PyTorch, coremltools or propane is missing; without onnxruntime and onnx that peer is left out.
+With one thread, all times are processor times, so that other work on the machine counts less; otherwise they are wall times.
+A round has one process of each. The figure is the median of all runs (with one thread: of the rounds' means). The packages
+and ONNX files are created once, in the folder. The largest difference from PyTorch's output is printed with the times. Exits
+with 77 if PyTorch, coremltools or propane is missing; without onnxruntime and onnx, that peer is omitted.
 """
 import argparse
 import json
@@ -120,7 +120,7 @@ MODELS = {"resnet50": resnet50, "mobilenetv3": mobilenetv3, "vit": vit}
 
 
 def model_of(name):
-    """The same weights in every process; running statistics as after training, from a few random images."""
+    """Sets the same weights in every process, and running statistics as after training, from a few random images."""
     import torch
 
     torch.manual_seed(sum(name.encode()))
@@ -135,7 +135,7 @@ def model_of(name):
 
 
 def make(options, name):
-    """NAME.mlpackage, NAME.onnx, NAME.npy (the image), NAME.out.npy (what PyTorch computes), made in a process of its own."""
+    """Writes NAME.mlpackage, NAME.onnx, NAME.npy (the image) and NAME.out.npy (PyTorch's result) in a separate process."""
     import logging
 
     logging.disable(logging.WARNING)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A language model that writes: python chat.py FOLDER-OR-GGUF ["a question"]. Without a model it uses the tests' tiny one."""
+"""Chats with a language model: python chat.py FOLDER-OR-GGUF ["a question"]. Without a model, it uses the tiny one from the
+tests."""
 import os
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which known rules of the Neural Engines a program violates, and what it would cost there. Runs anywhere.
+"""Prints which known rules of the Neural Engines a program violates, and its estimated cost there. Runs on any machine.
 
     python check_for_chips.py [Model.mlpackage]
 """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Fine-tuning on any machine: a tiny language model learns a text, adapters of it learn answers, a program learns its weights."""
+"""Fine-tuning on any machine: a tiny language model is trained on a text, adapters for it on answers, and a program's
+weights on arrays."""
 import sys
 import tempfile
 

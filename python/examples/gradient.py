@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The gradient of a MIL program is a MIL program: differentiates softmax(x w), compares with slopes, goes down by it."""
+"""The gradient of a MIL program is a MIL program: this example differentiates softmax(x w), compares the result with finite
+differences, and minimizes with it."""
 import sys
 
 import numpy as np

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Propane: train, run and check neural networks as the programs that an Apple Neural Engine takes, on any machine.
+"""Propane: train, run and check neural networks as the programs that an Apple Neural Engine runs, on any machine.
 
     import propane_ml as propane
     model = propane.load("Model.mlpackage")       # a package, a compiled model, MIL text
     model.predict({"image": array})               # NumPy in, NumPy out
-    model.check(target="m1,m4")                   # which known rules of the engines it violates
-    model.estimate(target="m4")                   # time and energy there
+    model.check(target="m1,m4")                   # which known engine rules it violates
+    model.estimate(target="m4")                   # estimated time and energy
     llm = propane.Model.from_pretrained("folder-or.gguf")
     for piece in llm.generate("Once upon a time"): print(piece, end="")
 
-Names are imported when they are asked for, so that `import propane_ml` costs nothing. Every failure is a PropaneError.
+Names are imported on first use, so that `import propane_ml` costs nothing. Every failure is a PropaneError.
 """
 from importlib import import_module as _import_module
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Owns arrays on their way in and out: which NumPy type is which of the library's, what is taken as it is and what is
-converted, memory of other libraries through DLPack. Refuses values that would change: fractions and numbers out of range for
-integers. bfloat16, which NumPy lacks, is carried as its 16 bits (or ml_dtypes' type)."""
+"""Owns arrays on their way in and out: the mapping between NumPy's types and the library's, which arrays are used directly
+and which are converted, and memory of other libraries through DLPack. Values that would change are refused: fractions and
+numbers out of range for integers. bfloat16, which NumPy lacks, is represented by its 16 bits (or by ml_dtypes' type)."""
 from __future__ import annotations
 
 from typing import Any, Tuple
@@ -31,7 +31,8 @@ Array = Any  # np.ndarray of any type
 
 
 def dtype_of(code: int) -> Any:
-    """The NumPy type of an element type; bfloat16 as ml_dtypes' where that is installed, else its bits."""
+    """Returns the NumPy type of an element type; for bfloat16, ml_dtypes' type if that package is installed, otherwise its
+    bits."""
     if code == lib.PROPANE_BF16:
         try:
             import ml_dtypes
@@ -42,8 +43,8 @@ def dtype_of(code: int) -> Any:
 
 
 def empty(shape: Tuple[int, ...], dtype: Any = np.float32) -> Array:
-    """An array at a multiple of 64 bytes, not cleared. Every NumPy array of 1 MB or more is read where it lies if it is dense
-    and of the input's type; this one for sure."""
+    """Returns an uninitialized array aligned to 64 bytes. Any dense NumPy array of 1 MB or more with the input's type is
+    read in place if it is aligned; this one always is."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     raw = np.empty(size + 64, np.uint8)
@@ -54,8 +55,8 @@ def empty(shape: Tuple[int, ...], dtype: Any = np.float32) -> Array:
 # ---- DLPack ------------------------------------------------------------------------------------------------------------------
 
 def _bfloat16_bits(value: Any) -> Any:
-    """The bits of a bfloat16 array of another library, without a copy, or None where it is something else. NumPy's own
-    from_dlpack does not know the type."""
+    """Returns the bits of a bfloat16 array from another library without a copy, or None for any other array. NumPy's own
+    from_dlpack does not support the type."""
     import ctypes
 
     class Tensor(ctypes.Structure):  # DLPack's DLTensor
@@ -81,8 +82,8 @@ def _bfloat16_bits(value: Any) -> Any:
 
 
 def take(value: Any) -> Tuple[Array, int]:
-    """Anything array-like as a NumPy array that shares its memory where that can be, and its element type (negative: one that
-    the library does not have)."""
+    """Returns anything array-like as a NumPy array, which shares its memory if possible, and its element type (negative if
+    the library does not support it)."""
     if not isinstance(value, np.ndarray):
         if hasattr(value, "detach"):
             value = value.detach()
@@ -105,8 +106,8 @@ def take(value: Any) -> Tuple[Array, int]:
 
 
 def fit(value: Any, name: str, shape: Tuple[int, ...], code: int) -> Tuple[Array, int]:
-    """The array as an input of that shape and element type takes it: dense, and of a type that the library converts from. A
-    single number fits any input of one element."""
+    """Returns the array in the form that an input of this shape and element type needs: dense, and of a type that the
+    library converts. A single number fits any input with one element."""
     array, given = take(value)
     if array.shape != shape:
         if array.size != 1 or int(np.prod(shape)) != 1:
@@ -121,14 +122,14 @@ def _convert(array: Array, given: int, name: str, code: int) -> Tuple[Array, int
     if given == lib.PROPANE_BF16:
         array = (array.astype(np.uint32) << 16).view(np.float32)
     if array.dtype.kind not in "biuf":
-        raise invalid(f"'{name}' has elements of type {array.dtype}; the input takes {NAMES[code]}")
+        raise invalid(f"'{name}' has element type {array.dtype}, but the input needs {NAMES[code]}")
     if code == lib.PROPANE_BF16:
         return array.astype(np.float32), lib.PROPANE_FP32
     to: Any = _TYPES[code]
     if to.kind in "iub" and array.dtype.kind != "b" and array.size:
         low, high = (0, 1) if to.kind == "b" else (np.iinfo(to).min, np.iinfo(to).max)
         if array.dtype.kind == "f" and not bool((array == np.floor(array)).all()):
-            raise invalid(f"'{name}' has fractions or NaN; the input takes integers ({NAMES[code]})")
+            raise invalid(f"'{name}' has fractions or NaN, but the input needs integers ({NAMES[code]})")
         if array.min() < low or array.max() > high:
             raise invalid(f"'{name}' has values in {array.min()}..{array.max()}; {NAMES[code]} holds {low}..{high}")
     with np.errstate(over="ignore"):

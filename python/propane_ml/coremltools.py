@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Owns coremltools' predict() on any machine: enable() puts Propane where coremltools looks for Core ML's framework, so that
+"""Owns coremltools' predict() on any machine. enable() puts Propane where coremltools looks for Core ML's framework, so that
 MLModel(...).predict, make_state, batches, functions, classifiers, images, flexible shapes and compiled models work.
 
     import coremltools as ct, propane_ml.coremltools
     propane_ml.coremltools.enable()
     ct.models.MLModel("Model.mlpackage").predict({"x": array})
 
-Nothing on disk is changed and nothing is copied from coremltools: what it would import from its own extension on a Mac is
-given here, and disable() takes it away. Arrays are converted as its bridge to Core ML does it: integers in floats for
-integer inputs, float64, lists and numbers are taken; float16 outputs come as float32, single numbers as [1], images as PIL images.
+Nothing on disk is changed, and nothing is copied from coremltools. This module provides what coremltools imports from its
+own extension on a Mac, and disable() removes it again. Arrays are converted as in its bridge to Core ML: integer inputs
+accept integral floats, float64, lists and numbers; float16 outputs are returned as float32, single numbers as [1], and
+images as PIL images.
 """
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ _SPECIFICATION = 9  # iOS 18: what Propane reads
 
 
 class _State:
-    """What MLState stands on."""
+    """The object behind MLState."""
 
     def __init__(self, program: Program, features: List[Feature]) -> None:
         self.state, self._names = program.make_state(), {f.name: f for f in features}
@@ -58,13 +59,13 @@ class _State:
 
     def _known(self, name: str) -> str:
         if name not in self._names:
-            raise invalid(f"there is no state '{name}'; there is: {', '.join(self._names)}")
+            raise invalid(f"there is no state '{name}'; available: {', '.join(self._names)}")
         return name
 
 
 def _private(path: str) -> str:
-    """The model's files under a name of our own, as links where that can be: coremltools removes what it saved for itself, and
-    shapes are chosen when arrays are seen."""
+    """Makes the model's files available under a separate name, as links if possible: coremltools removes what it saved for
+    itself, and shapes are chosen only when arrays arrive."""
     folder = tempfile.mkdtemp(prefix="propane_ml.")
     to = os.path.join(folder, os.path.basename(path.rstrip("/")) or "model")
 
@@ -82,7 +83,7 @@ def _private(path: str) -> str:
 
 
 def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feature]) -> Dict[str, str]:
-    """A result that is an input is an identity of it here, under a name of its own: what the file calls it."""
+    """A result that is also an input becomes an identity here, with its own name; this returns the name in the file."""
     names = [f.name for f in inputs]
     if not any(f.name.startswith(name + "_out") for f in outputs for name in names):
         return {}
@@ -96,7 +97,7 @@ def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feat
 
 
 def _is_flexible(path: str) -> bool:
-    """Whether an input of the file may have other shapes than its default."""
+    """Returns whether an input of the file may have shapes other than its default."""
     try:
         description = importlib.import_module("coremltools.models.utils").load_spec(path).description
     except Exception:  # a compiled model: it has no such file
@@ -106,7 +107,7 @@ def _is_flexible(path: str) -> bool:
 
 
 def _allowed(feature: Feature, shape: Any) -> None:
-    """Refuses a shape that the file does not allow, in the words that users of Core ML know."""
+    """Refuses a shape that the file does not allow, with the wording of Core ML."""
     if len(shape) != len(feature.shape):
         return
     if feature.kind == "array" and len(feature.shapes) > 1 and tuple(shape) not in feature.shapes:
@@ -118,7 +119,7 @@ def _allowed(feature: Feature, shape: Any) -> None:
 
 
 class _MLModelProxy:
-    """What MLModel and CompiledMLModel stand on, under the name by which coremltools asks for it."""
+    """The object behind MLModel and CompiledMLModel, under the name that coremltools uses for it."""
 
     def __init__(self, filename: str, compute_units: str = "ALL", function_name: str = "",
                  optimization_hints: Any = None, asset: Any = None) -> None:
@@ -132,7 +133,7 @@ class _MLModelProxy:
         except PropaneError as error:
             if error.status != "invalid" or not _is_flexible(self.path):
                 raise
-            self._unfit = error  # no shape that was tried fits the program: those of the arrays decide
+            self._unfit = error  # no shape that was tried fits the program: the arrays' shapes decide
         self._load_ns, self._predict_ns = time.perf_counter_ns() - begin, None  # type: Any, Any
 
     def _load(self, shapes: Shapes) -> None:
@@ -144,7 +145,7 @@ class _MLModelProxy:
         self._renamed = _renamed(self.path, self.function, self.inputs, self.outputs)
         self._open = {f.name: f for f in self.inputs if f.flexible}
         self._images = [f for f in self.outputs if f.kind == "image"]
-        program._session_of(self.function, ())  # what cannot run is reported now
+        program._session_of(self.function, ())  # report now if it cannot run
         self.program = program
 
     def _loaded(self) -> Program:
@@ -153,15 +154,15 @@ class _MLModelProxy:
         return self.program
 
     def _whole(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Core ML takes arrays of floats for inputs of integers (coremltools' own assert_model_is_valid gives such). What becomes of
-        fractions is not written anywhere: here they are cut off, as NSNumber's intValue does."""
+        """Core ML accepts float arrays for integer inputs (coremltools' own assert_model_is_valid passes such arrays). What
+        happens to fractions is not documented anywhere; here they are truncated, as NSNumber's intValue does."""
         changed = {}
         for feature in self.inputs:
             given = data.get(feature.name)
             if feature.kind != "array" or not feature.dtype.startswith(("int", "uint")) or not isinstance(given, np.ndarray):
                 continue
             if given.dtype.kind == "f" and bool(np.isfinite(given).all()) and bool((given != np.trunc(given)).any()):
-                warnings.warn(f"'{feature.name}' has fractions; the input takes integers ({feature.dtype}): they are cut off",
+                warnings.warn(f"'{feature.name}' has fractions, but the input needs integers ({feature.dtype}); they are truncated",
                               RuntimeWarning, stacklevel=4)
                 changed[feature.name] = np.trunc(given)
         return {**data, **changed} if changed else data
@@ -197,7 +198,8 @@ class _MLModelProxy:
         return _State(self._loaded(), self.states)
 
     def get_compiled_model_path(self) -> str:
-        """The copy of the model that is open here; as in a compiled one of Core ML's, model.mil is its program as text."""
+        """Returns the copy of the model that is open here. As in a model compiled by Core ML, model.mil contains its program
+        as text."""
         text = os.path.join(self.path, "model.mil")
         if os.path.isdir(self.path) and not os.path.exists(text):
             program = self._loaded()
@@ -222,7 +224,7 @@ class _MLModelProxy:
 
     @staticmethod
     def compileModel(path: str) -> str:
-        """A copy of the package under a compiled model's name; it is compiled for a device where it is opened."""
+        """Copies the package under a compiled model's name; it is compiled for a device when it is opened."""
         load(path).close()
         folder = tempfile.mkdtemp(prefix="propane_ml.")
         to = os.path.join(folder, os.path.splitext(os.path.basename(path.rstrip("/")))[0] + ".mlmodelc")
@@ -256,7 +258,7 @@ class _MLModelProxy:
 
 
 class _MLModelAssetProxy:
-    """A model in a file or in memory; that in memory is written down for as long as the asset lives."""
+    """A model in a file or in memory. A model in memory is written to disk for the lifetime of the asset."""
 
     def __init__(self, path: Optional[str], spec: bytes = b"", blobs: Mapping[str, bytes] = types.MappingProxyType({})) -> None:
         if path is None:
@@ -286,7 +288,7 @@ def _asset_class() -> Any:
 
 
 def _image(feature: Feature, value: Any) -> Any:
-    """[1, channels, height, width] as coremltools gives images: RGBA, L, or F for float16."""
+    """Converts [1, channels, height, width] to the images that coremltools returns: RGBA, L, or F for float16."""
     from PIL import Image
     planes = np.asarray(value, np.float32).reshape(value.shape[-3:])
     if feature.colour == "gray_fp16":
@@ -307,8 +309,8 @@ def _set(module: Any, name: str, value: Any) -> None:
 
 
 def _set_everywhere(name: str, value: Any) -> None:
-    """In coremltools.models.utils and in every module that imported it by name: the quantization of the older format did, too.
-    Modules that import it while we are enabled are put right by the undo."""
+    """Replaces the name in coremltools.models.utils and in every module that imported it by name, as the quantization of the
+    older format did. Modules that import it while Propane is enabled are restored by the undo."""
     before = getattr(importlib.import_module("coremltools.models.utils"), name)
 
     def swap(old: Any, new: Any) -> None:
@@ -320,7 +322,7 @@ def _set_everywhere(name: str, value: Any) -> None:
 
 
 def _framework() -> types.ModuleType:
-    """A module with the names that coremltools imports from its extension."""
+    """Returns a module with the names that coremltools imports from its extension."""
     fake = types.ModuleType("coremltools.libcoremlpython", "Propane in the place of Core ML")
     for kind in (_MLModelProxy, _MLModelAssetProxy):
         setattr(fake, kind.__name__, kind)
@@ -332,11 +334,12 @@ def _framework() -> types.ModuleType:
 
 
 def enable(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: Optional[str] = None) -> None:
-    """From now on coremltools predicts through Propane, in this process. Again: the new choices count for models that are
-    loaded after it.
+    """Makes coremltools predict through Propane in this process from now on. If called again, the new choices apply to
+    models loaded afterwards.
 
-    cpu: the device of ComputeUnit.CPU_ONLY and CPU_AND_GPU; neural_engine: that of ALL and CPU_AND_NE ("sim:m4" follows an M4's
-    rules and rounding; None: as `cpu`); precision: None as the program says, "fp32", "bf16".
+    cpu: the device for ComputeUnit.CPU_ONLY and CPU_AND_GPU. neural_engine: the device for ALL and CPU_AND_NE ("sim:m4"
+    follows an M4's rules and rounding; None: the same as `cpu`). precision: None for the program's own types, "fp32", or
+    "bf16".
     """
     global _precision
     engine = neural_engine or cpu
@@ -360,7 +363,7 @@ def enable(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: 
 
 
 def disable() -> None:
-    """coremltools is as it was. Models that were loaded before keep predicting."""
+    """Restores coremltools. Models that were loaded before continue to predict."""
     while _undo:
         _undo.pop()()
     _devices.update(_DEVICES)
@@ -368,7 +371,7 @@ def disable() -> None:
 
 @contextlib.contextmanager
 def enabled(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: Optional[str] = None) -> Iterator[None]:
-    """enable() for a `with` block."""
+    """Context manager that calls enable() and restores coremltools at the end."""
     enable(cpu=cpu, neural_engine=neural_engine, precision=precision)
     try:
         yield

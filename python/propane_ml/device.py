@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns what can be used here: drivers, devices, the table of operations."""
+"""Owns the lists of what is available: drivers, devices, and the table of operations."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from .report import Table
 
 @dataclass(frozen=True)
 class Driver:
-    """why: what keeps it from being opened here; None: nothing."""
+    """why: the reason that it cannot be opened on this machine, or None."""
     name: str
     summary: str
     why: Optional[str]
 
 
 def devices() -> List[Driver]:
-    """The drivers of this build, in the order in which they are listed."""
+    """The drivers of this build, in listing order."""
     found = []
     for i in range(lib.propane_driver_count()):
         err = error()
@@ -30,7 +30,7 @@ def devices() -> List[Driver]:
 
 
 class Device(Handle):
-    """An open device: "cpu", "null", "sim:m4", "ane". Sessions open their own; this tells what one is."""
+    """An open device: "cpu", "null", "sim:m4", "ane". Sessions open their own; this class describes one."""
 
     def __init__(self, uri: str = "cpu") -> None:
         out, err = ffi.new("propane_device **"), error()
@@ -46,7 +46,7 @@ class Device(Handle):
 
 
 def operations() -> Table:
-    """The MIL operations: since which opset, the gradient's rule, how the cpu runs them."""
+    """The MIL operations, each with its first opset, its gradient rule, and how the cpu device runs it."""
     info, rows, index = structure("propane_op_info"), [], 0
     while lib.propane_op_get(index, info):
         rows.append((text(info.name), text(info.since), text(info.gradient), text(info.cpu)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Owns the one exception, and what every other file needs to call the library: errors, texts, handles that are freed."""
+"""Owns the package's only exception, and what every other file needs to call the library: errors, texts, and handles that
+are freed."""
 from __future__ import annotations
 
 import os
@@ -15,7 +16,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class PropaneError(RuntimeError):
-    """What the library refused, in one sentence: what, where, which value, what to do.
+    """Raised when the library refuses something. The message is one sentence: what is wrong, where, which value, and what to
+    do.
 
     status: "invalid", "unsupported", "not found", "io", "memory", "limit", "device" or "cancelled"; code: its number in
     propane.h; str() is the sentence.
@@ -31,7 +33,7 @@ class PropaneError(RuntimeError):
 
 
 def invalid(sentence: str) -> PropaneError:
-    """Bad input that is seen before the library is asked."""
+    """Returns the error for bad input that is detected before the library is called."""
     return PropaneError(lib.PROPANE_ERR_INVALID, sentence)
 
 
@@ -39,11 +41,12 @@ def error() -> Any:
     return ffi.new("propane_error *")
 
 
-_interrupts: List[BaseException] = []  # what signal handlers raised inside of a call
+_interrupts: List[BaseException] = []  # exceptions that signal handlers raised during a call
 
 
 def failure(status: int, err: Any) -> BaseException:
-    """What a call's status is raised as: what a signal's handler raised while it worked (Ctrl-C), or a PropaneError."""
+    """Returns the exception for a call's status: the one that a signal handler raised during the call (Ctrl-C), or a
+    PropaneError."""
     if status == lib.PROPANE_ERR_CANCELLED and _interrupts:
         return _interrupts.pop()
     return PropaneError(status, text(err.text))
@@ -55,7 +58,7 @@ def check(status: int, err: Any) -> None:
 
 
 def interrupted(kind: Any, value: BaseException, trace: Any) -> bool:
-    """For callbacks that a signal met: the exception waits for the call's end."""
+    """Stores an exception that a signal raised in a callback, until the call ends."""
     _interrupts[:] = [value]
     return True
 
@@ -67,8 +70,8 @@ def raise_interrupt() -> None:
 
 @ffi.def_extern(onerror=interrupted)
 def propane_ml_on_interrupt(context: Any) -> bool:
-    """The library asks every 50 ms whether to end its work. Python handles signals before this line; a handler that raises
-    ends it."""
+    """The library calls this every 50 ms to ask whether to stop. Python handles signals before this line, and a handler that
+    raises stops the work."""
     return False
 
 
@@ -86,7 +89,7 @@ def text_or_none(chars: Any) -> str | None:
 
 
 def taken(chars: Any, length: int | None = None) -> str:
-    """A text that the library gave away."""
+    """Returns a text that the caller must free, and frees it."""
     try:
         raw = ffi.string(chars) if length is None else ffi.buffer(chars, length)[:]
         return bytes(raw).decode("utf-8", "replace")
@@ -95,7 +98,7 @@ def taken(chars: Any, length: int | None = None) -> str:
 
 
 def chars(value: str | None) -> Any:
-    """As an argument: NULL for None."""
+    """Converts an argument: None becomes NULL."""
     return ffi.NULL if value is None else value.encode()
 
 
@@ -104,16 +107,16 @@ def path_chars(path: Path) -> bytes:
 
 
 def structure(name: str) -> Any:
-    """A structure that begins with its size."""
+    """Returns a structure that begins with its size."""
     made = ffi.new(name + " *")
     made.size = ffi.sizeof(name)
     return made
 
 
 class Handle:
-    """Something of the library's that is freed at close(), at the end of a `with`, or when nothing refers to it any more.
+    """An object of the library. It is freed by close(), at the end of a `with` block, or when nothing refers to it any more.
 
-    Children keep what they need alive by referring to it, so objects may be dropped in any order.
+    Children hold references to what they need, so objects may be dropped in any order.
     """
 
     _pointer: Any = None
@@ -131,9 +134,9 @@ class Handle:
         return self._pointer is None
 
     def close(self) -> None:
-        """Frees it now. Closing again does nothing."""
+        """Frees the object now. Closing it again does nothing."""
         if self._pointer is not None:
-            ffi.release(self._pointer)  # twice does no harm, where Ctrl-C comes before the next line
+            ffi.release(self._pointer)  # harmless if done twice because Ctrl-C came before the next line
         self._pointer = None
 
     def __enter__(self) -> Self:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Federated training of Propane's models by Flower: machines that come and go, each with data that stays where it is.
+"""Federated training of Propane's models with Flower: machines come and go, and each keeps its data.
 
     # client_app.py                                        # server_app.py
     import propane_ml.flower as flower                     import propane_ml.flower as flower
@@ -10,8 +10,8 @@
 
     app = flower.client_app(learns)
 
-Needs `pip install "propane-ml[flower]"`. examples/flower is a whole project, docs/distributed.md tells when to use it. What the
-run's configuration may say is RUN_CONFIG; `flwr run` takes other values with --run-config.
+Needs `pip install "propane-ml[flower]"`. examples/flower is a complete project, and docs/distributed.md explains when to use
+it. RUN_CONFIG lists what a run's configuration may contain; `flwr run --run-config` sets other values.
 """
 from .flower_client import client_app
 from .flower_server import RUN_CONFIG, FedAvg, FedAvgM, Outer, server_app

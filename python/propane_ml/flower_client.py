@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Owns a federated client: it takes weights, makes steps of its own on its own data and gives its weights back. One idea: what
-stays between two rounds (moments, place in the data, schedule) is a checkpoint in a folder of this client's, as of any run, so
-that a client that was killed goes on from its last whole round, in whatever process."""
+"""Owns a federated client: it takes weights, makes steps on its own data and returns its weights. One idea: the state
+between two rounds (moments, position in the data, schedule) is an ordinary checkpoint in a folder of this client, so a
+client that was killed continues from its last complete round, in any process."""
 from __future__ import annotations
 
 import logging
@@ -21,12 +21,12 @@ from .trainer import Trainer
 
 _log = logging.getLogger("flwr")
 Makes = Callable[[Context], Mapping[str, Any]]
-_WAIT = 60.0  # seconds for a process of the same client that was left alone to end
+_WAIT = 60.0  # seconds for an orphaned process of the same client to end
 _NOT_FOR_CLIENTS = ("run", "resume", "steps", "epochs", "keep", "eval_every", "checkpoint_every", "progress")
 
 
 def payload(arrays: ArrayRecord) -> int:
-    """Bytes of the arrays as they travel."""
+    """Returns the number of bytes in which the arrays are sent."""
     return sum(len(array.data) for array in arrays.values())
 
 
@@ -35,7 +35,7 @@ def to_record(weights: Mapping[str, Any]) -> ArrayRecord:
 
 
 def from_record(record: ArrayRecord, names: Sequence[str]) -> Dict[str, Any]:
-    """By name. Flower's older workflows, which secure aggregation is one of, send arrays by number: "0", "1", ..."""
+    """Returns the arrays by name. Flower's older workflows, such as secure aggregation, send arrays by number: "0", "1", ..."""
     arrays = {name: array.numpy() for name, array in record.items()}
     if names and len(arrays) == len(names) and list(arrays) == [str(i) for i in range(len(names))]:
         return dict(zip(names, arrays.values()))
@@ -43,8 +43,9 @@ def from_record(record: ArrayRecord, names: Sequence[str]) -> Dict[str, Any]:
 
 
 def folder_of(context: Context) -> str:
-    """Where this client keeps its state in this run of Flower's. The node says where with `state`, and who it is with `name` or
-    `partition-id`: the number that the server gives it changes when it comes back without a key."""
+    """Returns the folder in which this client keeps its state for this Flower run. The node's `state` gives the location,
+    and `name` or `partition-id` its identity, because the number that the server assigns changes when a client without a key
+    returns."""
     root = str(context.node_config.get("state") or context.run_config.get("state") or
                os.path.join(tempfile.gettempdir(), f"propane-flower-{os.getuid()}"))
     name = context.node_config.get("name", context.node_config.get("partition-id", context.node_id))
@@ -69,13 +70,13 @@ def _open(kwargs: Mapping[str, Any], folder: str, steps: int, resume: bool) -> T
 
 
 def _trainer(kwargs: Mapping[str, Any], folder: str, steps: int, left: int) -> Trainer:
-    """left: steps from here to the end of the run; 0: no step is made."""
+    """left: the number of steps from here to the end of the run; with 0, no step is made."""
     trainer = _resumed(kwargs, folder, steps)
     end = trainer.step_count + left
     if left == 0 or end == trainer.steps:
         return trainer
-    # Rounds were missed, or there are more than were planned. The schedule ends with the run all the same: a client whose rate
-    # followed its own steps would make large ones to the last.
+    # Rounds were missed, or there are more than planned. The schedule still ends with the run: a client whose rate
+    # followed its own steps would make large steps until the end.
     trainer.close()
     return _resumed(kwargs, folder, end)
 
@@ -89,7 +90,7 @@ def _resumed(kwargs: Mapping[str, Any], folder: str, steps: int) -> Trainer:
     except PropaneError as failure:
         if failure.status != "invalid":
             raise
-        # Other data, other options: the moments are of no use any more, the round is.
+        # With other data or options, the moments are useless, but the round is not.
         _log.warning("the state in %s does not fit and is begun anew: %s", folder, failure)
         shutil.rmtree(folder + ".before", ignore_errors=True)
         os.replace(folder, folder + ".before")
@@ -111,7 +112,8 @@ def _opened(makes: Makes, context: Context, steps: int, left: int = 0) -> Iterat
 
 
 def _asked(message: Message, context: Context) -> Tuple[int, int, int]:
-    """Steps of the round, of the whole run, which the schedule of the rate spans, and from this round on to the end."""
+    """Returns the steps of the round, the steps of the whole run (over which the learning rate's schedule extends), and the
+    steps from this round to the end."""
     given: Dict[str, Any] = dict(context.run_config)
     for config in message.content.config_records.values():
         given.update(config)
@@ -127,7 +129,7 @@ def _units(trainer: Trainer) -> int:
 
 
 def train_round(trainer: Trainer, arrays: ArrayRecord, local: int) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """Local steps from the given weights: the weights and what there is to tell."""
+    """Makes local steps from the given weights. Returns the new weights and the metrics."""
     trainer.set_weights(from_record(arrays, list(trainer.weights())))
     start = time.monotonic()
     done = trainer.run(local).steps
@@ -151,7 +153,7 @@ def _sealed_by(message: Message) -> bool:
 
 
 def _seals(always: bool) -> Any:
-    """Flower's SecAgg+ around the messages that ask for it; a client that insists on it refuses others."""
+    """Wraps messages in Flower's SecAgg+ if they request it. A client that insists on it refuses other messages."""
     def mod(message: Message, context: Context, call_next: Any) -> Message:
         if _sealed_by(message):
             from flwr.client.mod.secure_aggregation.secaggplus_mod import secaggplus_mod
@@ -164,11 +166,13 @@ def _seals(always: bool) -> Any:
 
 
 def client_app(makes: Makes, *, secure: bool = False, mods: Sequence[Any] = ()) -> ClientApp:
-    """A ClientApp that trains what `makes(context)` gives: the arguments of a Trainer (model, data, lora, options by name),
-    without steps and folders, which follow from the run. It answers train, evaluate (of the held-out data) and query.weights.
+    """Returns a ClientApp that trains what `makes(context)` returns: the arguments of a Trainer (model, data, lora, options
+    by name). Steps and folders are omitted, because they follow from the run. The app answers train, evaluate (on the
+    held-out data) and query.weights.
 
-    Where the server asks for Flower's SecAgg+ it gets masked weights; secure (or the node's own `secure=true`): it never gets
-    others. mods: Flower's, around every message."""
+    If the server requests Flower's SecAgg+, it gets masked weights; with secure (or the node's own `secure=true`), it never
+    gets anything else. mods: Flower's mods, applied to every message.
+    """
     around = list(mods)
     app = ClientApp()
 
@@ -204,8 +208,8 @@ def client_app(makes: Makes, *, secure: bool = False, mods: Sequence[Any] = ()) 
 
 
 def _sealed(weights: Mapping[str, Any], told: Mapping[str, Any]) -> RecordDict:
-    """An answer as SecAgg+ takes it: it masks the arrays and quantises them. It cannot see NaN in them, so the client looks
-    itself. Every client weighs 1: weights scale what is quantised, and small ones lose digits."""
+    """Prepares an answer for SecAgg+, which masks and quantizes the arrays. SecAgg+ cannot detect NaN in them, so the client
+    checks for it. Every client has weight 1, because weights scale the quantized values, and small ones would lose digits."""
     from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
     from flwr.compat.common.recorddict_compat import fitres_to_recorddict
     for name, value in weights.items():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Owns rounds under SecAgg+ as Flower 1.41 offers it: its workflow of four stages and the client's mod, which are of Flower's
-older interface. The server gets sums of masked, quantised weights, never one client's; a client's loss and number of tokens it does get. One idea: everything else is as without;
-the outer step is not, because Flower's workflow aggregates by itself: the strategy is FedAvg."""
+"""Owns rounds with SecAgg+ as Flower 1.41 implements it: its workflow of four stages and the client's mod, which use
+Flower's older interface. The server gets sums of masked, quantized weights, never one client's; it does get each client's
+loss and number of tokens. One idea: everything else is the same as without it, except the outer step: Flower's workflow does
+its own aggregation, so the strategy is FedAvg."""
 from __future__ import annotations
 
 import json
@@ -13,7 +14,7 @@ from flwr.serverapp import Grid
 from .error import invalid
 from .flower_client import from_record, payload, to_record
 
-# Weights are clipped to this before they are quantised to 22 bits: a step of 4e-6.
+# Weights are clipped to this before they are quantized to 22 bits: a step of 4e-6.
 CLIPPING = 8.0
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Owns the server of a federated run: averages of what clients send, the outer step of DiLoCo, what is told of each round. One
-idea: an answer is looked at before it counts. One whose tensors are not those that were sent, or hold a number that is not
-finite, is refused and told with the client and the tensor, and the round goes on with the others."""
+"""Owns the server of a federated run: averages of what clients send, the outer step of DiLoCo, and the log of each round.
+One idea: an answer is checked before it counts. An answer whose tensors are not those that were sent, or contain a number
+that is not finite, is refused. The client and the tensor are logged, and the round continues with the others."""
 from __future__ import annotations
 
 import json
@@ -23,29 +23,29 @@ from .trainer import Trainer
 
 _log = logging.getLogger("flwr")
 
-# What the run's configuration ([tool.flwr.app.config], flwr run --run-config) may say, and what stands for what it does not.
+# What the run's configuration ([tool.flwr.app.config], flwr run --run-config) may contain, with defaults.
 RUN_CONFIG: Dict[str, Any] = {
     "num-server-rounds": 5,
     "local-steps": 100,          # of each client between two rounds
     "strategy": "outer",         # "fedavg", "fedavgm", "outer"
-    "outer-lr": 0.7,             # outer: as `propane train --outer-lr`
-    "outer-momentum": 0.9,       # outer: Nesterov's
+    "outer-lr": 0.7,             # outer: as in `propane train --outer-lr`
+    "outer-momentum": 0.9,       # outer: Nesterov momentum
     "server-learning-rate": 1.0,  # fedavgm
     "server-momentum": 0.9,      # fedavgm
-    "min-nodes": 2,              # a round waits until so many are there
+    "min-nodes": 2,              # a round waits for this many clients
     "fraction-train": 1.0,
-    "fraction-evaluate": 0.0,    # 0: clients are not asked; then their own losses are what is known
-    "secure": False,             # Flower's SecAgg+: the server sees sums only; strategy is fedavg then
-    "round-timeout": 3600.0,     # seconds; an answer that comes later does not count
-    "log": "",                   # a file: a JSON object a round
-    "output": "",                # what was learnt: NAME.npz; with server_app(makes) any form that Trainer.write knows
+    "fraction-evaluate": 0.0,    # 0: clients do not evaluate; only their training losses are known
+    "secure": False,             # Flower's SecAgg+: the server sees only sums; requires strategy fedavg
+    "round-timeout": 3600.0,     # seconds; later answers do not count
+    "log": "",                   # a file with one JSON object per round
+    "output": "",                # the trained weights: NAME.npz; with server_app(makes), any form that Trainer.write supports
 }
 
 
 # ---- one round ------------------------------------------------------------------------------------------------------------------
 
 def why_not(content: RecordDict, sent: ArrayRecord) -> Optional[str]:
-    """What is wrong with a client's answer, in words; None: nothing."""
+    """Returns what is wrong with a client's answer as a sentence, or None."""
     records = list(content.array_records.values())
     metrics: List[Dict[str, Any]] = [dict(record) for record in content.metric_records.values()]
     if len(records) != 1 or len(metrics) != 1:
@@ -73,7 +73,8 @@ def why_not(content: RecordDict, sent: ArrayRecord) -> Optional[str]:
 
 
 def sums_and_means(contents: List[RecordDict], weighted_by: str) -> MetricRecord:
-    """Of the clients' metrics: the loss is a mean by tokens, the slowest client's seconds count, the rest are sums."""
+    """Combines the clients' metrics: the loss is the mean weighted by tokens, the seconds are those of the slowest client,
+    and the rest are sums."""
     told: List[Dict[str, Any]] = [dict(next(iter(content.metric_records.values()))) for content in contents]
     total = sum(float(t[weighted_by]) for t in told)
     made: Dict[str, Any] = {"clients": len(told)}
@@ -89,7 +90,8 @@ def sums_and_means(contents: List[RecordDict], weighted_by: str) -> MetricRecord
 
 
 class _Checked(flower.FedAvg):
-    """In front of one of Flower's strategies, all of which are FedAvg's children: looks at answers, counts bytes, keeps a line for each round in `rounds`."""
+    """Mixin for Flower's strategies, all of which derive from FedAvg. It checks answers, counts bytes, and keeps a record of
+    each round in `rounds`."""
 
     def __init__(self, *, log: str = "", **options: Any) -> None:
         options.setdefault("train_metrics_aggr_fn", sums_and_means)
@@ -108,7 +110,7 @@ class _Checked(flower.FedAvg):
                         replies: Iterable[Message]) -> Tuple[Optional[ArrayRecord], Optional[MetricRecord]]:
         good, refused, answers = [], [], 0
         for reply in replies:
-            # The SuperLink answers for a node that it has not heard of for a minute, and does not say for which.
+            # The SuperLink answers for a node that has been silent for a minute, without saying which one.
             lost = reply.metadata.src_node_id == SUPERLINK_NODE_ID
             node = "unknown" if lost else str(reply.metadata.src_node_id)
             answers += not lost
@@ -142,16 +144,16 @@ class _Checked(flower.FedAvg):
 
 
 class FedAvg(_Checked):
-    """Flower's mean of the clients' weights, weighted by their tokens, over answers that are sound."""
+    """Flower's mean of the clients' weights, weighted by their tokens, over the valid answers."""
 
 
 class FedAvgM(_Checked, flower.FedAvgM):
-    """Flower's FedAvgM: the mean, then a step with momentum at the server."""
+    """Flower's FedAvgM: the mean, followed by a step with momentum at the server."""
 
 
 class Outer(FedAvg):
-    """The outer step of DiLoCo, as `propane train --outer`: what the clients moved, theta0 - theta, is averaged and taken as a
-    gradient by a step with Nesterov momentum; rate 1 without momentum is FedAvg."""
+    """The outer step of DiLoCo, as in `propane train --outer`. The changes that the clients made, theta0 - theta, are
+    averaged and used as the gradient of a step with Nesterov momentum. With rate 1 and no momentum, this is FedAvg."""
 
     def __init__(self, *, outer_lr: float = 0.7, outer_momentum: float = 0.9, **options: Any) -> None:
         if not outer_lr > 0 or not 0 <= outer_momentum < 1:
@@ -169,7 +171,8 @@ class Outer(FedAvg):
                             for name, array in mean.items()}), metrics
 
     def _moved(self, name: str, common: Any, mean: Any) -> Any:
-        """v = mu v + g; theta0 - lr (g + mu v): outer.c's at a constant rate, as the server does not know the clients'."""
+        """v = mu v + g; theta0 - lr (g + mu v). This is outer.c's step at a constant rate, because the server does not know
+        the clients' rates."""
         gradient = (common - mean).astype(np.float32)
         if self.momentum > 0:
             self.velocity[name] = self.momentum * self.velocity.get(name, np.float32(0)) + gradient
@@ -180,16 +183,16 @@ class Outer(FedAvg):
 # ---- the run --------------------------------------------------------------------------------------------------------------------
 
 def settings(given: Mapping[str, Any]) -> Dict[str, Any]:
-    """RUN_CONFIG with what the run says, each in its type. Keys that are the project's own are left alone."""
+    """Returns RUN_CONFIG with the run's values, converted to their types. Keys that belong to the project are ignored."""
     made = dict(RUN_CONFIG)
     for key, value in given.items():
         if key in made:
             made[key] = float(value) if isinstance(made[key], float) else type(made[key])(value)
     if made["strategy"] not in ("fedavg", "fedavgm", "outer"):
-        raise invalid(f"strategy is '{made['strategy']}'; there are fedavg, fedavgm and outer")
+        raise invalid(f"strategy is '{made['strategy']}'; it must be fedavg, fedavgm or outer")
     for key in ("num-server-rounds", "local-steps", "min-nodes"):
         if made[key] < 1:
-            raise invalid(f"{key} is {made[key]}; give 1 or more")
+            raise invalid(f"{key} is {made[key]}; it must be at least 1")
     return made
 
 
@@ -205,8 +208,8 @@ def strategy_of(s: Mapping[str, Any]) -> Any:
 
 
 def ask_for_weights(grid: Grid, nodes: int, config: ConfigRecord, timeout: float) -> ArrayRecord:
-    """What the run begins with, from a client: they all begin with the same, as the model and the seed say. The next one is
-    asked where one fails or is silent."""
+    """Gets the initial weights from a client. All clients begin with the same ones, which the model and the seed determine.
+    If a client fails or does not answer, the next one is asked."""
     ids, _ = sample_nodes(grid, nodes, nodes)
     why = ""
     for node in ids:
@@ -216,8 +219,8 @@ def ask_for_weights(grid: Grid, nodes: int, config: ConfigRecord, timeout: float
             if not reply.has_error():
                 return next(iter(reply.content.array_records.values()))
             why = str(reply.error.reason)
-        _log.warning("client %s could not say what the run begins with: %s", node, why)
-    raise invalid(f"no client could say what the run begins with; the last one: {why}")
+        _log.warning("client %s could not provide the initial weights: %s", node, why)
+    raise invalid(f"no client could provide the initial weights; the last error: {why}")
 
 
 def _write(arrays: ArrayRecord, path: str, trainer: Optional[Trainer]) -> None:
@@ -228,7 +231,7 @@ def _write(arrays: ArrayRecord, path: str, trainer: Optional[Trainer]) -> None:
         trainer.write(path)
         return
     if not path.endswith(".npz"):
-        raise invalid(f"output is '{path}'; without a model at the server it is NAME.npz")
+        raise invalid(f"output is '{path}'; without a model at the server it must be NAME.npz")
     with open(path + ".new", "wb") as file:
         values: Dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
         np.savez(file, **values)
@@ -239,11 +242,12 @@ def _write(arrays: ArrayRecord, path: str, trainer: Optional[Trainer]) -> None:
 
 def server_app(makes: Optional[Callable[[Context], Mapping[str, Any]]] = None, *,
                done: Optional[Callable[[ArrayRecord, List[Dict[str, Any]]], None]] = None) -> ServerApp:
-    """A ServerApp that runs what RUN_CONFIG says.
+    """Returns a ServerApp that follows RUN_CONFIG.
 
-    makes: None: a client tells what the run begins with. Or the arguments of a Trainer with data of the server's own: then it
-    begins with that model, its held-out data is evaluated after each round, and `output` is written in any form.
-    done: told the last weights and the lines of the rounds."""
+    makes: None, and a client provides the initial weights. Or the arguments of a Trainer with data at the server: the run
+    then begins with that model, its held-out data is evaluated after each round, and `output` can be written in any form.
+    done: called with the last weights and the records of the rounds.
+    """
     app = ServerApp()
 
     @app.main()

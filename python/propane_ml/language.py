@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Owns language models: opening any form that Propane reads, tokens and text, writing on, conversations, scores. One idea:
-a text is a stream that goes on by one token whenever it is asked; nothing of the caller's runs inside the library, so that
-Ctrl-C and exceptions are the caller's own."""
+"""Owns language models: opening any form that Propane reads, tokens and text, generation, conversations, scores. One idea: a
+text is a stream that advances by one token whenever it is asked. None of the caller's code runs inside the library, so
+Ctrl-C and exceptions belong to the caller."""
 from __future__ import annotations
 
 import operator
@@ -21,7 +21,7 @@ Messages = Sequence[Mapping[str, str]]
 
 
 class Tokenizer(Handle):
-    """A vocabulary: text to ids and back. Does not change; threads may share it."""
+    """A vocabulary, which converts text to ids and back. It is immutable, so threads may share it."""
 
     def __init__(self, pointer: Any) -> None:
         self._own(pointer, lib.propane_tokenizer_free)
@@ -32,26 +32,27 @@ class Tokenizer(Handle):
 
     @property
     def hash(self) -> str:
-        """SHA-256 of everything that changes its ids or texts."""
+        """SHA-256 of everything that affects its ids or texts."""
         out, err = ffi.new("const char **"), error()
         check(lib.propane_tokenizer_hash(self._alive(), out, err), err)
         return text(out[0])
 
     @classmethod
     def open(cls, path: Path) -> Tokenizer:
-        """A vocabulary's file (Propane's, tokenizer.json, llama2.c's, GGUF), or the folder of a model with one."""
+        """Opens a vocabulary's file (Propane's, tokenizer.json, llama2.c's, GGUF), or a model folder that has one."""
         out, err = ffi.new("propane_tokenizer **"), error()
         check(lib.propane_tokenizer_open(path_chars(path), out, err), err)
         return cls(out[0])
 
     @classmethod
     def from_pretrained(cls, path: Path) -> Tokenizer:
-        """The same under transformers' name."""
+        """The same, under the name that transformers uses."""
         return cls.open(path)
 
     @classmethod
     def train(cls, words: str, *, kind: str = "bpe", size: int = 4096) -> Tokenizer:
-        """Learnt from a text: "bpe" with up to `size` ids (257 to 65536), "chars", or "bytes" (of no text)."""
+        """Learns a vocabulary from a text: "bpe" with up to `size` ids (257 to 65536), "chars", or "bytes" (which needs no
+        text)."""
         raw, out, err = words.encode(), ffi.new("propane_tokenizer **"), error()
         check(lib.propane_tokenizer_train(kind.encode(), raw, len(raw), size, out, err), err)
         return cls(out[0])
@@ -60,7 +61,7 @@ class Tokenizer(Handle):
         return self.size
 
     def encode(self, words: str) -> List[int]:
-        """Ids, without bos."""
+        """Returns ids, without bos."""
         raw, ids, count, err = words.encode(), ffi.new("int32_t **"), ffi.new("int64_t *"), error()
         check(lib.propane_tokenizer_encode(self._alive(), raw, len(raw), ids, count, err), err)
         try:
@@ -69,7 +70,7 @@ class Tokenizer(Handle):
             lib.propane_free(ids[0])
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text; bytes that are no UTF-8 become U+FFFD."""
+        """Returns text; bytes that are not UTF-8 become U+FFFD."""
         given, out, length, err = ffi.new("int32_t[]", [int(i) for i in ids]), ffi.new("char **"), ffi.new("size_t *"), error()
         check(lib.propane_tokenizer_decode(self._alive(), given, len(given), out, length, err), err)
         return taken(out[0], length[0])
@@ -84,8 +85,8 @@ class Tokenizer(Handle):
 
 @dataclass(frozen=True)
 class Token:
-    """What a generator wrote: the text that became certain (its ids may have come earlier), the id (-1: none, only the rest of
-    the text), its logarithm of the probability and those of the likeliest ids, where asked for. str() is the text."""
+    """One generated token: the text that became final (its ids may have been generated earlier), the id (-1 if there is
+    none, only the rest of the text), its log-probability and, if requested, those of the most likely ids. str() is the text."""
     text: str
     id: int
     end: bool
@@ -101,8 +102,8 @@ class Token:
 
 @dataclass(frozen=True)
 class Generation:
-    """A whole text: why it ended ("length", "context", "end", "stop", "cancelled"), its ids, ids of the prompt, how many of those
-    were still in the cache."""
+    """A complete text: the reason that it ended ("length", "context", "end", "stop", "cancelled"), its ids, the number of
+    ids of the prompt, and how many of those were still in the cache."""
     text: str
     finish: str
     ids: Tuple[int, ...]
@@ -130,7 +131,7 @@ _NOTHING = Token("", -1, False, None, ())
 
 
 class _Stream(Handle):
-    """The library's side of a Text: its place among the texts of the model, what it has written, why it ended."""
+    """The library's side of a Text: its slot among the texts of the model, what it has generated, and why it ended."""
 
     def __init__(self, model: Model, ids: List[int], sampling: Mapping[str, Any], chat: Any = None) -> None:
         self._model, self._err = model, error()
@@ -143,9 +144,9 @@ class _Stream(Handle):
             self._options.chat = chat
 
     def tokens(self) -> Iterator[Token]:
-        """Two that say nothing, then the text: after the first, whatever ends it frees its place; after the second, it has one.
-        In an iterator's own __next__ Ctrl-C could come before the first line, and a traceback that is kept would keep the text
-        and its place."""
+        """Yields two empty items, then the text. After the first, whatever ends the generator frees its slot; after the
+        second, it has one. In an iterator's own __next__, Ctrl-C could arrive before the first line, and a saved traceback
+        would keep the text and its slot."""
         try:
             try:
                 yield _NOTHING
@@ -156,7 +157,7 @@ class _Stream(Handle):
                         yield self._next()
             finally:
                 self.close()
-        finally:  # Ctrl-C may have come before the first line of close()
+        finally:  # Ctrl-C may have arrived before the first line of close()
             self.close()
 
     def _next(self) -> Token:
@@ -175,12 +176,12 @@ class _Stream(Handle):
                 self._own(out[0], lib.propane_stream_free)
                 self._model._streams.add(self)
         except BaseException:
-            if self.closed and out[0] != ffi.NULL:  # Ctrl-C before it was owned
+            if self.closed and out[0] != ffi.NULL:  # Ctrl-C arrived before it was owned
                 lib.propane_stream_free(out[0])
             raise
 
     def _advance(self) -> bool:
-        """One id more for each text of the model; False: this one is done."""
+        """Generates one more id for each text of the model. Returns False if this text is finished."""
         with self._model._lock:
             if self.closed:
                 return False
@@ -204,19 +205,19 @@ class _Stream(Handle):
 
 
 class Text(Iterator[Token]):
-    """A text that is being written: an iterator of Token. `result` is the Generation so far; after the last token it is whole.
-    close(), or dropping it, ends the text; so does Ctrl-C."""
+    """A text that is being generated: an iterator of Token. `result` is the Generation so far, and is complete after the
+    last token. close(), dropping the object, or Ctrl-C ends the text."""
 
     def __init__(self, stream: _Stream) -> None:
         try:
             self._stream, self._tokens = stream, stream.tokens()
             next(self._tokens)
             next(self._tokens)
-        except BaseException:  # Ctrl-C after the last of them
+        except BaseException:  # Ctrl-C after the last one
             stream.close()
             raise
 
-    # Without a frame of their own, in which Ctrl-C could come before tokens() sees it.
+    # Without a separate frame, in which Ctrl-C could arrive before tokens() sees it.
     __iter__ = property(operator.attrgetter("_tokens.__iter__"))
     __next__ = property(operator.attrgetter("_tokens.__next__"))
 
@@ -225,7 +226,7 @@ class Text(Iterator[Token]):
         return self._stream.closed
 
     def close(self) -> None:
-        """Ends the text. Closing again does nothing."""
+        """Ends the text. Closing it again does nothing."""
         self._stream.close()
 
     def __enter__(self) -> Text:
@@ -240,8 +241,8 @@ class Text(Iterator[Token]):
 
 
 class Model(Handle):
-    """A language model that writes: Llama, Qwen, GPT-2 and their like, from a Hugging Face folder, a run's folder, safetensors,
-    GGUF or llama2.c's checkpoint. One thread works at a time; others wait."""
+    """A language model for generation: Llama, Qwen, GPT-2 and similar models, from a Hugging Face folder, a run's folder,
+    safetensors, GGUF or a llama2.c checkpoint. One thread works at a time; others wait."""
 
     def __init__(self, path: Path, adapter: Optional[Path] = None, *, tokenizer: Union[Tokenizer, Path, None] = None,
                  device: str = "cpu", precision: Optional[str] = None, weights: Optional[str] = None,
@@ -267,10 +268,11 @@ class Model(Handle):
                         tokenizer: Union[Tokenizer, Path, None] = None, device: str = "cpu",
                         precision: Optional[str] = None, weights: Optional[str] = None, context: int = 0,
                         parallel: int = 1) -> Model:
-        """path: a folder or a file; adapter: a LoRA adapter's folder in peft's form; tokenizer: None looks beside the model.
-        device: "cpu", "sim:m4"; precision: "fp32" (None), "fp16"; weights: how matrices are stored: "auto" (None), "fp32",
-        "bf16", "fp16", "int8", "int4"; context: longest sequence in ids (0: the model's);
-        parallel: texts that may be written at the same time, with the weights read once for all."""
+        """path: a folder or a file. adapter: the folder of a LoRA adapter in peft's format. tokenizer: None looks for one
+        next to the model. device: "cpu", "sim:m4". precision: "fp32" (None), "fp16". weights: the form in which matrices are
+        stored, "auto" (None), "fp32", "bf16", "fp16", "int8", "int4". context: the longest sequence in ids (0: the model's
+        own limit). parallel: the number of texts that may be generated at the same time; the weights are read once for all
+        of them."""
         return cls(path, adapter, tokenizer=tokenizer, device=device, precision=precision, weights=weights, context=context,
                    parallel=parallel)
 
@@ -306,24 +308,28 @@ class Model(Handle):
         return ([self.tokenizer.bos] if self.tokenizer.bos >= 0 else []) + self.tokenizer.encode(prompt)
 
     def generate(self, prompt: Union[str, Sequence[int]], **sampling: Any) -> Text:
-        """Writes on, token by token: an iterator of Token; its `result` is the Generation.
+        """Continues a prompt token by token. Returns an iterator of Token, whose `result` is the Generation.
 
-        prompt: a text, or ids as they are. sampling: count (200), temperature (0.8; 0: the likeliest), top_k, top_p (0.95),
-        min_p, repetition, frequency, presence, seed (1), stops (texts), ignore_end, logprobs (N likeliest ids with each)."""
+        prompt: a text, or ids, which are used unchanged. sampling: count (200), temperature (0.8; 0: always the most likely
+        token), top_k, top_p (0.95), min_p, repetition, frequency, presence, seed (1), stops (texts), ignore_end, logprobs (N
+        most likely ids for each token).
+        """
         return Text(_Stream(self, self._ids(prompt), sampling))
 
     def complete(self, prompt: Union[str, Sequence[int]], on_token: Optional[Callable[[Token], Optional[bool]]] = None,
                  **sampling: Any) -> Generation:
-        """Writes on and gives the whole text. on_token: told each Token; False ends the text, an exception too."""
+        """Continues a prompt and returns the complete text. on_token is called with each Token; the text ends if it returns
+        False or raises an exception."""
         return _whole(_Stream(self, self._ids(prompt), sampling), on_token)
 
     def chat(self, messages: Messages, *, format: Optional[str] = None,
              on_token: Optional[Callable[[Token], Optional[bool]]] = None, **sampling: Any) -> Generation:
-        """The answer to a conversation of {"role", "content"}, in the model's own format or that of a name ("chatml")."""
+        """Returns the answer to a conversation of {"role", "content"} messages, in the model's own chat format or in a named
+        one ("chatml")."""
         return _whole(self._answer(messages, format, sampling), on_token)
 
     def chat_stream(self, messages: Messages, *, format: Optional[str] = None, **sampling: Any) -> Text:
-        """The same, token by token. Where the context is too short the oldest turns are left out."""
+        """The same, token by token. If the context is too short, the oldest turns are dropped."""
         return Text(self._answer(messages, format, sampling))
 
     def _answer(self, messages: Messages, format: Optional[str], sampling: Mapping[str, Any]) -> _Stream:
@@ -345,16 +351,17 @@ class Model(Handle):
         return _Stream(self, given, sampling, chat)
 
     def _idle_writer(self) -> Any:
-        """The generator, which is used from its beginning: no text may be under way. With the lock."""
+        """Returns the generator for a use from its initial state: no text may be in progress. Call it with the lock held."""
         if any(not t.closed for t in self._streams):
-            raise invalid("a text is being written: finish or close it first")
+            raise invalid("a text is still being generated: finish or close it first")
         return self._writer()
 
     def score(self, given: Union[str, Sequence[int]]) -> Any:
-        """-log p of each id after the first, in nats: float64 [ids - 1]. A text is encoded, with bos where there is one."""
+        """Returns -log p of each id after the first, in nats: float64 [ids - 1]. A text is encoded, with bos if the
+        vocabulary has one."""
         ids = self._ids(given)
         if len(ids) < 2:
-            raise invalid(f"{len(ids)} ids; a score needs two or more")
+            raise invalid(f"{len(ids)} ids; a score needs at least two")
         nll, err = np.empty(len(ids) - 1, np.float64), error()
         with self._lock:
             check(lib.propane_generator_score(self._idle_writer(), ffi.new("int32_t[]", ids), len(ids),
@@ -362,8 +369,8 @@ class Model(Handle):
         return nll
 
     def embed(self, given: Union[str, Sequence[int]]) -> Any:
-        """A text as numbers to compare by their dot product: float32 [width], of length 1. What the head reads after the last norm,
-        summed over all ids; a text is encoded, with bos where there is one."""
+        """Returns an embedding of a text, to be compared by dot product: float32 [width], of length 1. It is the input of
+        the head after the last norm, summed over all ids. A text is encoded, with bos if the vocabulary has one."""
         ids = self._ids(given)
         if not ids:
             raise invalid("there is nothing to embed")
@@ -376,15 +383,15 @@ class Model(Handle):
     # ---- other forms
 
     def save(self, path: Path, dtype: Optional[str] = None) -> None:
-        """NAME.safetensors, NAME.gguf, NAME.bin (llama2.c) or a folder. dtype: "f32" (None), "f16", "bf16"; of GGUF also
-        "q8_0", "q4_0"."""
+        """Writes NAME.safetensors, NAME.gguf, NAME.bin (llama2.c) or a folder. dtype: "f32" (None), "f16", "bf16"; for GGUF
+        also "q8_0", "q4_0"."""
         err = error()
         tokenizer = ffi.NULL if self.tokenizer is None else self.tokenizer._alive()
         check(lib.propane_model_save(self._alive(), tokenizer, path_chars(path), chars(dtype), err), err)
 
     def export(self, *, wide: bool = False, context: int = 0, lengths: Sequence[int] = (), stateless: int = 0) -> Program:
-        """As one program with a cache in states, for Core ML or predict(). wide: fp32; lengths: ids that one call may take;
-        stateless: ids of every call of a program without a cache."""
+        """Returns the model as one program with its cache in states, for Core ML or predict(). wide: use fp32; lengths: the
+        numbers of ids that one call may take; stateless: the number of ids in every call of a program without a cache."""
         options, out, err = structure("propane_export_options"), ffi.new("propane_module **"), error()
         many = ffi.new("int64_t[]", list(lengths)) if lengths else ffi.NULL
         options.wide, options.context, options.stateless = wide, context, stateless
@@ -393,7 +400,7 @@ class Model(Handle):
         return Program(out[0])
 
     def close(self) -> None:
-        """Frees it and its texts now."""
+        """Frees the model and its texts now."""
         with self._lock:
             for written in list(self._streams):
                 written.close()
@@ -420,14 +427,14 @@ def _sampling(given: Mapping[str, Any]) -> Tuple[Any, Any]:
     values: Dict[str, Any] = dict(given)
     for name in values:
         if name not in known:
-            raise invalid(f"there is no option '{name}'; there is: {', '.join(known)}")
+            raise invalid(f"there is no option '{name}'; available: {', '.join(known)}")
     stops = values.pop("stops", None)
     for name, value in values.items():
         setattr(options, name, value)
     if stops:
         keep = [ffi.new("char[]", stop.encode()) for stop in ([stops] if isinstance(stops, str) else stops)]
         if len(keep) > lib.PROPANE_MAX_STOPS:
-            raise invalid(f"{len(keep)} stop strings; the most is {lib.PROPANE_MAX_STOPS}")
+            raise invalid(f"{len(keep)} stop strings; the maximum is {lib.PROPANE_MAX_STOPS}")
         keep.append(ffi.new("char *[]", keep))
         options.stops, options.stop_count = keep[-1], len(keep) - 1
     return options, keep

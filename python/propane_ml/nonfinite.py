@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Owns what predict() says of NaN and infinity in its outputs: how many there are, and which operation makes the first. One idea:
-outputs that are finite cost one look at them; only where they are not, the program runs once more with every value kept."""
+"""Owns predict()'s reports of NaN and infinity in its outputs: how many there are, and which operation produces the first.
+One idea: finite outputs cost only one check. Otherwise the program runs once more with every value kept."""
 from __future__ import annotations
 
 import warnings
@@ -18,10 +18,11 @@ ACTIONS = ("warn", "raise", "ignore")
 
 
 class NonfiniteWarning(RuntimeWarning):
-    """Outputs have NaN or infinity.
+    """Outputs contain NaN or infinity.
 
-    outputs: {name: (NaN, infinities)}; op and name: the first operation that makes some, None where it was not looked for or the
-    inputs hold them; made: False where they come from the inputs alone."""
+    outputs: {name: (NaN, infinities)}. op and name: the first operation that produces some, or None if it was not searched
+    for or the inputs contain them. made: False if they come from the inputs alone.
+    """
 
     def __init__(self, sentence: str, outputs: Dict[str, Tuple[int, int]], op: Optional[str], name: Optional[str],
                  made: bool) -> None:
@@ -35,7 +36,7 @@ def check_action(action: str) -> None:
 
 
 def counts(made: Mapping[str, Any]) -> Dict[str, Tuple[int, int]]:
-    """Of the arrays that have such numbers: how many NaN and infinities."""
+    """Returns the numbers of NaN and infinities of the arrays that contain any."""
     found = {}
     for name, array in made.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -50,7 +51,7 @@ def _words(nan: int, infinite: int) -> str:
 
 def explain(outputs: Dict[str, Tuple[int, int]], sizes: Mapping[str, int], kept: Optional[Session],
             inputs: Mapping[str, Any]) -> NonfiniteWarning:
-    """kept: a session with every value kept, in which the program runs once more; None: it cannot be had."""
+    """kept: a session with every value kept, in which the program runs once more, or None if that is not possible."""
     first = next(iter(outputs))
     others = len(outputs) - 1
     sentence = f"output '{first}' has {_words(*outputs[first])} of {sizes[first]}"
@@ -69,7 +70,7 @@ def explain(outputs: Dict[str, Tuple[int, int]], sizes: Mapping[str, int], kept:
 
 
 def tell(said: NonfiniteWarning, action: str) -> None:
-    """Called by predict() alone: the warning's place is where that was called."""
+    """Called only by predict(): the warning is attributed to predict()'s caller."""
     if action == "raise" and said.made:
         raise PropaneError(lib.PROPANE_ERR_LIMIT, str(said))
     warnings.warn(said, stacklevel=3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns what is the process's: version, threads, the log."""
+"""Owns process-wide settings: version, threads, the log."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional
@@ -11,23 +11,23 @@ _log: list[Callable[[str], None]] = []
 
 
 def version() -> str:
-    """Of the library that is inside."""
+    """Returns the version of the library inside the package."""
     return text(lib.propane_version())
 
 
 def threads() -> int:
-    """Threads that computations share."""
+    """Returns the number of threads that computations share."""
     return int(lib.propane_threads())
 
 
 def set_threads(count: int) -> None:
-    """Set it before anything is computed; 0: as many as there are usable cores."""
+    """Sets the number of threads, before anything is computed; 0 means one per usable core."""
     err = error()
     check(lib.propane_set_threads(count, err), err)
 
 
 def set_verify(verify: bool) -> None:
-    """Whether models that are opened from now on are compared with the checksums in their files; True at first."""
+    """Sets whether models opened from now on are verified against the checksums in their files; True initially."""
     lib.propane_set_verify(bool(verify))
 
 
@@ -38,6 +38,7 @@ def propane_ml_on_log(context: Any, sentence: Any) -> None:
 
 
 def on_log(callback: Optional[Callable[[str], None]]) -> None:
-    """Things worth knowing that are no error, one sentence each; None: nobody is told. From any thread."""
+    """Sets the callback for notes that are not errors, one sentence each; None ignores them. It may be called from any
+    thread."""
     _log[:] = [callback] if callback else []
     lib.propane_set_log(lib.propane_ml_on_log if callback else ffi.NULL, ffi.NULL)

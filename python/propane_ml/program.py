@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Owns programs: a Core ML package, a compiled model, MIL text or what was made of one; what it has, what the rules and the
-estimate say of it, its gradient, and predict(). One idea: predict() takes what a person has at hand, and opens a session for
-each function and set of shapes, of which the last eight stay."""
+"""Owns programs: Core ML packages, compiled models, MIL text and what is made from them, with their interface, findings,
+estimates, gradient, and predict(). One idea: predict() accepts what the user has, and opens a session for each function and
+set of shapes; the last eight are kept."""
 from __future__ import annotations
 
 import html
@@ -25,16 +25,18 @@ _ROLES = {"input": lib.PROPANE_INPUT, "output": lib.PROPANE_OUTPUT, "state": lib
 _KINDS = {lib.PROPANE_ARRAY: "array", lib.PROPANE_IMAGE: "image", lib.PROPANE_LABEL: "label",
           lib.PROPANE_PROBABILITIES: "probabilities"}
 SESSIONS = 8
-NOTEBOOK_PAGE = 1 << 20  # a larger graph is shown by to_html() alone
+NOTEBOOK_PAGE = 1 << 20  # a larger graph is shown only by to_html()
 
 
 @dataclass(frozen=True)
 class Feature:
     """One input, output or state, as the program declares it.
 
-    kind: "array", "image", "label" or "probabilities"; dtype: "float16", ...; least, most: what the file allows of each
-    dimension (most -1: any); shapes: the enumerated ones; colour: of an image, "gray", "gray_fp16", "rgb" or "bgr";
-    standard: of an input that may be left out; rows: the output that counts this one's rows (predict() cuts the others off)."""
+    kind: "array", "image", "label" or "probabilities". dtype: "float16", ... least, most: the limits that the file sets for
+    each dimension (most -1: unlimited). shapes: the enumerated ones. colour: for an image, "gray", "gray_fp16", "rgb" or
+    "bgr". standard: the default of an optional input. rows: the output that counts this one's rows (predict() cuts off the
+    others).
+    """
     name: str
     kind: str
     dtype: str
@@ -50,7 +52,7 @@ class Feature:
 
     @property
     def flexible(self) -> bool:
-        """Whether arrays of more than one shape fit."""
+        """Whether arrays of more than one shape are accepted."""
         return self.least != self.most or len(self.shapes) > 1
 
 
@@ -70,13 +72,13 @@ def _feature(module: Any, function: bytes, role: int, index: int) -> Feature:
 
 
 def _cut(rows: Mapping[str, str], made: Dict[str, Any]) -> Dict[str, Any]:
-    """Without the rows that are no results, and without their counts."""
+    """Removes the rows that are not results, and their counts."""
     counts = set(rows.values())
     return {n: v[:int(made[rows[n]].reshape(-1)[0])] if n in rows else v for n, v in made.items() if n not in counts}
 
 
 class _Function:
-    """What predict() asks of a function at every call, looked up once."""
+    """What predict() needs to know about a function at every call, looked up once."""
 
     def __init__(self, module: Any, name: str) -> None:
         of = {role: [_feature(module, name.encode(), code, i)
@@ -92,8 +94,8 @@ class _Function:
 class Program(Handle):
     """A program that can be read, checked, run and differentiated.
 
-    device, precision and threads are those of predict(): "cpu" or "sim:m4"; None as the program says, "fp32", "bf16"; 0: the
-    device's own choice. May be used from several threads.
+    device, precision and threads are those of predict(): "cpu" or "sim:m4"; None for the program's own types, "fp32",
+    "bf16"; 0 for the device's own choice. A program may be used from several threads.
     """
 
     def __init__(self, pointer: Any, path: Optional[Path] = None, *, device: str = "cpu",
@@ -120,7 +122,7 @@ class Program(Handle):
 
     @property
     def function(self) -> str:
-        """The default function's name."""
+        """Returns the name of the default function."""
         return self._default
 
     def _of(self, function: Optional[str]) -> _Function:
@@ -135,7 +137,7 @@ class Program(Handle):
 
     @property
     def inputs(self) -> List[Feature]:
-        """Of the default function."""
+        """Those of the default function."""
         return self._of(None).inputs
 
     @property
@@ -147,12 +149,12 @@ class Program(Handle):
         return self._of(None).states
 
     def features(self, function: str) -> Tuple[List[Feature], List[Feature], List[Feature]]:
-        """Inputs, outputs and states of a function."""
+        """Returns the inputs, outputs and states of a function."""
         f = self._of(function)
         return f.inputs, f.outputs, f.states
 
     def classes(self, function: Optional[str] = None) -> List[Union[str, int]]:
-        """Labels of a classifier in their order; empty: it is none."""
+        """Returns the labels of a classifier in order; empty if the program is not a classifier."""
         name = self.function if function is None else function
         if name not in self._classes:
             whole = any(f.kind == "label" and f.dtype != "string" for f in self._of(name).outputs)
@@ -169,21 +171,22 @@ class Program(Handle):
         return text_or_none(lib.propane_module_metadata(self._alive(), key.encode()))
 
     def text(self, canonical: bool = False) -> str:
-        """As MIL text; constants of a weight file stay references."""
+        """Returns MIL text; constants in a weight file remain references."""
         out, length, err = ffi.new("char **"), ffi.new("size_t *"), error()
         dialect = lib.PROPANE_MIL_CANONICAL if canonical else lib.PROPANE_MIL_SHORT
         check(lib.propane_module_print(self._alive(), dialect, out, length, err), err)
         return taken(out[0], length[0])
 
     def save(self, path: Path, canonical: bool = False) -> None:
-        """NAME.mlpackage is a package with its weights, NAME.mil text, anything else a folder with both."""
+        """Writes a package with its weights if the name is NAME.mlpackage, text if it is NAME.mil, and otherwise a folder
+        with both."""
         err = error()
         dialect = lib.PROPANE_MIL_CANONICAL if canonical else lib.PROPANE_MIL_SHORT
         with self._lock:
             check(lib.propane_module_write(self._alive(), path_chars(path), dialect, err), err)
 
     def _copied(self) -> Any:
-        """A copy of the module; a session takes it."""
+        """Returns a copy of the module, of which a session takes ownership."""
         out, err = ffi.new("propane_module **"), error()
         check(lib.propane_module_copy(self._alive(), out, err), err)
         return out[0]
@@ -192,15 +195,15 @@ class Program(Handle):
 
     def check(self, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0,
               way: Optional[str] = None) -> Report:
-        """Which known rules of the Neural Engines it violates: target "m1,m4-max", "all" (None), "all-a"; way: how it reaches the
-        engine, "direct" or "coreml" (None: "coreml" for what was read from Core ML's files)."""
+        """Checks the program against the known rules of the Neural Engines. target: "m1,m4-max", "all" (None), "all-a". way:
+        the path to the engine, "direct" or "coreml" (None: "coreml" for programs read from Core ML files)."""
         return check_module(self._alive(), target, os, per_rule, way)
 
     def to_html(self, path: Optional[Path] = None, *, target: Optional[str] = None, colour: Optional[str] = None,
                 title: Optional[str] = None) -> str:
-        """One HTML page that loads nothing from elsewhere: the graph of each function with shapes, work, estimates and what
-        check() says of each operation. target: "m1,m4" if None; colour: by "kind" (None), "verdict", "cost", "time" or
-        "error". path: it is written there, too."""
+        """Returns one HTML page that loads nothing else: the graph of each function with shapes, work, estimates and what
+        check() reports for each operation. target: "m1,m4" if None. colour: by "kind" (None), "verdict", "cost", "time" or
+        "error". path: the page is also written there."""
         options, out, length, err = structure("propane_page_options"), ffi.new("char **"), ffi.new("size_t *"), error()
         words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (title, target, colour)]
         options.title, options.target, options.colour = words
@@ -212,12 +215,13 @@ class Program(Handle):
         return page
 
     def estimate(self, target: Optional[str] = None, *, path: Optional[str] = None) -> Estimate:
-        """Time and energy on each chip: target as for check(), "m4" if None; path: "direct", "e5rt", "coreml", "linux"."""
+        """Estimates time and energy on each chip. target: as for check(), "m4" if None. path: "direct", "e5rt", "coreml",
+        "linux"."""
         return estimate_module(self._alive(), self, target, path)
 
     def gradient(self, wrt: Optional[Sequence[str]] = None, *, function: Optional[str] = None) -> Program:
-        """Reverse mode: a program with the inputs, and d_RESULT for each float result (the adjoint that comes in), that gives
-        the results, and d_INPUT for each of `wrt` (None: every float input)."""
+        """Differentiates in reverse mode. Returns a program that takes the inputs, and d_RESULT (the incoming adjoint) for
+        each float result. It returns the results, and d_INPUT for each of `wrt` (None: every float input)."""
         names = [ffi.new("char[]", name.encode()) for name in wrt or ()]
         pointers = ffi.new("char *[]", names) if names else ffi.NULL
         out, err = ffi.new("propane_module **"), error()
@@ -226,7 +230,7 @@ class Program(Handle):
         return Program(out[0], device=self.device, precision=self.precision, threads=self.threads)
 
     def widened(self, function: Optional[str] = None) -> Program:
-        """A copy in which every fp16 of the function is fp32."""
+        """Returns a copy in which every fp16 type of the function is fp32."""
         made, err = Program(self._copied(), device=self.device, threads=self.threads), error()
         check(lib.propane_module_widen(made._pointer, chars(function), err), err)
         return made
@@ -235,16 +239,16 @@ class Program(Handle):
 
     def session(self, *, function: Optional[str] = None, device: Optional[str] = None, precision: Optional[str] = None,
                 shapes: Optional[Shapes] = None, keep: bool = False) -> Session:
-        """A session of its own, with this program's choices where nothing else is said."""
+        """Opens a separate session, which uses this program's choices unless others are given."""
         source: Any = self if self.path is None else self.path
         if self.path is None and shapes:
-            raise invalid("shapes can be chosen where a program is read from a file")
+            raise invalid("shapes can be chosen only when a program is read from a file")
         return Session(source, function=self.function if function is None else function, device=device or self.device,
                        precision=precision or self.precision, threads=self.threads, keep=keep, resize=self.resize,
                        shapes={**self._chosen, **(shapes or {})})
 
     def _shapes(self, f: _Function, inputs: Mapping[str, Any]) -> Tuple[Tuple[str, Tuple[int, ...]], ...]:
-        """Of flexible inputs, where the arrays have another shape than the file's default."""
+        """Returns the shapes of flexible inputs whose arrays differ from the file's default."""
         chosen = []
         for name, feature in f.open.items():
             value = inputs.get(name)
@@ -267,20 +271,20 @@ class Program(Handle):
         return session
 
     def make_state(self) -> State:
-        """What predict() needs of a model with states to go on from call to call; zeros at first."""
+        """Returns the state that predict() needs to continue from call to call; zeros initially."""
         return State(self._lock)
 
     def predict(self, inputs: Mapping[str, Any], *, function: Optional[str] = None,
                 state: Optional[State] = None, nonfinite: str = "warn") -> Dict[str, Any]:
-        """Runs the program on inputs by name and gives its outputs by name.
+        """Runs the program on inputs by name and returns its outputs by name.
 
-        inputs: NumPy arrays, arrays of any library with DLPack, numbers, lists; images as PIL images or uint8
-        [height, width, 3]. Shapes are those of `inputs`; a flexible input takes its shape from the array. Integers in
-        floats become integers where an input wants them. An input that is left out has the default that the file gives it, or
-        is an error: nothing stays from an earlier call. state: make_state(); None: states are zeros at every call.
-        Outputs are new NumPy arrays of the program's types; a classifier gives its label and a dict of probabilities.
-        nonfinite: outputs with NaN or infinity "warn" (NonfiniteWarning names the operation where they begin, once a
-        function), "raise" a PropaneError unless the inputs alone hold them, or are not looked for: "ignore".
+        inputs: NumPy arrays, arrays from any library with DLPack, numbers, lists; images as PIL images or uint8 [height,
+        width, 3]. A flexible input takes its shape from the array. Floats with integer values become integers if an input
+        requires them. An omitted input has the default from the file, or is an error: nothing carries over from an earlier
+        call. state: the result of make_state(); None: states are zeros at every call. Outputs are new NumPy arrays of the
+        program's types; a classifier returns its label and a dict of probabilities. nonfinite: if outputs contain NaN or
+        infinity, "warn" (NonfiniteWarning names the operation that first produces them, once per function), "raise" a
+        PropaneError unless the inputs alone contain them, or "ignore" them without a check.
         """
         check_action(nonfinite)
         with self._lock:
@@ -304,8 +308,8 @@ class Program(Handle):
 
     def _explain(self, name: str, shapes: Shapes, inputs: Mapping[str, Any], made: Mapping[str, Any],
                  bad: Dict[str, Tuple[int, int]], state: Optional[State], action: str) -> NonfiniteWarning:
-        """Once a function: a second run for each call would make a loop of them much slower. What a state held before the call
-        is not known any more."""
+        """Called once per function, because a second run for each call would make a loop of calls much slower. The content
+        of a state before the call is no longer known."""
         sizes = {n: v.size for n, v in made.items()}
         if state is not None or (action == "warn" and name in self._explained):
             return explain(bad, sizes, None, inputs)
@@ -317,7 +321,8 @@ class Program(Handle):
             return explain(bad, sizes, None, inputs)
 
     def _labelled(self, name: str, f: _Function, session: Session, made: Dict[str, Any]) -> Dict[str, Any]:
-        """A classifier's outputs as its description says: the label, the probabilities by label, arrays of the rest."""
+        """Returns a classifier's outputs as its description defines them: the label, the probabilities by label, and arrays
+        for the rest."""
         classes, declared = self.classes(name), {feature.name for feature in f.outputs}
         key = lib.propane_session_probabilities(session._pointer)
         label, _ = session.label(0)
@@ -330,7 +335,7 @@ class Program(Handle):
         return result
 
     def profile(self, inputs: Optional[Mapping[str, Any]] = None, *, runs: int = 10, seed: int = 1) -> Table:
-        """Where the time goes, by step of the device's plan; random inputs where none are given."""
+        """Returns the time of each step of the device's plan, with random inputs if none are given."""
         with self.session() as session:
             for name, value in (inputs or {}).items():
                 session.set(name, value)
@@ -338,9 +343,9 @@ class Program(Handle):
 
     def diff(self, inputs: Optional[Mapping[str, Any]] = None, *, precision: str = "fp32", device: Optional[str] = None,
              seed: int = 1) -> Table:
-        """Every value that this program computes, beside the same in another precision or on another device: the largest
-        difference, and that difference over the largest magnitude. In the program's order, so the first large one is where
-        they part."""
+        """Compares every value that this program computes with the same value in another precision or on another device.
+        Each has the largest difference, and that difference relative to the largest magnitude. Values are in program order,
+        so the first large difference is where the two diverge."""
         with self.session(keep=True) as one, self.session(keep=True, precision=precision, device=device) as other:
             for session in (one, other):
                 for name, value in (inputs or {}).items():
@@ -357,15 +362,15 @@ class Program(Handle):
         return Table(("value", "largest difference", "relative"), rows)
 
     def finetune(self, data: Any, **options: Any) -> Program:
-        """This program with weights that learnt from arrays {input: ..., "y": ...} or a folder: loss="mse" or "cross_entropy",
-        trainable="fc*", and all that Trainer takes."""
+        """Returns this program with weights trained on arrays {input: ..., "y": ...} or a folder: loss="mse" or
+        "cross_entropy", trainable="fc*", and everything else that Trainer accepts."""
         from .trainer import Trainer
         with Trainer(self, data, **options) as trainer:
             trainer.run()
             return trainer.program()
 
     def close(self) -> None:
-        """Frees it and its sessions now."""
+        """Frees the program and its sessions now."""
         with self._lock:
             for session in self._sessions.values():
                 session.close()
@@ -390,7 +395,7 @@ class Program(Handle):
 
 
 def _order(session: Session) -> Dict[str, int]:
-    """Names of values by their places in the program that a session runs."""
+    """Returns the names of values by their positions in the program that a session runs."""
     module = lib.propane_session_module(session._pointer)
     places: Dict[str, int] = {}
     function = lib.propane_module_default_function(module)
@@ -402,7 +407,7 @@ def _order(session: Session) -> Dict[str, int]:
 
 
 def _picture(feature: Feature, value: Any, resize: bool) -> Any:
-    """An image as the input [1, 1 or 3, height, width] takes it; what has that shape already is an array."""
+    """Returns an image as the input [1, 1 or 3, height, width] needs it. A value that already has this shape is an array."""
     if hasattr(value, "convert") and hasattr(value, "mode"):
         mode = "RGB" if feature.colour in ("rgb", "bgr") else "L"
         value = value if value.mode in (mode, "F") else value.convert(mode)
@@ -425,8 +430,9 @@ def load(path: Path, *, device: str = "cpu", precision: Optional[str] = None, th
          shapes: Optional[Shapes] = None) -> Program:
     """Reads a package (.mlpackage), a compiled model (.mlmodelc), a model file (.mlmodel) or MIL text (.mil).
 
-    device: where predict() runs: "cpu", "sim:m4", ...; precision: None as the program says, "fp32", "bf16"; resize: images
-    of another size are scaled; shapes: {input: shape} instead of the file's default, for inputs that are flexible."""
+    device: where predict() runs, "cpu", "sim:m4", ... precision: None for the program's own types, "fp32", "bf16". resize:
+    images of another size are scaled. shapes: {input: shape} for flexible inputs, instead of the file's default.
+    """
     out, err = ffi.new("propane_module **"), error()
     rows, names = shape_list(shapes)
     check(lib.propane_module_read_shaped(path_chars(path), rows, len(names), out, err), err)
@@ -435,7 +441,7 @@ def load(path: Path, *, device: str = "cpu", precision: Optional[str] = None, th
 
 def parse(mil: str, *, name: str = "text", model_dir: Optional[Path] = None, device: str = "cpu",
           precision: Optional[str] = None, threads: int = 0) -> Program:
-    """MIL text as a program. name: stands for it in messages; model_dir: what @model_path means."""
+    """Parses MIL text. name: the program's name in messages; model_dir: the folder that @model_path refers to."""
     raw, out, err = mil.encode(), ffi.new("propane_module **"), error()
     folder = ffi.NULL if model_dir is None else path_chars(model_dir)
     check(lib.propane_module_parse(raw, len(raw), name.encode(), folder, out, err), err)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns what checks and estimates say: rows that are iterated, text as the command prints it, tables for notebooks."""
+"""Owns the results of checks and estimates: rows to iterate over, text as the command prints it, tables for notebooks."""
 from __future__ import annotations
 
 import html
@@ -16,7 +16,7 @@ _COLOURS = {"refused": "#c0392b", "fallback": "#af601a", "warning": "#b9770e", "
 
 
 class Table:
-    """Rows under names of columns: iterate it, index it, print it, or let a notebook show it."""
+    """Rows with column names: iterate over it, index it, print it, or show it in a notebook."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Tuple[Any, ...]], title: str = "") -> None:
         self.columns, self.rows, self.title = tuple(columns), list(rows), title
@@ -58,7 +58,7 @@ class Table:
 
 
 def _row(kind: Any, struct: Any, **given: Any) -> Any:
-    """A dataclass out of the members of a structure with the same names."""
+    """Creates a dataclass from the members of a structure with the same names."""
     values = {}
     for field in fields(kind):
         if field.name in given:
@@ -70,8 +70,8 @@ def _row(kind: Any, struct: Any, **given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule that a program violates, and where. line and column are 0 where it is not from text; op, name: of the
-    operation's first result."""
+    """One rule that a program violates, and where. line and column are 0 if the program was not read from text; op and name
+    are those of the operation's first result."""
     rule: str
     severity: str
     file: Optional[str]
@@ -89,8 +89,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many rules of one chip are violated. fallbacks: operations that leave the engine; segments, switches: of the program
-    between engine and CPU on the path "coreml", what they cost in ms (estimated) and the first of them."""
+    """How many rules of one chip are violated. fallbacks: operations that leave the engine. segments, switches: the parts of
+    the program on the path "coreml" and its changes between engine and CPU, with their cost in ms (estimated) and the first
+    of them."""
     chip: str
     refusals: int
     warnings: int
@@ -103,7 +104,7 @@ class Verdict:
 
 
 class Report(Handle):
-    """What the known rules of the Neural Engines say of a program. That none refuses it does not mean that it runs there."""
+    """What the known rules of the Neural Engines say about a program. A program that no rule refuses may still fail."""
 
     findings: List[Finding]
     verdicts: List[Verdict]
@@ -130,7 +131,7 @@ class Report(Handle):
 
     @property
     def path(self) -> str:
-        """How the program was taken to reach the engine: "direct" or "coreml"."""
+        """The path by which the program was assumed to reach the engine: "direct" or "coreml"."""
         return text(lib.propane_report_path(self._alive()))
 
     def _print(self, form: int) -> str:
@@ -142,7 +143,7 @@ class Report(Handle):
         return self._print(lib.PROPANE_TEXT)
 
     def json(self) -> Any:
-        """As `propane check --json` prints it, parsed."""
+        """The output of `propane check --json`, parsed."""
         return json.loads(self._print(lib.PROPANE_JSON))
 
     def __iter__(self) -> Iterator[Finding]:
@@ -168,10 +169,11 @@ def _check_options(target: Optional[str], os: Optional[str], per_rule: int, way:
 
 def check(path: Path, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0,
           way: Optional[str] = None) -> Report:
-    """Which known rules of the Neural Engines a file violates: a program in any form, a folder, a weight file.
+    """Checks a file against the known rules of the Neural Engines: a program in any form, a folder, or a weight file.
 
-    target: "m1,m4-max", "all" (None), "all-a" (phones); os: the macOS version, as "26.3"; per_rule: findings kept of each
-    rule (0: 20); way: how the program reaches the engine, "direct" or "coreml" (None: "coreml" for Core ML's files)."""
+    target: "m1,m4-max", "all" (None), "all-a" (phones). os: the macOS version, such as "26.3". per_rule: how many findings
+    of each rule are kept (0: 20). way: the path to the engine, "direct" or "coreml" (None: "coreml" for Core ML files).
+    """
     options, _keep = _check_options(target, os, per_rule, way)
     out, err = ffi.new("propane_report **"), error()
     _check(lib.propane_check_file(path_chars(path), options, out, err), err)
@@ -187,7 +189,7 @@ def check_module(module: Any, target: Optional[str], os: Optional[str], per_rule
 
 @dataclass(frozen=True)
 class EstimateRow:
-    """One function on one chip: milliseconds (nine of ten published points lie within low..high), millijoules, bytes."""
+    """One function on one chip: milliseconds (nine of ten published points are within low..high), millijoules, bytes."""
     chip: str
     function: str
     ms: float
@@ -209,7 +211,8 @@ class EstimateRow:
 
 
 class Estimate(Handle):
-    """Time and energy on Neural Engines, by a model that is fitted to published measurements; nothing is measured."""
+    """Time and energy on Neural Engines, from a model that is fitted to published measurements; Propane measured none of
+    them."""
 
     rows: List[EstimateRow]
 
@@ -223,7 +226,7 @@ class Estimate(Handle):
             self.rows.append(_row(EstimateRow, row))
 
     def ops(self, index: int = 0) -> Table:
-        """The operations of one row, in order: what bounds each, milliseconds, FLOPs, bytes, millijoules."""
+        """The operations of one row, in order: what limits each, milliseconds, FLOPs, bytes, millijoules."""
         op, rows = structure("propane_estimate_op"), []
         for i in range(self.rows[index].op_count):
             if lib.propane_estimate_get_op(self._alive(), index, i, op):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Owns running: a session is one function of a model on one device, with its buffers; a State is what its states hold between
-runs. One idea: an input of 1 MB or more that is dense and of the right type is lent to the session, a smaller one is copied;
-the same holds for outputs. A session runs one call at a time; other threads wait."""
+"""Owns execution: a session is one function of a model on one device, with its buffers, and a State holds its states between
+runs. One idea: a dense input of 1 MB or more with the right type is lent to the session, and a smaller one is copied; the
+same applies to outputs. A session runs one call at a time; other threads wait."""
 from __future__ import annotations
 
 import threading
@@ -14,13 +14,13 @@ from ._propane import ffi, lib
 from .error import Handle, Path, PropaneError, chars, check, error, failure, invalid, path_chars, structure, text
 from .report import Table
 
-LENT_BYTES = 1 << 20  # from here on a copy costs more than binding the memory
+LENT_BYTES = 1 << 20  # from this size, a copy costs more than binding the memory
 
 Shapes = Mapping[str, Tuple[int, ...]]
 
 
 class Slot:
-    """An input, output or state as the device has it."""
+    """An input, output or state in the device's form."""
 
     __slots__ = ("name", "chars", "code", "dtype", "shape", "count", "bytes", "dense")
 
@@ -42,12 +42,12 @@ class Slot:
 
 
 def shape_list(shapes: Optional[Shapes]) -> Tuple[Any, Any]:
-    """propane_shape[] of chosen shapes, and what keeps its names alive."""
+    """Returns a propane_shape[] of the chosen shapes, and the objects that keep its names alive."""
     names = [ffi.new("char[]", name.encode()) for name in shapes or ()]
     made = ffi.new("propane_shape[]", max(1, len(names)))
     for row, name, dims in zip(made, names, (shapes or {}).values()):
         if len(dims) > lib.PROPANE_MAX_RANK:
-            raise invalid(f"a shape of {len(dims)} dimensions; the most is {lib.PROPANE_MAX_RANK}")
+            raise invalid(f"a shape of {len(dims)} dimensions; the maximum is {lib.PROPANE_MAX_RANK}")
         row.name, row.rank = name, len(dims)
         for d, size in enumerate(dims):
             row.dim[d] = int(size)
@@ -55,9 +55,9 @@ def shape_list(shapes: Optional[Shapes]) -> Tuple[Any, Any]:
 
 
 class State:
-    """What the states of a model hold: zeros at first. Give the same State to predict() to go on from where it stopped.
+    """The contents of a model's states, initially zeros. Pass the same State to predict() to continue from where it stopped.
 
-    A State may move between sessions of one model (another shape, another function with the same states).
+    A State may move between sessions of one model (another shape, or another function with the same states).
     """
 
     def __init__(self, lock: Any = None) -> None:
@@ -66,7 +66,7 @@ class State:
         self._lock = lock or threading.RLock()
 
     def read(self, name: str) -> Any:
-        """A copy of one state's content."""
+        """Returns a copy of one state's content."""
         with self._lock:
             if self._session is not None:
                 return self._session.get(name)
@@ -76,7 +76,7 @@ class State:
             return self._values[name].copy()
 
     def write(self, name: str, value: Any) -> None:
-        """Replaces one state's content; its shape and type are looked at when it is used."""
+        """Replaces one state's content; its shape and type are checked when it is used."""
         with self._lock:
             if self._session is not None:
                 self._session.set(name, value)
@@ -84,7 +84,7 @@ class State:
                 self._values[name] = np.array(value)
 
     def _leave(self) -> None:
-        """Out of the session that holds it."""
+        """Takes the content out of the session that holds it."""
         session, self._session = self._session, None
         if session is not None:
             session._state = None
@@ -107,8 +107,8 @@ class State:
 class Session(Handle):
     """One function of a model on one device.
 
-    source: a file's path, or a Program (it is copied). device: "cpu", "sim:m4", ...; precision: None as the program says,
-    "fp32", "bf16"; shapes: of inputs that the file leaves open; keep: every value that is computed becomes an output.
+    source: a file's path, or a Program (which is copied). device: "cpu", "sim:m4", ... precision: None for the program's own
+    types, "fp32", "bf16". shapes: those of inputs that the file leaves open. keep: every computed value becomes an output.
 
         with Session("Model.mlpackage") as s:
             outputs = s.run({"x": array})
@@ -142,7 +142,7 @@ class Session(Handle):
         self.states: List[Slot] = [Slot(lib.propane_session_state(s, i)) for i in range(lib.propane_session_state_count(s))]
         self._slots = {slot.name: slot for slot in self.inputs + self.states}
         self._look_at_outputs()
-        # Shapes that follow from values are known after a run: until then there are no outputs, and nothing is lent.
+        # Shapes that depend on values are known only after a run: until then there are no outputs, and nothing is lent.
         self._late = not self.outputs
         self._lent: List[Slot] = []
         self._kept: List[Any] = []
@@ -162,20 +162,20 @@ class Session(Handle):
     def _find(self, slots: Dict[str, Slot], name: str, what: str) -> Slot:
         slot = slots.get(name)
         if slot is None:
-            raise PropaneError(lib.PROPANE_ERR_NOT_FOUND, f"there is no {what} '{name}'; there is: {', '.join(slots)}")
+            raise PropaneError(lib.PROPANE_ERR_NOT_FOUND, f"there is no {what} '{name}'; available: {', '.join(slots)}")
         return slot
 
     # ---- one value
 
     def set(self, name: str, value: Any) -> None:
-        """An array into an input or a state, copied; it stays for later runs. Shapes must be equal; float types are converted,
-        integers too where they fit."""
+        """Copies an array into an input or a state, where it stays for later runs. Shapes must be equal. Float types are
+        converted, and integers too if their values fit."""
         with self._lock:
             self._alive()
             self._put(self._find(self._slots, name, "input"), value, False)
 
     def get(self, name: str) -> Any:
-        """An output or a state as a new array of its own type."""
+        """Returns an output or a state as a new array of its own type."""
         with self._lock:
             return self._read(self._find(self._results, name, "output"))
 
@@ -196,7 +196,7 @@ class Session(Handle):
         self._check(lib.propane_session_set(self._pointer, slot.chars, code, memory, slot.count, self._err))
 
     def _room(self, slot: Slot) -> Any:
-        """Memory for an output that is written where it lies; None: it will be copied."""
+        """Returns memory for an output that is written in place, or None if it will be copied."""
         if not (self._lends and slot.dense and slot.count * slot.dtype.itemsize >= LENT_BYTES):
             return None
         array = np.empty(slot.shape, slot.dtype)
@@ -214,7 +214,8 @@ class Session(Handle):
         return array
 
     def _return(self) -> None:
-        """Its own memory again for what was lent: nothing points into arrays of the caller's after a call."""
+        """Gives lent inputs and outputs their own memory again, so that nothing points into the caller's arrays after a
+        call."""
         lent, self._lent, self._kept = self._lent, [], []
         for slot in lent:
             lib.propane_session_lend(self._pointer, slot.chars, ffi.NULL, 0, ffi.NULL)
@@ -222,10 +223,10 @@ class Session(Handle):
     # ---- a run
 
     def run(self, inputs: Mapping[str, Any], outputs: Optional[List[str]] = None) -> Dict[str, Any]:
-        """Runs once. inputs: those that were not set before, by name, for this run alone; outputs: which ones (None: all,
-        without states). An input that is left out and was not set has the file's default, or is an error.
+        """Runs once. inputs: by name, those that were not set before, for this run only. outputs: the ones to return (None:
+        all, without states). An input that was neither given nor set has the file's default, or is an error.
 
-        The result's arrays are new and belong to the caller. Other Python threads go on while it works.
+        The resulting arrays are new and belong to the caller. Other Python threads keep running while it works.
         """
         with self._lock:
             pointer = self._alive()
@@ -251,32 +252,32 @@ class Session(Handle):
                         lib.propane_session_clear(pointer, slot.chars, ffi.NULL)
 
     def clear(self, name: Optional[str] = None) -> Session:
-        """An input (None: each) holds nothing again: it is asked for, or has the file's default."""
+        """Clears an input (None: all inputs): it is then required again, or has the file's default."""
         with self._lock:
             chars_of = ffi.NULL if name is None else self._find(self._slots, name, "input").chars
             self._check(lib.propane_session_clear(self._alive(), chars_of, self._err))
         return self
 
     def random(self, seed: int = 1) -> Session:
-        """Random numbers, the same for the same seed, into every input that was not set."""
+        """Fills every input that was not set with random numbers, which depend only on the seed."""
         with self._lock:
             self._check(lib.propane_session_randomize(self._alive(), seed, self._err))
         return self
 
     def reset(self) -> None:
-        """States hold zeros again."""
+        """Sets all states to zero."""
         with self._lock:
             self._check(lib.propane_session_reset(self._alive(), self._err))
 
     def label(self, rank: int = 0) -> Tuple[str, float]:
-        """Of a classifier's last run: the class at `rank` (0: the likeliest) and its probability."""
+        """Returns the class at `rank` (0: the most likely) and its probability from a classifier's last run."""
         room, probability = ffi.new("char[1024]"), ffi.new("double *")
         with self._lock:
             self._check(lib.propane_session_label(self._alive(), rank, room, 1024, probability, self._err))
         return text(room), float(probability[0])
 
     def image(self, name: str, rgb: Any) -> None:
-        """An image into an input: uint8 [height, width, 3], or a PIL image."""
+        """Sets an input to an image: uint8 [height, width, 3], or a PIL image."""
         pixels = np.ascontiguousarray(rgb.convert("RGB") if hasattr(rgb, "convert") else rgb)
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
             raise invalid(f"'{name}': an image is uint8 [height, width, 3]; this is {pixels.dtype} {list(pixels.shape)}")
@@ -285,7 +286,8 @@ class Session(Handle):
                                                       pixels.shape[0], pixels.shape[1], self._err))
 
     def profile(self, runs: int = 10) -> Table:
-        """Where the time goes, by step of the device's plan: runs with what is set. Times are of all runs together."""
+        """Returns the time of each step of the device's plan. It runs with the inputs that are set; times are totals over
+        all runs."""
         with self._lock:
             program = lib.propane_session_program(self._alive())
             self._check(lib.propane_program_profile(program, True, self._err))
@@ -298,7 +300,7 @@ class Session(Handle):
         return Table(("kind", "name", "ms", "GFLOP/s", "GB/s", "runs"), rows)
 
     def close(self) -> None:
-        """Frees it now; waits for a run of another thread."""
+        """Frees the session now, after waiting for a run in another thread."""
         with self._lock:
             if self._state is not None:
                 self._state._leave()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Owns a program as a torch.nn.Module: outputs are the program's, gradients those of Propane's reverse mode (MIL in, MIL out),
-so that the very program that an engine would run stands inside a PyTorch graph.
+"""Owns programs as torch.nn.Modules: outputs are the program's, and gradients those of Propane's reverse mode (MIL in, MIL
+out), so that the same program that an engine would run is part of a PyTorch graph.
 
     layer = propane_ml.torch.Module(propane_ml.load("block.mil"))
     layer(x).sum().backward()
 
-Tensors lie on the CPU; they are shared with the program, not copied, where type and layout allow."""
+Tensors must be on the CPU. They are shared with the program, not copied, if type and layout allow.
+"""
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -43,8 +44,8 @@ class _Call(torch.autograd.Function):
 
 
 class Module(torch.nn.Module):
-    """One function of a program as a layer: tensors in the order of its inputs or by name; one tensor out, or a dict where
-    there are several outputs. The program's own weights are constants; gradients are those of the inputs."""
+    """One function of a program as a layer. It takes tensors by name or in the order of its inputs, and returns one tensor,
+    or a dict if there are several outputs. The program's own weights are constants; gradients are those of the inputs."""
 
     def __init__(self, program: Union[Program, Path], *, function: Optional[str] = None) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Module(torch.nn.Module):
         self._gradients: Dict[Tuple[str, ...], Program] = {}
 
     def gradient_of(self, wrt: Sequence[str]) -> Program:
-        """The program that backward() runs for these inputs."""
+        """Returns the program that backward() runs for these inputs."""
         key = tuple(wrt)
         if key not in self._gradients:
             self._gradients[key] = self.program.gradient(list(wrt), function=self.function)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Owns training: language models and programs, with the options of `propane train` by their names. One idea: callbacks and
-Ctrl-C end the run after its batch, with the checkpoint written, and are then raised again where run() was called."""
+"""Owns training: language models and programs, with the options of `propane train` by name. One idea: callbacks and Ctrl-C
+end the run after its batch, with the checkpoint written, and their exceptions are then raised again from run()."""
 from __future__ import annotations
 
 import json
@@ -24,8 +24,8 @@ _PROGRAMS = (".mlpackage", ".mlmodelc", ".mlmodel", ".mil")
 
 @dataclass(frozen=True)
 class Step:
-    """One step: the mean loss over its batches (nats a token for language models), tokens or samples a second. skipped: a
-    gradient was not finite, the weights did not move."""
+    """One step: the mean loss over its batches (for language models in nats per token), and tokens or samples per second.
+    skipped: a gradient was not finite, so the weights did not change."""
     step: int
     loss: float
     lr: float
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of the held-out data; accuracy, nats_per_byte: None where they are not known."""
+    """Results on the held-out data; accuracy and nats_per_byte are None if they are not known."""
     step: int
     loss: float
     nats_per_byte: Optional[float]
@@ -45,7 +45,7 @@ class Evaluation:
 
 
 class Callbacks:
-    """What a run tells. Override what you need; an exception ends the run and comes out of run()."""
+    """What a run reports. Override the methods that you need; an exception ends the run and is raised by run()."""
 
     def on_step(self, step: Step) -> None:
         pass
@@ -58,7 +58,7 @@ class Callbacks:
 
 
 class History:
-    """The losses of a run: print it, or let a notebook draw it."""
+    """The losses of a run: print it, or let a notebook plot it."""
 
     def __init__(self) -> None:
         self.steps: List[Step] = []
@@ -100,7 +100,8 @@ def _curve(values: Sequence[Tuple[int, float]], held_out: Sequence[Tuple[int, fl
 
 
 class _Watch:
-    """What the library's callbacks are given: it keeps the history, tells the caller, and remembers what went wrong."""
+    """The object behind the library's callbacks: it keeps the history, calls the caller's callbacks, and remembers what went
+    wrong."""
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[Callbacks], progress: Optional[bool]) -> None:
         self.trainer, self.callbacks, self.failure = trainer, callbacks, None  # type: Any, Any, Optional[BaseException]
@@ -124,13 +125,14 @@ class _Watch:
 
 
 def _keep(rows: List[Any], row: Any, of: Any) -> None:
-    """Into the history, once: steps only go up."""
+    """Adds a step to the history, once; step numbers only increase."""
     if not rows or rows[-1].step != int(row.step):
         rows.append(of(row))
 
 
 def _escaped(kind: Any, failure: BaseException, trace: Any) -> None:
-    """An exception between the library and tell(): Ctrl-C in a callback's own lines. What was done is in the history all the same."""
+    """Handles an exception between the library and tell(), such as Ctrl-C in a callback's own lines. Completed steps are in
+    the history in any case."""
     frame = trace.tb_frame if trace else None
     if frame is None or "context" not in frame.f_locals:
         return
@@ -191,7 +193,7 @@ class _Options(Handle):
 
 
 def options(of: str = "language") -> Table:
-    """What Trainer takes by name, "language" or "program": type, default, meaning."""
+    """Returns the options that Trainer accepts, for "language" or "program": type, default, meaning."""
     return _Options(lib.PROPANE_TRAIN_PROGRAM if of == "program" else lib.PROPANE_TRAIN_LANGUAGE).table()
 
 
@@ -212,14 +214,14 @@ def _tensors(given: Mapping[str, Any], keep: List[Any]) -> Any:
 
 
 class Trainer(Handle):
-    """Trains a language model from scratch or from `model`, or weights of a program.
+    """Trains a language model from scratch or from `model`, or the weights of a program.
 
-    model: a Model's path (None: a new one of the sizes that the options give), or a Program, or a program's path.
-    data: a file as `propane train --data` takes it; `text`, `ids` (with a tokenizer) or `examples` (a list of
-    {"prompt", "completion"} or {"messages"}) are learnt from memory; of a program a dict of arrays with its inputs and "y".
-    validation: likewise, of a program. lora: the rank of adapters that are learnt instead of the weights.
-    tokenizer: a Tokenizer, or a file. options: those of `propane train` with _ for -, as options() lists them: lr=3e-4,
-    steps=100, run="folder", device="sim:m4".
+    model: a Model's path (None: a new one with the sizes in the options), a Program, or a program's path. data: a file as
+    for `propane train --data`. `text`, `ids` (with a tokenizer) and `examples` (a list of {"prompt", "completion"} or
+    {"messages"}) are training data from memory; for a program, a dict of arrays with its inputs and "y". validation: the
+    same, for a program. lora: the rank of adapters to train instead of the weights. tokenizer: a Tokenizer, or a file.
+    options: those of `propane train` with _ instead of -, as options() lists them: lr=3e-4, steps=100, run="folder",
+    device="sim:m4".
 
         trainer = Trainer(text=words, steps=200, layers=2, width=64)
         history = trainer.run()
@@ -302,33 +304,33 @@ class Trainer(Handle):
 
     @property
     def step_count(self) -> int:
-        """Steps that are done."""
+        """Number of steps done."""
         return int(self._info().step)
 
     @property
     def steps(self) -> int:
-        """In all."""
+        """Total number of steps."""
         return int(self._info().steps)
 
     @property
     def parameters(self) -> int:
-        """That are learnt."""
+        """Number of trained parameters."""
         return int(self._info().parameters)
 
     @property
     def unit(self) -> str:
-        """What is learnt from: "tokens" or "samples"."""
+        """The unit of the training data: "tokens" or "samples"."""
         return text(self._info().unit)
 
     def facts(self) -> Dict[str, Any]:
-        """All that is known of the run: sizes, device, kernels, data."""
+        """Everything that is known about the run: sizes, device, kernels, data."""
         out, err = ffi.new("char **"), error()
         check(lib.propane_trainer_facts(self._alive(), out, err), err)
         made: Dict[str, Any] = json.loads(taken(out[0]))
         return made
 
     def option(self, name: str) -> str:
-        """An option as the run has it."""
+        """Returns the run's value of an option."""
         out, err = ffi.new("char **"), error()
         check(lib.propane_trainer_option(self._alive(), name.replace("_", "-").encode(), out, err), err)
         return taken(out[0])
@@ -336,10 +338,11 @@ class Trainer(Handle):
     # ---- learning
 
     def run(self, steps: Optional[int] = None) -> History:
-        """To the last step, or `steps` further at most; it may be called again. Exceptions of callbacks end it after the step,
-        Ctrl-C at once: what it has done of a step is forgotten. The checkpoint is written where there is a run folder."""
+        """Trains to the last step, or for at most `steps` more steps; it may be called again. Exceptions in callbacks end it
+        after the current step. Ctrl-C ends it at once, and the unfinished step is discarded. If there is a run folder, the
+        checkpoint is written."""
         if steps is not None and steps < 1:
-            raise invalid(f"steps is {steps}; give 1 or more, or None for all")
+            raise invalid(f"steps is {steps}; it must be at least 1, or None for all")
         watch = _Watch(self, self._callbacks, self._progress)
         told, err, handle = structure("propane_trainer_callbacks"), error(), ffi.new_handle(watch)
         told.context, told.on_step = handle, lib.propane_ml_on_step
@@ -352,26 +355,27 @@ class Trainer(Handle):
         return self.history
 
     def step(self) -> Step:
-        """One step and nothing else, for loops of one's own."""
+        """Runs a single step, for custom loops."""
         row, err = structure("propane_step"), error()
         check(lib.propane_trainer_step(self._alive(), row, err), err)
         self.history.steps.append(_step(row))
         return self.history.steps[-1]
 
     def __iter__(self) -> Iterator[Step]:
-        """Step after step to the last."""
+        """Iterates over the steps up to the last one."""
         while self.step_count < self.steps:
             yield self.step()
 
     def evaluate(self) -> Evaluation:
-        """Of the held-out data, with the weights as they are."""
+        """Evaluates the held-out data with the current weights."""
         row, err = structure("propane_evaluation"), error()
         check(lib.propane_trainer_evaluate(self._alive(), row, err), err)
         self.history.evaluations.append(_evaluation(row))
         return self.history.evaluations[-1]
 
     def cancel(self) -> None:
-        """From any thread: the run or step at hand, or else the next one, ends after its batch with status "cancelled"."""
+        """May be called from any thread: the current run or step, or the next one if there is none, ends after its batch
+        with status "cancelled"."""
         lib.propane_trainer_cancel(self._alive())
 
     # ---- what was learnt
@@ -383,7 +387,7 @@ class Trainer(Handle):
             index += 1
 
     def weights(self) -> Dict[str, Any]:
-        """What is learnt, by name, as it is now: float32 copies. Of adapters those alone."""
+        """Returns the current trained weights by name, as float32 copies. With adapters, only those."""
         made, err = {}, error()
         for index, name, shape, count in self._learnt():
             made[name] = np.empty(shape, np.float32)
@@ -391,8 +395,8 @@ class Trainer(Handle):
         return made
 
     def set_weights(self, values: Mapping[str, Any]) -> None:
-        """Other values for tensors of weights(), all or some; moments and the data's order stay. Names, shapes and numbers that
-        are not finite are refused, and nothing has changed then."""
+        """Replaces some or all tensors of weights(); moments and the order of the data are kept. Wrong names, wrong shapes
+        and numbers that are not finite are refused, and nothing is changed."""
         keep: List[Any] = []
         given = {name: np.asarray(arrays.take(value)[0], np.float32) for name, value in values.items()}
         rows, err = _tensors(given, keep), error()
@@ -404,13 +408,13 @@ class Trainer(Handle):
         check(lib.propane_trainer_save(self._alive(), err), err)
 
     def write(self, path: Path) -> None:
-        """The weights as they are: a language model in the form that the name tells, with adapters merged; a program as a
-        package."""
+        """Writes the current weights: for a language model in the form that the file name implies, with adapters merged; for
+        a program as a package."""
         err = error()
         check(lib.propane_trainer_write(self._alive(), os.fsencode(path), err), err)
 
     def program(self) -> Program:
-        """The program with the weights as they are."""
+        """Returns the program with the current weights."""
         with tempfile.TemporaryDirectory(prefix="propane_ml.") as folder:
             path = os.path.join(folder, "model.mlpackage")
             self.write(path)
@@ -418,7 +422,7 @@ class Trainer(Handle):
                 return Program(written._copied())
 
     def model(self, **choice: Any) -> Model:
-        """A copy of a language model as it is, to let it write; choice: as Model.from_pretrained."""
+        """Returns a copy of the current language model for generation; choice: as for Model.from_pretrained."""
         folder = tempfile.TemporaryDirectory(prefix="propane_ml.")
         path = os.path.join(folder.name, "model")
         self.write(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the package share: small programs as MIL text, the repository's test data."""
+"""Helpers for the tests of the package: small programs as MIL text, and the repository's test data."""
 import os
 
 import pytest
@@ -32,7 +32,7 @@ JUDGE = mil('tensor<fp32, [3]> p = softmax(x = x, axis = int32(0))[name = string
 
 
 def data(*names: str) -> str:
-    """A file of the repository's tests; skipped where the package is tested without a clone."""
+    """Returns a file of the repository's tests, and skips the test if the package is tested without a clone."""
     path = os.path.join(ROOT, *names)
     if not os.path.exists(path):
         pytest.skip(f"{'/'.join(names)} is not here: the package is tested outside of its repository")
@@ -40,7 +40,7 @@ def data(*names: str) -> str:
 
 
 def refused(status: str, sentence: str):
-    """A PropaneError of that status that says that sentence."""
+    """Expects a PropaneError with this status and message."""
     context = pytest.raises(propane.PropaneError, match=sentence)
 
     class Both:

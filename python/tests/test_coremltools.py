@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""coremltools' predict() through Propane: what its own documents do, on any machine."""
+"""coremltools' predict() through Propane, used as in its own documentation, on any machine."""
 import os
 import sys
 import warnings
@@ -163,7 +163,7 @@ def test_classifiers_and_pictures(ct):
 
 
 def detector(ct):
-    """A pipeline as exporters make it: a network, non-maximum suppression after it, thresholds as optional inputs."""
+    """A pipeline as exporters write it: a network followed by non-maximum suppression, with thresholds as optional inputs."""
     from coremltools.models import MLModel, datatypes
     from coremltools.models.pipeline import Pipeline
     from coremltools.proto import Model_pb2
@@ -217,7 +217,7 @@ def test_pipelines_with_suppression(ct):
 
 
 def test_compute_units_choose_the_device(ct):
-    """An engine's own rules hold on it: float16 in and out, rows of 64 bytes."""
+    """An engine's own rules apply to it: float16 in and out, rows of 64 bytes."""
     from coremltools.converters.mil.mil import types
     bridge.enable(neural_engine="sim:m1")
     mb = ct.converters.mil.Builder
@@ -243,7 +243,7 @@ def test_it_is_taken_away_again(ct):
 
 
 def test_defaults_that_fit_no_run(ct):
-    """A flexible dimension's default is its lower bound, 1: the program may want another size."""
+    """A flexible dimension's default is its lower bound, 1, but the program may need another size."""
     mb = ct.converters.mil.Builder
     symbols = [ct.converters.mil.mil.get_new_symbol() for _ in range(2)]
 
@@ -268,7 +268,7 @@ def test_defaults_that_fit_no_run(ct):
 
 
 def test_fractions_for_integers(ct):
-    """Cut off, with a warning; NaN is an error."""
+    """Fractions are truncated with a warning; NaN is an error."""
     mb = ct.converters.mil.Builder
 
     @mb.program(input_specs=[spec(ct, 5), spec(ct, 3, dtype="int32")], opset_version=ct.target.iOS17)
@@ -276,7 +276,7 @@ def test_fractions_for_integers(ct):
         return mb.gather(x=x, indices=z, axis=0, name="y")
     model = ct.convert(gathered, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17)
     x, z = np.arange(5, dtype=np.float32), np.array([1.7, 2.2, -0.9])
-    with pytest.warns(RuntimeWarning, match=r"'z' has fractions; the input takes integers \(int32\): they are cut off"):
+    with pytest.warns(RuntimeWarning, match=r"'z' has fractions, but the input needs integers \(int32\); they are truncated"):
         assert model.predict({"x": x, "z": z})["y"].tolist() == [1, 2, 0]
     assert z.tolist() == [1.7, 2.2, -0.9]
     with warnings.catch_warnings():
@@ -308,7 +308,7 @@ def test_an_open_rank_and_an_optional_input(ct):
     assert model.predict({"x": x, "z": np.ones(2)})["y"].tolist() == [2, 3]
     assert model.predict({"x": x})["y"].tolist() == [4, 5]
     for given in ({}, {"z": np.ones(2)}):
-        with refused("invalid", "nothing is given for x .*required but not specified"):
+        with refused("invalid", "no value was given for x .*required but not specified"):
             model.predict(given)
     with propane.load(model.package_path) as loaded, loaded.session() as session:
         assert session.run({"x": x.astype(np.float16)})["y"].tolist() == [4, 5]

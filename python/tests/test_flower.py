@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Federated training without a network: real clients and strategies with a grid in between that hands messages over. Where
-clients are processes and a network is, python/flower_check.py tests them."""
+"""Federated training without a network: real clients and strategies, with a grid in between that passes the messages.
+python/flower_check.py tests them as processes on a network."""
 import json
 import os
 
@@ -19,7 +19,7 @@ import propane_ml.flower as flower  # noqa: E402
 from propane_ml.flower_client import folder_of, from_record, payload, to_record  # noqa: E402
 from propane_ml.flower_server import settings, strategy_of, sums_and_means, why_not  # noqa: E402
 
-TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # what Flower's processes know of themselves
+TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # the identity that Flower's processes normally have
 WORDS = "the cat sat on the mat. the dog sat on the log. " * 60
 SMALL = dict(kind="bytes", arch="qwen3", layers=1, width=16, heads=2, context=16, batch=4, warmup=1, lr=0.01, threads=1)
 
@@ -34,7 +34,7 @@ def learns(_):
 
 
 class Grid:
-    """Clients that are functions. spoil: {node: what is done to its answer}."""
+    """Clients that are functions. spoil: {node: the change made to its answer}."""
 
     def __init__(self, tmp_path, app, nodes=2, spoil=None, **run_config):
         self.app, self.spoil, self.messages = app, spoil or {}, []
@@ -76,8 +76,8 @@ def numbers(record):
 
 
 def test_one_client_learns_as_a_run_of_its_own(tmp_path):
-    """Rate 1 without momentum and one client is plain training, bit for bit: moments, schedule and data go on between rounds,
-    though each round is a process of its own as far as the client knows."""
+    """With rate 1, no momentum and one client, this is plain training, bit for bit: moments, schedule and data continue
+    between rounds, although each round is a separate process as far as the client knows."""
     for round_count in (1, 3):
         grid = Grid(tmp_path / str(round_count), flower.client_app(learns), nodes=1)
         _, result, _ = run(grid, tmp_path, **{"strategy": "fedavg", "min-nodes": 1, "num-server-rounds": round_count,
@@ -89,7 +89,8 @@ def test_one_client_learns_as_a_run_of_its_own(tmp_path):
 
 
 def test_outer_step_is_the_librarys(tmp_path):
-    """v = mu v + g; theta0 -= lr (g + mu v), g the mean of what was moved, over two rounds; rate 1 without momentum is FedAvg."""
+    """v = mu v + g; theta0 -= lr (g + mu v), where g is the mean of the changes, over two rounds. With rate 1 and no
+    momentum, this is FedAvg."""
     outer = flower.Outer(outer_lr=0.7, outer_momentum=0.9, min_train_nodes=1, min_available_nodes=1)
     theta, v, draw = np.float32([1.0, -2.0, 0.5]), np.zeros(3), np.random.default_rng(1)
     for number in (1, 2, 3):
@@ -187,7 +188,7 @@ def test_clients_that_are_silent_or_fail_and_come_back(tmp_path):
 
 
 def test_a_client_that_missed_rounds_ends_with_the_schedule(tmp_path, monkeypatch):
-    """Its rate comes down with the run, not with the steps that it made itself."""
+    """Its rate falls with the run, not with its own steps."""
     from propane_ml import flower_client
     ends, rounds, missed = {}, [], {2: 12, 3: 12}  # missed: by round, the node that is not there
     real = flower_client.train_round
@@ -220,7 +221,7 @@ def test_state_stays_and_other_data_begins_anew(tmp_path, caplog):
     assert ask()["steps"] == 2
     with propane.Trainer(**learns(None), run=folder_of(given), resume=True, steps=2, progress=False, keep="last", eval_every=0) as kept:
         assert kept.step_count == 2
-    assert ask()["steps"] == 2  # beyond what was planned: on it goes
+    assert ask()["steps"] == 2  # beyond the planned rounds it continues
     given.run_config["text"] = WORDS[:-400]
     assert ask()["steps"] == 2
     assert "does not fit and is begun anew" in caplog.text and os.path.exists(os.path.join(folder_of(given) + ".before", "checkpoint.safetensors"))
@@ -276,16 +277,16 @@ def test_the_server_asks_a_client_what_to_begin_with(tmp_path):
     want = propane.Trainer(**learns(None), steps=1, progress=False).weights()
     config = ConfigRecord({"local-steps": 1, "num-server-rounds": 1})
     grid = Grid(tmp_path, flower.client_app(lambda c: dict(learns(c), lr=-7.0) if c.node_id == 12 else learns(c)))
-    for _ in range(4):  # whichever is asked first
+    for _ in range(4):  # the client that is asked first
         got = numbers(ask_for_weights(grid, 2, config, 5.0))
         assert list(got) == list(want) and all(np.array_equal(got[name], want[name]) for name in want)
-    with refused("invalid", "no client could say what the run begins with; .*lr"):
+    with refused("invalid", "no client could provide the initial weights; .*lr"):
         ask_for_weights(Grid(tmp_path / "b", flower.client_app(lambda c: dict(learns(c), lr=-7.0))), 2, config, 5.0)
 
 
 def test_configuration(tmp_path):
     assert settings({"outer-lr": 1, "mine": "x"})["outer-lr"] == 1.0 and "mine" not in settings({"mine": "x"})
-    for wrong, sentence in (({"strategy": "median"}, "there are fedavg"), ({"local-steps": 0}, "local-steps is 0")):
+    for wrong, sentence in (({"strategy": "median"}, "it must be fedavg"), ({"local-steps": 0}, "local-steps is 0")):
         with refused("invalid", sentence):
             settings(wrong)
     metrics = [RecordDict({"m": MetricRecord({"num-examples": n, "loss": loss, "seconds": s, "bytes-up": 4})})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Other packages meet this one as their own documents use them: transformers, peft, notebooks."""
+"""Other packages use this one as their own documentation shows: transformers, peft, notebooks."""
 import os
 import sys
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ctrl-C while the library works: what would take hours ends at once with KeyboardInterrupt, and goes on afterwards."""
+"""Ctrl-C while the library works: a call that would take hours ends at once with KeyboardInterrupt, and everything works
+afterwards."""
 import contextlib
 import inspect
 import os
@@ -27,7 +28,7 @@ LOOP = mil('int32 zero = const()[name = string("zero"), val = int32(0)];\n'
 
 @contextlib.contextmanager
 def interrupted():
-    """Ctrl-C soon after the block began: it must end it. A minute later the process is killed."""
+    """Sends Ctrl-C soon after the block began, which must end it. A minute later the process is killed."""
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     signal.alarm(60)
     try:
@@ -96,7 +97,7 @@ def test_generation_and_chat():
 
 
 class _At:
-    """Ctrl-C at the n-th line or call of the package's texts, as a signal's handler would raise it."""
+    """Raises Ctrl-C at the n-th line or call of the package's text streams, as a signal handler would."""
 
     def __init__(self, count):
         self.left = count
@@ -104,7 +105,7 @@ class _At:
     def __call__(self, frame, event, argument):
         if frame.f_code.co_filename != language.__file__:
             return None
-        # A signal that comes as a generator goes on is the generator's own exception; one of a trace function is not.
+        # A signal that arrives while a generator advances becomes the generator's own exception; one from a trace function does not.
         if event == "line" or (event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR):
             self.left -= 1
             if self.left == 0:
@@ -132,7 +133,7 @@ def _until_told(model):
 
 
 @pytest.mark.parametrize("use", [_one_by_one, _some, _whole, _until_told])
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # where a text is dropped nobody can catch it
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it cannot be caught where a text is dropped
 def test_a_text_whose_traceback_is_kept_leaves_its_place(use):
     model = propane.Model.from_pretrained(data("tests", "data", "arch_qwen3"))
     expected, kept, count, came = model.complete([1, 2, 3], count=3, temperature=0).ids, [], 0, True

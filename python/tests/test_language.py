@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Language models: text as a stream, ids, scores, Ctrl-C and exceptions on the way, several texts at once."""
+"""Language models: text as a stream, ids, scores, Ctrl-C and exceptions during generation, several texts at once."""
 import signal
 
 import numpy as np
@@ -41,7 +41,7 @@ def test_two_texts_at_once(model):
     one, two = model.generate("ab", count=8, seed=3), model.generate("xyz", count=8, seed=3)
     with refused("limit", "parallel is 2"):
         model.generate("c")
-    with refused("invalid", "a text is being written"):
+    with refused("invalid", "a text is still being generated"):
         model.score("abc")
     for _ in zip(one, two):
         pass
@@ -64,7 +64,7 @@ def test_probabilities(model):
     assert all(len(t.top) == 2 and t.top[0][1] >= t.top[1][1] for t in tokens if t.id >= 0)
     with refused("invalid", "a score needs two"):
         model.score([1])
-    with refused("invalid", "there is no option 'temprature'; there is: count"):
+    with refused("invalid", "there is no option 'temprature'; available: count"):
         model.complete("a", temprature=1)
 
 

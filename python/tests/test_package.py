@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The package itself: its declarations are the header's, importing is quick, objects go in any order and leave nothing."""
+"""The package itself: its declarations are the header's, importing is quick, and objects are freed in any order without
+leaks."""
 import gc
 import os
 import subprocess
@@ -33,7 +34,7 @@ def test_declarations_leave_no_call_out():
 
 
 def test_free_threaded_python_is_refused(monkeypatch):
-    """With the setting that such a build has: nothing is built, and the sentence says why."""
+    """With the setting of such a build, nothing is built, and the message gives the reason."""
     import runpy
     import sysconfig
     pytest.importorskip("setuptools")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Arrays in and out: what is taken, what is refused, what is not copied; states, classifiers, flexible shapes, reports."""
+"""Arrays in and out: what is accepted, refused, and not copied; states, classifiers, flexible shapes, reports."""
 import time
 import warnings
 
@@ -26,7 +26,7 @@ def test_whole_numbers():
     for given in ([-1, 2, -3, 4], np.array([-1.0, 2, -3, 4]), np.array([-1, 2, -3, 4], np.int64)):
         np.testing.assert_array_equal(program.predict({"x": given})["y"], [1, 2, 3, 4])
     for bad, sentence in ((np.array([0.5, 1, 2, 3]), "'x' has fractions or NaN"), ([np.nan] * 4, "fractions or NaN"),
-                          (np.array([2 ** 40, 0, 0, 0]), "int32 holds"), (np.array(["a"] * 4), "elements of type")):
+                          (np.array([2 ** 40, 0, 0, 0]), "int32 holds"), (np.array(["a"] * 4), "has element type")):
         with refused("invalid", sentence):
             program.predict({"x": bad})
 
@@ -35,9 +35,9 @@ def test_shapes_and_names():
     program = propane.parse(unary("relu"))
     with refused("invalid", r"'x' has the shape \[2, 2\]; the input takes \[4\]"):
         program.predict({"x": np.zeros((2, 2))})
-    with refused("not found", "there is no input 'z'; there is: x"):
+    with refused("not found", "there is no input 'z'; available: x"):
         program.predict({"z": np.zeros(4)})
-    with refused("invalid", r"nothing is given for x \[4\]"):
+    with refused("invalid", r"no value was given for x \[4\]"):
         program.predict({})
     with refused("not found", "no function 'f'"):
         program.predict({}, function="f")
@@ -55,18 +55,18 @@ def test_nothing_stays_of_an_earlier_call(size):
     ones, threes = np.ones(size, np.float32), np.full(size, 3, np.float32)
     for _ in range(2):
         for given, missing in (({}, "x .*y .*"), ({"x": ones}, "y .*"), ({"y": ones}, "x .*")):
-            with refused("invalid", f"nothing is given for {missing}: required but not specified"):
+            with refused("invalid", f"no value was given for {missing}: required but not specified"):
                 program.predict(given)
         assert (program.predict({"x": ones, "y": threes})["z"] == 4).all()
     with program.session() as session:
         assert (session.run({"x": ones, "y": threes})["z"] == 4).all()
-        with refused("invalid", "nothing is given for y"):
+        with refused("invalid", "no value was given for y"):
             session.run({"x": ones})
         session.set("y", ones)  # stays
         for _ in range(2):
             assert (session.run({"x": threes})["z"] == 4).all()
         session.clear("y")
-        with refused("invalid", "nothing is given for y"):
+        with refused("invalid", "no value was given for y"):
             session.run({"x": threes})
 
 
@@ -113,7 +113,7 @@ def test_results_are_the_callers():
 
 @pytest.mark.parametrize("start", [0, 4])
 def test_large_arrays_lie_where_they_are(start):
-    """4 elements of 4 bytes from the begin: at a multiple of 16 bytes, as NumPy's own are."""
+    """4 elements of 4 bytes at the beginning, aligned to 16 bytes as NumPy's own arrays are."""
     count = 25 << 20  # 100 MB
     program = propane.parse(unary("relu", shape=f"[{count}]"))
     x = propane.empty((count + 16,))[start:start + count]
@@ -133,7 +133,7 @@ def test_overhead_of_predict():
     program.predict(x)
     session = next(iter(program._sessions.values()))
     from propane_ml._propane import ffi, lib
-    for _ in range(40):  # the best of each: what else the machine does is in none of them
+    for _ in range(40):  # the best of each excludes other work on the machine
         begin = time.perf_counter()
         for _ in range(50):
             program.predict(x)
@@ -238,7 +238,7 @@ def test_fit_keeps_what_fits():
 
 
 def test_flexible_shapes(tmp_path):
-    """A package by hand: coremltools writes such ones in test_coremltools."""
+    """A package written by hand, such as coremltools writes in test_coremltools."""
     ct = pytest.importorskip("coremltools")
     mb = ct.converters.mil.Builder
     size = ct.converters.mil.mil.get_new_symbol()
@@ -269,7 +269,7 @@ def test_lists_grow():
     program = propane.parse(mil(LIST.replace("GROWS", "true"), "fp32 x, int32 at", "n"))
     for at in (0, 5, 3, 100000):
         assert program.predict({"x": 2, "at": at})["n"] == at + 1
-    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "is more than the 128 MB")):
+    for at, status, sentence in ((-1, "invalid", "index -1 is outside the list"), (2 ** 31 - 1, "limit", "exceeds the limit of 128 MB")):
         with refused(status, sentence):
             program.predict({"x": 2, "at": at})
     fixed = propane.parse(mil(LIST.replace("GROWS", "false"), "fp32 x, int32 at", "n"))
@@ -308,7 +308,7 @@ def test_a_mask_that_is_nowhere_true():
         made, want = program.predict({"x": x, "y": mask}), np.where(np.array(mask) > 1, 0, x)
         np.testing.assert_array_equal(made["put"], want)
         np.testing.assert_array_equal(made["z"], 2 * want)
-    for result, sentence in (("chosen", "result 'chosen' has no elements"), ("mean", "reduce_mean 'mean': 'chosen' has no elements")):
+    for result, sentence in (("chosen", "result 'chosen' would be empty"), ("mean", "reduce_mean 'mean': 'chosen' is empty")):
         program = propane.parse(mil(MASK, "tensor<fp32, [6]> x, tensor<fp32, [6]> y", result))
         assert program.predict({"x": x, "y": [0, 2, 2, 0, 0, 0]})[result].mean() == 2.5
         with refused("unsupported", sentence):
@@ -341,11 +341,11 @@ def test_numbers_that_are_none():
         warnings.simplefilter("error")
         program.predict({"x": [2, 2]}, nonfinite="ignore")
         program.predict({"x": [1, 1]}, nonfinite="raise")
-    with refused("limit", "mul 'large' makes the first of them out of finite numbers"):
+    with refused("limit", "mul 'large' produces the first of them from finite numbers"):
         program.predict({"x": [2, 2]}, nonfinite="raise")
     with refused("invalid", "nonfinite='stop': it is one of warn, raise, ignore"):
         program.predict({"x": [1, 1]}, nonfinite="stop")
-    with pytest.warns(propane.NonfiniteWarning, match="input 'x' holds 1 NaN, and no operation makes any") as seen:
+    with pytest.warns(propane.NonfiniteWarning, match="input 'x' holds 1 NaN, and no operation produces any") as seen:
         propane.parse(unary("relu")).predict({"x": [np.nan, 1, 2, 3]}, nonfinite="raise")
     assert not seen[0].message.made
 

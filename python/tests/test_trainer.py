@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Training: from text, ids, examples and arrays in memory; callbacks, Ctrl-C, one step at a time, what was learnt."""
+"""Training from text, ids, examples and arrays in memory; callbacks, Ctrl-C, single steps, and the trained weights."""
 import signal
 
 import numpy as np
@@ -72,7 +72,7 @@ def test_two_threads():
         thread.start()
     for thread in threads:
         thread.join()
-    assert trainer.step_count == 40 and all("at work in another call" in words for words in said)
+    assert trainer.step_count == 40 and all("in use by another call" in words for words in said)
 
 
 def test_examples_and_adapters():
@@ -123,7 +123,7 @@ def test_weights_come_out_and_go_in_and_a_run_goes_on():
     bad = weights[name].copy()
     bad.flat[5] = np.nan
     for given, status, sentence in (({name: bad}, "invalid", f"{name}: element 5 is"), ({"x": bad}, "not found", "no tensor 'x'"),
-                                    ({name: bad[..., :-1]}, "invalid", "this run learns one of")):
+                                    ({name: bad[..., :-1]}, "invalid", "this run trains one of")):
         with refused(status, sentence):
             other.set_weights(given)
     with refused("invalid", "steps is 0"):

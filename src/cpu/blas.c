@@ -137,15 +137,16 @@ static propane_status blas_load(blas_library *l, propane_error *err) {
     if (!symbol) {
         dlclose(library);
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--blas (PROPANE_BLAS): %.500s has no cblas_sgemm%s",
-                            l->asked, wide ? " of 32-bit integers: it is built for 64-bit ones" : ": it is no CBLAS");
+                            l->asked,
+                            wide ? " with 32-bit integers: it was built for 64-bit integers" : ": it is no CBLAS");
     }
     memcpy(&sgemm, &symbol, sizeof sgemm);
     const bool single = blas_make_single(library);
     if (!blas_trial(sgemm, 3, 4, 5, memory) || !blas_trial(sgemm, 70, 33, 80, memory))
-        return propane_fail(err, PROPANE_ERR_DEVICE,
-                            "--blas (PROPANE_BLAS): %.500s multiplies wrongly: a product of small integers is not what "
-                            "it must be; give another library, or off",
-                            l->asked);
+        return propane_fail(
+            err, PROPANE_ERR_DEVICE,
+            "--blas (PROPANE_BLAS): %.500s gives a wrong product of small integers; give another library, or off",
+            l->asked);
     blas_identify(l, symbol);
     for (int i = 0; i < 2; i++) l->use[i] = (cpu_blas){l->asked, l->identity, sgemm, i == 1, single, blas_least_flops};
     return PROPANE_OK;
@@ -158,8 +159,7 @@ static propane_status blas_library_of(const char *name, blas_library **out, prop
         if (strcmp((*out)->asked, name) == 0) return PROPANE_OK;
     }
     if (blas_state.count == BLAS_LIBRARIES)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "blas: one process tries no more than %d libraries",
-                            BLAS_LIBRARIES);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "blas: one process can try at most %d libraries", BLAS_LIBRARIES);
     blas_library *l = *out = &blas_state.libraries[blas_state.count++];
     snprintf(l->asked, sizeof l->asked, "%s", name);
     l->why.status = PROPANE_OK;
@@ -174,7 +174,7 @@ static propane_status blas_or_own(const char *name, bool tells, const cpu_blas *
     if (l->why.status == PROPANE_OK)
         *out = &l->use[1];
     else if (tells && !l->told)
-        log_tell("%.900s; Propane's own kernels do all products", l->why.text);
+        log_tell("%.900s; using the built-in kernels for all matrix products", l->why.text);
     l->told |= tells;
     return PROPANE_OK;
 }

@@ -36,7 +36,7 @@ static propane_status cpu_open(const char *rest, void **impl, propane_error *err
     cpu_isa isa;
     if (*rest)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "device cpu: it takes nothing behind its name, but '%.40s' is there", rest);
+                            "device cpu: it has no options, but its name is followed by '%.40s'", rest);
     const cpu_blas *blas = NULL;
     PROPANE_TRY(cpu_isa_current(&isa, err));
     PROPANE_TRY(cpu_blas_current(&blas, err));
@@ -158,7 +158,7 @@ static void cpu_profile_row_of(const driver_program *program, int step, propane_
 
 const propane_driver cpu_driver = {
     .name = "cpu",
-    .summary = "this machine's processor: planned once, vector kernels, a thread pool of its own",
+    .summary = "this machine's processor, with vector kernels and a thread pool",
     .host_memory = true,
     .probe = cpu_probe,
     .open = cpu_open,

@@ -29,10 +29,9 @@ propane_status cpu_list_resize(cpu_list *list, int64_t length, const char *where
     if (length > list->room) {
         const int64_t twice = 2 * list->room < most ? 2 * list->room : most, room = length > twice ? length : twice;
         if (length > most)
-            return propane_fail(
-                err, PROPANE_ERR_LIMIT,
-                "%s: a list of %lld elements of %lld bytes is more than the %lld MB that a list may have", where,
-                (long long)length, (long long)list->each, (long long)MIL_LIST_MOST >> 20);
+            return propane_fail(err, PROPANE_ERR_LIMIT,
+                                "%s: a list of %lld elements of %lld bytes exceeds the limit of %lld MB for a list",
+                                where, (long long)length, (long long)list->each, (long long)MIL_LIST_MOST >> 20);
         unsigned char *data = mem_resize(list->data, (size_t)(room * list->each) + 1);
         if (!data) return propane_fail_memory(err, (size_t)(room * list->each));
         list->data = data;

@@ -13,7 +13,7 @@
 #include "cpu/cpu_list.h"
 
 propane_status cpu_program_no_memory(propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the plan of a program");
+    return propane_fail(err, PROPANE_ERR_MEMORY, "not enough memory for the plan of a program");
 }
 
 void cpu_program_deinit(cpu_program *program) {
@@ -65,7 +65,7 @@ static propane_status cpu_program_check_guards(const cpu_program *program, int a
         const cpu_buffer *o = &program->buffers[b];
         for (int i = 0; cpu_program_is_guarded(o) && o->first <= at && at <= o->last && i < CPU_PROGRAM_GUARD; i++)
             if (program->base[b][o->bytes + i] != 0xff)
-                return propane_fail(err, PROPANE_ERR_INVALID, "step %d (%s) wrote %d bytes behind buffer %d", at,
+                return propane_fail(err, PROPANE_ERR_INVALID, "step %d (%s) wrote %d bytes beyond buffer %d", at,
                                     program->steps[at].kind, i, b);
     }
     return PROPANE_OK;
@@ -141,8 +141,8 @@ propane_status cpu_program_memory_check(const cpu_program *program, propane_erro
         const cpu_buffer *a = &program->buffers[i];
         if (a->place != CPU_STORAGE_TEMP || a->alias >= 0 || a->first > a->last) continue;
         if (a->offset % 64 || a->offset + a->bytes > program->block_bytes)
-            return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d lies at %lld, outside of the block or unaligned",
-                                i, (long long)a->offset);
+            return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d is at %lld, outside the block or unaligned", i,
+                                (long long)a->offset);
         for (int j = i + 1; j < program->buffer_count; j++) {
             const cpu_buffer *b = &program->buffers[j];
             if (b->place != CPU_STORAGE_TEMP || b->alias >= 0 || b->first > b->last || !cpu_program_together(a, b))

@@ -30,9 +30,9 @@ propane_status propane_set_allocator(const propane_allocator *allocator, propane
     propane_allocator own = {0};
     PROPANE_TRY(api_take(&own, sizeof own, allocator, "propane_allocator", err));
     if (allocator && (!own.allocate || !own.resize || !own.release))
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_allocator: allocate, resize and release are all needed");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "propane_allocator: allocate, resize and release are all required");
     if (mem_set_allocator(allocator ? &own : NULL)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "the allocator cannot change while %lld blocks of the library's are alive",
+    return propane_fail(err, PROPANE_ERR_INVALID, "the allocator cannot change while the library holds %lld blocks",
                         (long long)mem_live_count());
 }

@@ -125,7 +125,7 @@ propane_status propane_object_compile(propane_module *module, const char *functi
     text told = {0};
     bool second = target && strcmp(target, "m2") == 0;
     if (target && !second && strcmp(target, "m1") != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "target '%.40s' is not one of m1, m2", target);
+        return propane_fail(err, PROPANE_ERR_INVALID, "target is '%.40s'; it must be m1 or m2", target);
     mil_function *f = mil_module_function(module, function, err);
     propane_status status = f ? pass_run(f, &pass_all, err) : err->status;
     engine_compile_options how = {.report = &told, .subtype = second ? ENGINE_H14 : ENGINE_H13};

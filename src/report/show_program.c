@@ -55,7 +55,7 @@ static void api_show_program_metadata(const mil_module *m, text *to) {
     if (!p) return;
     text_printf(to, "  specification version %d%s%s%s\n", p->spec_version, system ? " (" : "", system ? system : "",
                 system ? " and later)" : "");
-    if (p->older) text_printf(to, "  the file holds %s, which is read as a program\n", p->older);
+    if (p->older) text_printf(to, "  the file contains %s, which is read as a program\n", p->older);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const char *value = propane_module_metadata(m, keys[i]);
         if (!value) continue;
@@ -151,7 +151,7 @@ static propane_status api_show_program_function(const mil_module *m, const mil_f
                 f->op_count, w.flops / 1e6, text_bytes(bytes, w.constants));
     for (int role = PROPANE_INPUT; role <= PROPANE_STATE; role++)
         PROPANE_TRY(api_show_program_features(m, f, (propane_role)role, to, err));
-    if (f->late) text_printf(to, "  dimensions with ? follow from values and are planned when it runs\n");
+    if (f->late) text_printf(to, "  dimensions marked ? depend on values and are planned at run time\n");
     text_printf(to, "  ops    ");
     for (int i = 0, shown = 0; i < MIL_OP_COUNT; i++)
         if (w.counts[i]) text_printf(to, "%s%s %d", shown++ ? ", " : " ", mil_op_get((mil_opcode)i)->name, w.counts[i]);

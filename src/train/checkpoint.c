@@ -138,10 +138,10 @@ static propane_status checkpoint_get(const checkpoint_metadata *m, const char *k
 
 static propane_status checkpoint_differs(const checkpoint_metadata *m, const char *what, const char *there,
                                          const char *here, propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s was made with %s %.100s, not %.100s; resume with the same, or start a "
-                        "new run in another folder",
-                        m->source, what, there, here);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s was written with %s %.100s, not %.100s; resume with the same, or start a new run in another folder",
+        m->source, what, there, here);
 }
 
 static propane_status checkpoint_check_format(const checkpoint_metadata *m, const char *format, propane_error *err) {

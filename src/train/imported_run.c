@@ -55,8 +55,8 @@ static propane_status imported_diverged(const imported_run *t, propane_error *er
     char before[80] = "";
     if (isfinite(t->loss)) snprintf(before, sizeof before, " (it was %g before)", t->loss);
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "step %lld: the loss is not a number%s: the training has diverged; start again with a smaller "
-                        "--lr, or look for numbers in the data that are too large",
+                        "step %lld: the loss is NaN or infinite%s: the training has diverged; start again with a "
+                        "smaller --lr, or check the data for numbers that are too large",
                         (long long)t->run.state.step + 1, before);
 }
 
@@ -74,7 +74,8 @@ static propane_status imported_sum(imported_run *t, double *loss, propane_error 
         t->count += counted;
     }
     if (t->count) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "step %lld: no label of its %lld samples is a class: all are -1",
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "step %lld: all labels of its %lld samples are -1, so there is no class to train on",
                         (long long)t->run.state.step + 1, (long long)t->run.units);
 }
 
@@ -147,8 +148,8 @@ static propane_status imported_finish(train_run *run, propane_error *err) {
 
 static int imported_facts(const train_run *run, train_fact out[TRAIN_FACTS]) {
     const imported_run *t = imported_run_of(run);
-    out[0] = (train_fact){"samples", t->samples, "data of that many samples:"};
-    out[1] = (train_fact){"data", t->sum, "data of the checksum"};
+    out[0] = (train_fact){"samples", t->samples, "data with this number of samples:"};
+    out[1] = (train_fact){"data", t->sum, "data with the checksum"};
     return 2;
 }
 
@@ -203,9 +204,9 @@ static void imported_count_steps(imported_run *t) {
 }
 
 static propane_status imported_check_options(const train_options *o, propane_error *err) {
-    if (!*o->loss) return propane_fail(err, PROPANE_ERR_INVALID, "--loss is missing: mse or cross_entropy");
+    if (!*o->loss) return propane_fail(err, PROPANE_ERR_INVALID, "--loss is missing; give mse or cross_entropy");
     if (*o->trainable) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "--trainable is missing: which weights to train ('*': all)");
+    return propane_fail(err, PROPANE_ERR_INVALID, "--trainable is missing; name the weights to train ('*' means all)");
 }
 
 static propane_status imported_begin(imported_run *t, propane_error *err) {

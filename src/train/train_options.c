@@ -139,7 +139,7 @@ propane_status train_options_set(train_options *o, const char *name, const char 
         *o = tried;
         return PROPANE_OK;
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: a training run has no such option", name);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: unknown option of a training run", name);
 }
 
 bool train_options_guesses(const train_options *o) {
@@ -175,20 +175,20 @@ propane_status train_options_check(const train_options *o, propane_error *err) {
         const void *at = train_option_at(row, o);
         if (!row->use[o->kind].help || train_options_allows(row, o)) continue;
         if (row->type == TRAIN_INT)
-            return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %lld; give %.0f to %.0f", row->name,
+            return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %lld; it must be %.0f to %.0f", row->name,
                                 (long long)*(const int64_t *)at, row->min, row->max);
         if (row->type == TRAIN_REAL)
-            return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %g; give %g to %g", row->name, *(const double *)at,
-                                row->min, row->max);
-        return propane_fail(err, PROPANE_ERR_INVALID, "--%s is '%.40s'; give %s", row->name,
+            return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %g; it must be %g to %g", row->name,
+                                *(const double *)at, row->min, row->max);
+        return propane_fail(err, PROPANE_ERR_INVALID, "--%s is '%.40s'; it must be %s", row->name,
                             *(const char *const *)at ? *(const char *const *)at : "",
                             train_options_list(row->words, list));
     }
     if (o->lr >= 0 && o->min_lr > o->lr)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--min-lr is %g; give %g to %g", o->min_lr, 0.0, o->lr);
+        return propane_fail(err, PROPANE_ERR_INVALID, "--min-lr is %g; it must be %g to %g", o->min_lr, 0.0, o->lr);
     if (train_options_keeps(o->keep) < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--keep is '%.40s'; give best, last or how many, 1 to 1000",
-                            o->keep);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--keep is '%.40s'; it must be best, last or a number from 1 to 1000", o->keep);
     if (o->resume && !o->run_dir) return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
     return PROPANE_OK;
 }

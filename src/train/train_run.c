@@ -81,7 +81,7 @@ propane_status train_run_load(train_run *r, int first, int last, propane_error *
     PROPANE_TRY(train_group_load(r->group, r, err));
     r->saved = r->state.step;
     if (r->state.step <= r->options.steps) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has already done %lld steps, more than --steps %lld",
                         r->checkpoint, (long long)r->state.step, (long long)r->options.steps);
 }
 
@@ -149,8 +149,8 @@ static propane_status train_run_check_place(train_run *r, propane_error *err) {
     r->placed = true;
     if (now.st_dev == r->place_device && now.st_ino == r->place_number) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%.400s is another folder than the one that the run began in, and nothing is written into it; "
-                        "move the run's folder back and go on from its last checkpoint with --resume",
+                        "%.400s is no longer the folder in which the run started, so nothing is written into it; move "
+                        "the run's folder back and continue from its last checkpoint with --resume",
                         dir);
 }
 
@@ -234,10 +234,10 @@ static bool train_run_checkpoint_due(const train_run *r) {
 static propane_status train_run_tell_lost(const train_run *r, propane_error *err) {
     const char *name = r->kind->not_finite ? r->kind->not_finite(r) : NULL;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "the loss has not been a number since step %lld%s%.200s%s; no model is written%s",
+                        "the loss has been NaN or infinite since step %lld%s%.200s%s; no model was written%s",
                         (long long)(r->state.step - r->lost + 1), name ? ": the weights '" : "", name ? name : "",
-                        name ? "' hold some that are none" : ": the training has diverged; use a smaller --lr",
-                        r->checkpoint ? ", the last checkpoint stays" : "");
+                        name ? "' contain some" : ": the training has diverged; use a smaller --lr",
+                        r->checkpoint ? ", the last checkpoint was kept" : "");
 }
 
 /* The loss scale handles a gradient that overflows. A loss that stays non-finite ends the run. */
@@ -246,8 +246,8 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
     r->lost = isfinite(loss) ? 0 : r->lost + 1;
     if (r->lost < PATIENCE) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "the loss has not been a number since step %lld: the training has diverged; start "
-                        "again with a smaller --lr%s",
+                        "the loss has been NaN or infinite since step %lld: the training has diverged; start again "
+                        "with a smaller --lr%s",
                         (long long)(r->state.step - PATIENCE + 1),
                         strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
 }
@@ -391,7 +391,7 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
 static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
     PROPANE_TRY(train_run_loop_save(r, c, err));
     return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s%.400s", (long long)r->state.step,
-                        (long long)r->options.steps, r->checkpoint ? "; go on with: propane train --resume " : "",
+                        (long long)r->options.steps, r->checkpoint ? "; continue with: propane train --resume " : "",
                         r->checkpoint ? r->options.run_dir : "");
 }
 

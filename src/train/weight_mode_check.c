@@ -119,9 +119,9 @@ static propane_status mode_check_compare(const runner *run, const char *name, in
         if (y[k] == want) continue;
         bool old = set == 1 && y[k] == mode_check_product(0, k / SPAN, k % SPAN);
         return propane_fail(err, PROPANE_ERR_DEVICE,
-                            "weights '%s' do not hold here: element (%d, %d) of a small product is %g, not %g%s", name,
-                            k / SPAN, k % SPAN, (double)y[k], (double)want,
-                            old ? ", as with the weights that were there before" : "");
+                            "weights '%s' do not work here: element (%d, %d) of a small matrix product is %g, not %g%s",
+                            name, k / SPAN, k % SPAN, (double)y[k], (double)want,
+                            old ? ", as with the previous weights" : "");
     }
     return PROPANE_OK;
 }
@@ -151,7 +151,7 @@ static propane_status mode_check_try_mode(mode_trial *r, weight_mode how, propan
 propane_status weight_mode_check(const char *device, const char *name, propane_error *err) {
     const weight_mode how = weight_mode_find(name);
     if (how == WEIGHT_MODE_COUNT)
-        return propane_fail(err, PROPANE_ERR_INVALID, "weights '%s': the modes are %s", name, WEIGHT_MODE_WORDS);
+        return propane_fail(err, PROPANE_ERR_INVALID, "weights is '%s'; it must be one of %s", name, WEIGHT_MODE_WORDS);
     mode_trial r = {0};
     propane_status status = propane_device_open(device, &r.device, err);
     if (status == PROPANE_OK) status = mode_check_try_mode(&r, how, err);
@@ -176,5 +176,5 @@ propane_status weight_mode_choose(const char *device, const char **mode, text *t
         (void)strncat(said, said[0] ? "; " : "", sizeof said - strlen(said) - 1);
         (void)strncat(said, why.text, sizeof said - strlen(said) - 1);
     }
-    return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there: %s", device, said);
+    return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode works there: %s", device, said);
 }

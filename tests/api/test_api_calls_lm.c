@@ -210,7 +210,7 @@ TEST(how_ids_are_drawn) {
     make_all();
     propane_sampling s = f.sampling;
     s.stop_count = 1;
-    refuse_sampling(s, "stops must not be NULL where stop_count is 1");
+    refuse_sampling(s, "stops must not be NULL if stop_count is 1");
     s.stops = stops, s.stop_count = 2;
     refuse_sampling(s, "stops[1] must not be NULL");
     s.stop_count = -1;

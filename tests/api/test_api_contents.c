@@ -39,12 +39,12 @@ TEST(options_of_sessions) {
     const char *const names[] = {"s", NULL};
     const propane_shape unnamed = {.rank = 1, .dim = {2}}, deep = {.name = "x", .rank = 9};
     propane_module *m = NULL;
-    refuse_session((propane_session_options){.file_count = 1}, "files must not be NULL where file_count is 1");
+    refuse_session((propane_session_options){.file_count = 1}, "files must not be NULL if file_count is 1");
     refuse_session((propane_session_options){.files = names + 1, .file_count = 1}, "files[0] must not be NULL");
     refuse_session((propane_session_options){.keep = true, .keep_names = names, .keep_count = 2},
                    "keep_names[1] must not be NULL");
     refuse_session((propane_session_options){.keep = true, .keep_count = -1}, "keep_count is -1");
-    refuse_session((propane_session_options){.shape_count = 3}, "shapes must not be NULL where shape_count is 3");
+    refuse_session((propane_session_options){.shape_count = 3}, "shapes must not be NULL if shape_count is 3");
     refuse_session((propane_session_options){.precision = "int4"}, "'int4'");
     refuse_session((propane_session_options){.threads = -1}, "threads is -1");
     EXPECT_FAIL(propane_module_read_shaped("Makefile", &unnamed, 1, &m, &err), PROPANE_ERR_INVALID, "no name");
@@ -135,10 +135,10 @@ static void build_foreign(propane_builder *b) {
 TEST(steps_of_builders) {
     refuse_build("value must not be NULL", build_nothing);
     refuse_build("name must not be NULL", build_unnamed);
-    refuse_build("'x' has no legal type", build_dim);
+    refuse_build("'x' has an invalid type", build_dim);
     refuse_build("data must not be NULL", build_data);
     refuse_build("op must not be NULL", build_op);
-    refuse_build("arguments must not be NULL where count is 1", build_list);
+    refuse_build("arguments must not be NULL if count is 1", build_list);
     refuse_build("count is -1", build_count);
     refuse_build("arguments[0] has no name", build_argument);
     refuse_build("arguments[0] has no values", build_values);
@@ -154,8 +154,8 @@ static void expect_features(const propane_module *m, propane_role role, const ch
         EXPECT_OK(propane_module_feature(m, NULL, role, i, &f, &err));
         EXPECT_MSG(f.name[0] == names[i] && !f.name[1], "%d is '%s', not '%c'", i, f.name, names[i]);
     }
-    EXPECT_FAIL(propane_module_feature(m, NULL, role, count, &f, &err), PROPANE_ERR_NOT_FOUND, "there is no number");
-    EXPECT_FAIL(propane_module_feature(m, NULL, role, -1, &f, &err), PROPANE_ERR_NOT_FOUND, "there is no number");
+    EXPECT_FAIL(propane_module_feature(m, NULL, role, count, &f, &err), PROPANE_ERR_NOT_FOUND, "is out of range");
+    EXPECT_FAIL(propane_module_feature(m, NULL, role, -1, &f, &err), PROPANE_ERR_NOT_FOUND, "is out of range");
 }
 
 TEST(inputs_among_states) {
@@ -232,7 +232,8 @@ TEST(requests_of_two_devices) {
     EXPECT_FAIL(propane_submit(twice, 2, &err), PROPANE_ERR_INVALID, "in flight");
     EXPECT_FAIL(propane_submit(none, 2, &err), PROPANE_ERR_INVALID, "requests[1] is NULL");
     EXPECT_FAIL(propane_wait(a.request, NULL, &err), PROPANE_ERR_INVALID, "never submitted");
-    EXPECT_FAIL(propane_request_create(a.program, missing, 3, &extra, &err), PROPANE_ERR_INVALID, "no buffer");
+    EXPECT_FAIL(propane_request_create(a.program, missing, 3, &extra, &err), PROPANE_ERR_INVALID,
+                "its buffer is missing");
     EXPECT_FAIL(propane_request_create(a.program, unnamed, 3, &extra, &err), PROPANE_ERR_INVALID, "name is missing");
     EXPECT_FAIL(propane_request_events(a.request, &point, 1, NULL, 0, &err), PROPANE_ERR_INVALID, "no event");
     EXPECT_FAIL(propane_program_compile(a.device, a.module, &donated, &again, &err), PROPANE_ERR_UNSUPPORTED,
@@ -291,12 +292,12 @@ TEST(data_of_trainers) {
     propane_options *o = sum_options(dir);
     propane_tensor arrays[] = {{"x", PROPANE_FP32, 2, {SAMPLES, 4}, floats},
                                {"y", PROPANE_FP32, 2, {SAMPLES, 1}, floats}};
-    refuse_data(o, (propane_data){.array_count = 2}, "arrays must not be NULL where array_count is 2");
+    refuse_data(o, (propane_data){.array_count = 2}, "arrays must not be NULL if array_count is 2");
     refuse_data(o, (propane_data){.arrays = arrays, .array_count = -1}, "array_count is -1");
     refuse_data(o, (propane_data){.arrays = arrays, .array_count = 2, .validation_count = 1}, "validation must not");
-    refuse_data(o, (propane_data){.id_count = 4}, "ids must not be NULL where id_count is 4");
+    refuse_data(o, (propane_data){.id_count = 4}, "ids must not be NULL if id_count is 4");
     arrays[1].name = NULL;
-    refuse_data(o, (propane_data){.arrays = arrays, .array_count = 2}, "an array of samples has a name");
+    refuse_data(o, (propane_data){.arrays = arrays, .array_count = 2}, "an array of samples must have a name");
     arrays[1].name = "y", arrays[1].rank = 9;
     refuse_data(o, (propane_data){.arrays = arrays, .array_count = 2}, "1 to 8 dimensions");
     arrays[1].rank = 2, arrays[1].values = NULL;
@@ -334,7 +335,7 @@ static void *run_trainer(void *context) {
 }
 
 static void try_everything(propane_trainer *t, const char *path) {
-    static const char part[] = "at work in another call";
+    static const char part[] = "in use by another call";
     const propane_tensor w = {"w", PROPANE_FP32, 2, {1, 4}, floats};
     propane_step step = {.size = sizeof step};
     EXPECT_FAIL(propane_trainer_run(t, NULL, &err), PROPANE_ERR_INVALID, part);

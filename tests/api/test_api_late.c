@@ -71,7 +71,7 @@ TEST(slices_whose_bounds_are_inputs) {
     expect_values(s, "twice", (const float[]){2, 4, 6, 8, 10, 12}, 6);
     /* a result without elements is an error, after which the session continues */
     EXPECT_OK(propane_session_set(s, "end", PROPANE_INT32, &(const int32_t){1}, 1, &err));
-    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'twice' has no elements");
+    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'twice' would be empty");
     EXPECT(propane_session_run(s, NULL, &err) == PROPANE_ERR_UNSUPPORTED);
     EXPECT_OK(propane_session_set(s, "end", PROPANE_INT32, &(const int32_t){3}, 1, &err));
     EXPECT_OK(propane_session_run(s, NULL, &err));
@@ -186,8 +186,9 @@ TEST(tensors_without_elements) {
         const float joined[] = {18, 18, 18, 18, 1, 2, 3, 4};
         expect_values(both, "both", joined + 4 - there, there + 4);
         if (k % 2 == 0) {
-            EXPECT_FAIL(propane_session_run(twice, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'more' has no elements");
-            EXPECT_FAIL(propane_session_run(sum, NULL, &err), PROPANE_ERR_UNSUPPORTED, "reduce_sum 'sum': 'more' has");
+            EXPECT_FAIL(propane_session_run(twice, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'more' would be empty");
+            EXPECT_FAIL(propane_session_run(sum, NULL, &err), PROPANE_ERR_UNSUPPORTED,
+                        "reduce_sum 'sum': 'more' is empty");
         } else {
             EXPECT_OK(propane_session_run(sum, NULL, &err));
             expect_values(sum, "sum", &(const float){k == 1 ? 36 : 72}, 1);
@@ -212,7 +213,7 @@ TEST(a_program_of_open_shapes_is_not_compiled) {
     char *words = NULL;
     EXPECT_OK(propane_estimate_module(m, NULL, &e, &err));
     EXPECT_OK(propane_estimate_print(e, PROPANE_TEXT, false, &words, &err));
-    EXPECT_MSG(strstr(words, "operations whose shapes follow from values are not counted"), "%s", words);
+    EXPECT_MSG(strstr(words, "operations whose shapes depend on values"), "%s", words);
     propane_free(words);
     propane_estimate_free(e);
     propane_module_free(m);

@@ -48,7 +48,8 @@ TEST(states_go_on_from_run_to_run) {
     EXPECT_TEXT(propane_session_input(s, 0)->name, "x");
     EXPECT_TEXT(propane_session_output(s, 0)->name, "twice");
     EXPECT_TEXT(propane_session_state(s, 0)->name, "sum");
-    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "nothing is given for x [4]: set them first");
+    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID,
+                "no value was given for x [4]: set them first");
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, x, 4, &err));
     for (int run = 1; run <= 3; run++) {
         propane_completion done = {.size = sizeof done, .status = PROPANE_ERR_IO};
@@ -68,8 +69,9 @@ TEST(states_go_on_from_run_to_run) {
     EXPECT_OK(propane_session_run(s, NULL, &err));
     EXPECT_OK(propane_session_get(s, "sum", PROPANE_FP32, sum, 4, &err));
     EXPECT(sum[0] == 11);
-    EXPECT_FAIL(propane_session_set(s, "y", PROPANE_FP32, x, 4, &err), PROPANE_ERR_NOT_FOUND, "there is: x, sum");
-    EXPECT_FAIL(propane_session_get(s, "x", PROPANE_FP32, out, 4, &err), PROPANE_ERR_NOT_FOUND, "there is: twice, sum");
+    EXPECT_FAIL(propane_session_set(s, "y", PROPANE_FP32, x, 4, &err), PROPANE_ERR_NOT_FOUND, "available: x, sum");
+    EXPECT_FAIL(propane_session_get(s, "x", PROPANE_FP32, out, 4, &err), PROPANE_ERR_NOT_FOUND,
+                "available: twice, sum");
     EXPECT_FAIL(propane_session_set(s, "x", PROPANE_FP32, x, 3, &err), PROPANE_ERR_INVALID, "x");
     EXPECT_FAIL(propane_session_label(s, 0, NULL, 0, NULL, &err), PROPANE_ERR_UNSUPPORTED, "no classifier");
     propane_session_close(s);
@@ -106,18 +108,18 @@ TEST(a_cleared_input_is_asked_for_again) {
     EXPECT_OK(propane_module_write(m, path, PROPANE_MIL_SHORT, &err));
     propane_module_free(m);
     EXPECT_OK(propane_session_open(path, NULL, &s, &err));
-    sum_of(s, "nothing is given for x [4], y [4], z [4]: set them first");
+    sum_of(s, "no value was given for x [4], y [4], z [4]: set them first");
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
     EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, two, 4, &err));
     EXPECT_OK(propane_session_set(s, "z", PROPANE_FP32, two, 4, &err));
     EXPECT(sum_of(s, NULL) == 5 && sum_of(s, NULL) == 5); /* inputs stay set */
     EXPECT_OK(propane_session_clear(s, "y", &err));
-    sum_of(s, "nothing is given for y [4]: set them first");
+    sum_of(s, "no value was given for y [4]: set them first");
     EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, one, 4, &err));
     EXPECT(sum_of(s, NULL) == 4);
     EXPECT_OK(propane_session_clear(s, NULL, &err));
-    sum_of(s, "nothing is given for x [4], y [4], z [4]");
-    EXPECT_FAIL(propane_session_clear(s, "q", &err), PROPANE_ERR_NOT_FOUND, "there is: x, y, z");
+    sum_of(s, "no value was given for x [4], y [4], z [4]");
+    EXPECT_FAIL(propane_session_clear(s, "q", &err), PROPANE_ERR_NOT_FOUND, "available: x, y, z");
     /* Lent memory belongs only to the caller again. */
     _Alignas(16) float mine[4] = {7, 7, 7, 7};
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
@@ -125,7 +127,7 @@ TEST(a_cleared_input_is_asked_for_again) {
     EXPECT_OK(propane_session_lend(s, "y", mine, sizeof mine, &err));
     EXPECT(sum_of(s, NULL) == 9);
     EXPECT_OK(propane_session_clear(s, "y", &err));
-    sum_of(s, "nothing is given for y [4]");
+    sum_of(s, "no value was given for y [4]");
     EXPECT_OK(propane_session_set(s, "y", PROPANE_FP32, one, 4, &err));
     EXPECT(sum_of(s, NULL) == 3 && mine[3] == 7);
     /* A batch's inputs apply only to the batch. */
@@ -133,7 +135,8 @@ TEST(a_cleared_input_is_asked_for_again) {
     const propane_array in = {"y", PROPANE_FP32, batch}, out = {"o", PROPANE_FP32, got};
     EXPECT_OK(propane_session_run_batch(s, &in, 1, &out, 1, 2, &err));
     EXPECT(got[3] == 12 && got[7] == 22);
-    EXPECT_FAIL(propane_session_run_batch(s, NULL, 0, &out, 1, 2, &err), PROPANE_ERR_INVALID, "nothing is given for y");
+    EXPECT_FAIL(propane_session_run_batch(s, NULL, 0, &out, 1, 2, &err), PROPANE_ERR_INVALID,
+                "no value was given for y");
     propane_session_close(s);
     mem_free(dir);
 }
@@ -155,7 +158,7 @@ TEST(numbers_that_are_none_are_counted_and_explained) {
         propane_session *s = NULL;
         propane_nonfinite found = {.size = sizeof found, .nan = 7};
         EXPECT_OK(open_text(overflow, kept ? &keep : NULL, &s, &err));
-        EXPECT_FAIL(propane_session_run_counted(s, &found, &err), PROPANE_ERR_INVALID, "nothing is given for x");
+        EXPECT_FAIL(propane_session_run_counted(s, &found, &err), PROPANE_ERR_INVALID, "no value was given for x");
         EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, (const float[]){100, 1}, 2, &err));
         EXPECT(propane_session_keeps(s, "none") == kept && !propane_session_keeps(s, "large"));
         EXPECT(!propane_session_keeps(s, "sum_out") && !propane_session_keeps(s, "nobody"));
@@ -167,7 +170,7 @@ TEST(numbers_that_are_none_are_counted_and_explained) {
             EXPECT_TEXT(found.from, "operation");
             EXPECT_TEXT(found.name, "large");
             EXPECT_TEXT(found.op, "mul");
-            EXPECT_TEXT(found.text, "mul 'large' makes the first of them out of finite numbers (1 infinity of 2)");
+            EXPECT_TEXT(found.text, "mul 'large' produces the first of them from finite numbers (1 infinity of 2)");
         } else {
             EXPECT(!found.from && !*found.name && !found.op);
             EXPECT_TEXT(found.text, "1 infinity of 4");
@@ -175,9 +178,9 @@ TEST(numbers_that_are_none_are_counted_and_explained) {
         EXPECT_OK(propane_session_set(s, "sum", PROPANE_FP32, (const float[]){NAN, 0}, 2, &err));
         EXPECT_OK(propane_session_run_counted(s, &found, &err));
         EXPECT(found.nan == 2 && !found.made);
-        if (kept) EXPECT_TEXT(found.text, "input 'sum' holds 1 NaN, and no operation makes any");
+        if (kept) EXPECT_TEXT(found.text, "input 'sum' holds 1 NaN, and no operation produces any");
         found.size = 3;
-        EXPECT_FAIL(propane_session_run_counted(s, &found, &err), PROPANE_ERR_INVALID, "its size is 3");
+        EXPECT_FAIL(propane_session_run_counted(s, &found, &err), PROPANE_ERR_INVALID, "size field is 3");
         EXPECT_OK(propane_session_run_counted(s, NULL, &err));
         propane_session_close(s);
     }
@@ -202,10 +205,10 @@ TEST(lent_memory_is_read_and_written_where_it_lies) {
     EXPECT_OK(propane_session_lend(s, "p", NULL, 0, &err));
     EXPECT_OK(propane_session_run(s, NULL, &err));
     EXPECT_OK(propane_session_lend(s, "x", NULL, 0, &err));
-    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "nothing is given for x");
+    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "no value was given for x");
     EXPECT_FAIL(propane_session_lend(s, "x", (char *)x + 4, 12, &err), PROPANE_ERR_INVALID, "aligned to 16");
     EXPECT_FAIL(propane_session_lend(s, "x", x, 8, &err), PROPANE_ERR_INVALID, "12 are needed");
-    EXPECT_FAIL(propane_session_lend(s, "q", x, 12, &err), PROPANE_ERR_NOT_FOUND, "there is: x");
+    EXPECT_FAIL(propane_session_lend(s, "q", x, 12, &err), PROPANE_ERR_NOT_FOUND, "available: x");
     propane_session_close(s);
     EXPECT_OK(open_text(adder, NULL, &s, &err));
     EXPECT_FAIL(propane_session_lend(s, "sum", x, sizeof x, &err), PROPANE_ERR_UNSUPPORTED, "is a state");
@@ -402,11 +405,11 @@ TEST(memory_comes_from_the_hook) {
     propane_session *s = NULL;
     const propane_allocator own = {sizeof own, NULL, count_allocate, count_resize, count_release};
     EXPECT_FAIL(propane_set_allocator(&(propane_allocator){.size = sizeof own}, &err), PROPANE_ERR_INVALID,
-                "all needed");
+                "all required");
     EXPECT_OK(propane_set_allocator(&own, &err));
     EXPECT_OK(open_text(judge, NULL, &s, &err));
     EXPECT(asked > 20);
-    EXPECT_FAIL(propane_set_allocator(NULL, &err), PROPANE_ERR_INVALID, "are alive");
+    EXPECT_FAIL(propane_set_allocator(NULL, &err), PROPANE_ERR_INVALID, "while the library holds");
     propane_session_close(s);
     EXPECT_MSG(asked - given_back < 20, "%d blocks", asked - given_back); /* tables of the process stay allocated */
 }
@@ -507,9 +510,9 @@ TEST(files_choose_open_shapes) {
     EXPECT(!s);
     snprintf(given, sizeof given, "k=%s", array); /* of an input that is not open, and with the wrong rank */
     EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID,
-                "input 'k' is [2]; the array is [1, 3]");
+                "input 'k' is [2], but the array is [1, 3]");
     snprintf(given, sizeof given, "q=%s", array);
-    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_NOT_FOUND, "there is: x, k");
+    EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_NOT_FOUND, "available: x, k");
     o.file_count = -1;
     EXPECT_FAIL(propane_session_open(model, &o, &s, &err), PROPANE_ERR_INVALID, "file_count is -1");
     o.file_count = 1, o.shape_count = -1;

@@ -109,9 +109,10 @@ TEST(a_loss_is_the_mean_of_the_scores) {
     EXPECT_OK(propane_generator_loss(g, ids, 6, &mean, &predictions, &err));
     for (int i = 0; i < 5; i++) sum += nll[i];
     EXPECT_MSG(predictions == 5 && fabs(sum / 5 - mean) < 1e-9, "%g and %g", sum / 5, mean);
-    EXPECT_FAIL(propane_generator_loss(g, ids, 1, &mean, NULL, &err), PROPANE_ERR_INVALID, "nothing is predicted");
+    EXPECT_FAIL(propane_generator_loss(g, ids, 1, &mean, NULL, &err), PROPANE_ERR_INVALID,
+                "there is nothing to predict");
     EXPECT_FAIL(propane_model_write_gradients(m, ids, 1, NULL, "/nowhere/g", NULL, &err), PROPANE_ERR_INVALID,
-                "nothing is predicted");
+                "there is nothing to predict");
     propane_generator_free(g);
     propane_model_free(m);
 }

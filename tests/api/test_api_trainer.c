@@ -71,12 +71,12 @@ TEST(options_are_set_from_texts_and_from_json) {
     expect_value(o, "run", "");
     EXPECT_OK(propane_options_parse(p, list, sizeof list - 1, "o.json", &err));
     expect_value(p, "shape", "a=1,2;b=3");
-    EXPECT_FAIL(propane_options_set(p, "shape", "a=1;b=2", &err), PROPANE_ERR_INVALID, "by itself");
+    EXPECT_FAIL(propane_options_set(p, "shape", "a=1;b=2", &err), PROPANE_ERR_INVALID, "set each value separately");
     EXPECT_FAIL(propane_options_set(p, "context", "8", &err), PROPANE_ERR_NOT_FOUND, "context");
     EXPECT_FAIL(propane_options_set(o, "lr", NULL, &err), PROPANE_ERR_INVALID, "value must not be NULL");
     EXPECT_FAIL(propane_options_parse(o, "[]", 2, "o.json", &err), PROPANE_ERR_INVALID, "JSON object");
     EXPECT_FAIL(propane_options_parse(o, "{\"model_type\": \"llama\"}", 23, "c.json", &err), PROPANE_ERR_UNSUPPORTED,
-                "model's configuration");
+                "model configuration");
     EXPECT_FAIL(propane_options_check(o, &err), PROPANE_ERR_INVALID, "--data is missing");
     propane_options_free(o);
     EXPECT_FAIL(propane_options_create((propane_training)7, &o, &err), PROPANE_ERR_INVALID, "kind is 7");
@@ -167,11 +167,11 @@ static void meddle(void *context, const propane_step *s) {
     propane_evaluation e = {.size = sizeof e};
     propane_trainer_info info = {.size = sizeof info};
     if (s->step != 2) return;
-    EXPECT_FAIL(propane_trainer_run(t, &again, &err), PROPANE_ERR_INVALID, "at work in another call");
-    EXPECT_FAIL(propane_trainer_step(t, NULL, &err), PROPANE_ERR_INVALID, "at work in another call");
-    EXPECT_FAIL(propane_trainer_evaluate(t, &e, &err), PROPANE_ERR_INVALID, "at work in another call");
-    EXPECT_FAIL(propane_trainer_set(t, NULL, 0, &err), PROPANE_ERR_INVALID, "at work in another call");
-    EXPECT_FAIL(propane_trainer_write(t, "nowhere", &err), PROPANE_ERR_INVALID, "at work in another call");
+    EXPECT_FAIL(propane_trainer_run(t, &again, &err), PROPANE_ERR_INVALID, "in use by another call");
+    EXPECT_FAIL(propane_trainer_step(t, NULL, &err), PROPANE_ERR_INVALID, "in use by another call");
+    EXPECT_FAIL(propane_trainer_evaluate(t, &e, &err), PROPANE_ERR_INVALID, "in use by another call");
+    EXPECT_FAIL(propane_trainer_set(t, NULL, 0, &err), PROPANE_ERR_INVALID, "in use by another call");
+    EXPECT_FAIL(propane_trainer_write(t, "nowhere", &err), PROPANE_ERR_INVALID, "in use by another call");
     EXPECT(propane_trainer_describe(t, &info) && info.step == 2);
 }
 
@@ -237,9 +237,9 @@ TEST(tokens_in_memory_are_as_good_as_their_text) {
     EXPECT(propane_trainer_prompt(t, 0, 2, prompt, 4) == 4 && propane_trainer_prompt(t, 2, 2, prompt, 4) == 0);
     propane_trainer_free(same);
     data.tokenizer = NULL;
-    EXPECT_FAIL(propane_trainer_create(o, &data, &same, &err), PROPANE_ERR_INVALID, "give their tokenizer");
+    EXPECT_FAIL(propane_trainer_create(o, &data, &same, &err), PROPANE_ERR_INVALID, "give its tokenizer");
     data.text = said;
-    EXPECT_FAIL(propane_trainer_create(o, &data, &same, &err), PROPANE_ERR_INVALID, "give one of them");
+    EXPECT_FAIL(propane_trainer_create(o, &data, &same, &err), PROPANE_ERR_INVALID, "set only one");
     EXPECT_FAIL(propane_trainer_create(o, NULL, &same, &err), PROPANE_ERR_INVALID, "--data is missing");
     EXPECT(!same);
     propane_free(ids);
@@ -298,14 +298,14 @@ TEST(a_program_learns_from_arrays_in_memory) {
     EXPECT(propane_trainer_describe(t, &info) && info.count == SAMPLES + 3 && info.held_out == 3);
     propane_trainer_free(t);
     arrays[0].dim[1] = 3;
-    EXPECT_FAIL(propane_trainer_create(o, &data, &t, &err), PROPANE_ERR_INVALID, "a sample of it must be [1, 4]");
+    EXPECT_FAIL(propane_trainer_create(o, &data, &t, &err), PROPANE_ERR_INVALID, "each sample must be [1, 4]");
     arrays[0].dim[1] = 4, arrays[1].dim[0] = 7;
     EXPECT_FAIL(propane_trainer_create(o, &data, &t, &err), PROPANE_ERR_INVALID, "y has 7");
     arrays[1].dim[0] = 0;
-    EXPECT_FAIL(propane_trainer_create(o, &data, &t, &err), PROPANE_ERR_INVALID, "dimension 0 is 0");
+    EXPECT_FAIL(propane_trainer_create(o, &data, &t, &err), PROPANE_ERR_INVALID, "dimension 0 cannot be 0");
     arrays[1].dim[0] = SAMPLES, arrays[1].dtype = PROPANE_BF16;
     EXPECT_FAIL(propane_trainer_create(o, &data, &t, &err), PROPANE_ERR_UNSUPPORTED, "array y");
-    EXPECT_FAIL(propane_trainer_create(o, &text_data, &t, &err), PROPANE_ERR_INVALID, "a program from arrays");
+    EXPECT_FAIL(propane_trainer_create(o, &text_data, &t, &err), PROPANE_ERR_INVALID, "a program on arrays");
     EXPECT(!t);
     propane_options_free(o);
     mem_free(dir);

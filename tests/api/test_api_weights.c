@@ -133,13 +133,13 @@ TEST(what_does_not_fit_changes_nothing) {
     EXPECT_FAIL(propane_trainer_set(t, list, count, &err), PROPANE_ERR_INVALID, "element 3 is -inf");
     EXPECT(held_out(t) == want);
     one = list[0], one.name = "model.nothing";
-    EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_NOT_FOUND, "learns no tensor 'model.nothing'");
+    EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_NOT_FOUND, "trains no tensor 'model.nothing'");
     one = list[0], one.dim[0]++;
-    EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "this run learns one of [");
+    EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "this run trains one of shape [");
     one = list[0], one.rank = 99;
     EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "has the shape [");
     one = list[0], one.dtype = PROPANE_FP16;
-    EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "given in fp32");
+    EXPECT_FAIL(propane_trainer_set(t, &one, 1, &err), PROPANE_ERR_INVALID, "must be fp32");
     EXPECT_FAIL(propane_trainer_set(t, NULL, 1, &err), PROPANE_ERR_INVALID, "tensors must not be NULL");
     EXPECT_OK(propane_trainer_set(t, NULL, 0, &err));
     EXPECT_FAIL(propane_trainer_get(t, count, few, 1, &err), PROPANE_ERR_NOT_FOUND, "index");

@@ -282,7 +282,7 @@ TEST(no_more_memory_than_there_is) {
         size_t bytes;
         EXPECT(mem_failed(&bytes) && bytes == 40 << 20);
         EXPECT(propane_fail(&err, PROPANE_ERR_INVALID, "no such thing") == PROPANE_ERR_MEMORY);
-        EXPECT_TEXT(err.text, "no memory for 41943040 bytes");
+        EXPECT_TEXT(err.text, "out of memory: cannot allocate 41943040 bytes");
         EXPECT(!mem_failed(NULL));
         void *less = mem_resize(b, 20 << 20);
         EXPECT(less);

@@ -40,7 +40,7 @@ TEST(powercap) {
     EXPECT_MSG(r.joules[ENERGY_CPU] > 2.9999 && r.joules[ENERGY_CPU] < 3.0001, "%g", r.joules[ENERGY_CPU]);
     EXPECT_MSG(r.joules[ENERGY_DRAM] > 0.2499 && r.joules[ENERGY_DRAM] < 0.2501, "%g", r.joules[ENERGY_DRAM]);
     EXPECT(!r.why[ENERGY_CPU] && !r.why[ENERGY_DRAM] && r.seconds > 0);
-    EXPECT_TEXT(r.why[ENERGY_ANE], "this system does not count it");
+    EXPECT_TEXT(r.why[ENERGY_ANE], "this system does not measure it");
     EXPECT_OK(energy_read(m, &r, &err));
     EXPECT(r.joules[ENERGY_CPU] == 0);
     zone_file(root, "intel-rapl:0", "energy_uj", "many\n");
@@ -53,7 +53,7 @@ TEST(powercap_without_counters) {
     propane_error err = {0};
     char *root = test_temp_dir(), missing[300];
     energy_meter *m;
-    EXPECT_FAIL(energy_open(&(energy_source){.powercap = root}, &m, &err), PROPANE_ERR_UNSUPPORTED, "does not count");
+    EXPECT_FAIL(energy_open(&(energy_source){.powercap = root}, &m, &err), PROPANE_ERR_UNSUPPORTED, "does not measure");
     zone_file(root, "intel-rapl:0", "name", "package-0\n");
     EXPECT_FAIL(energy_open(&(energy_source){.powercap = root}, &m, &err), PROPANE_ERR_UNSUPPORTED, "No such file");
     snprintf(missing, sizeof missing, "%s/none", root);
@@ -174,7 +174,7 @@ TEST(ioreport) {
     EXPECT(r.joules[ENERGY_CPU] == 2.5 && !r.why[ENERGY_CPU]);
     EXPECT_MSG(r.joules[ENERGY_GPU] > 0.7499 && r.joules[ENERGY_GPU] < 0.7501, "%g", r.joules[ENERGY_GPU]);
     EXPECT_MSG(r.joules[ENERGY_ANE] > 1.4999 && r.joules[ENERGY_ANE] < 1.5001, "%g", r.joules[ENERGY_ANE]);
-    EXPECT(r.why[ENERGY_DRAM] && strstr(r.why[ENERGY_DRAM], "did not move"));
+    EXPECT(r.why[ENERGY_DRAM] && strstr(r.why[ENERGY_DRAM], "did not change"));
     channel_count = 2; /* a system without channels of the engine */
     EXPECT_OK(energy_read(m, &r, &err));
     EXPECT(r.why[ENERGY_ANE] && strstr(r.why[ENERGY_ANE], "no such channel"));

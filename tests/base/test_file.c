@@ -39,7 +39,7 @@ TEST(written_files_read_back) {
     EXPECT_OK(file_read(path, 5, &data, &length, &err));
     EXPECT(length == 5 && strcmp(data, "hello") == 0);
     mem_free(data);
-    EXPECT_FAIL(file_read(path, 4, &data, &length, &err), PROPANE_ERR_LIMIT, "has 5 bytes; at most 4");
+    EXPECT_FAIL(file_read(path, 4, &data, &length, &err), PROPANE_ERR_LIMIT, "has 5 bytes; the limit here is 4");
     EXPECT_OK(file_write(path, "", 0, &err));
     EXPECT_OK(file_read(path, 4, &data, &length, &err));
     EXPECT(length == 0 && data[0] == 0);
@@ -103,7 +103,7 @@ TEST(refusals_name_path_and_reason) {
 
 /* The bytes of a pipe are counted as they come. */
 TEST(a_pipe_is_read_to_the_limit) {
-    propane_error err = {0};
+    err = (propane_error){0};
     static const char bytes[1002];
     for (size_t more = 0; more < 2; more++) {
         char *data = NULL, name[40];
@@ -285,8 +285,8 @@ TEST(a_mapped_file_that_shrinks_is_an_error) {
     EXPECT(truncate(path, 100) == 0);
     EXPECT_OK(file_map_check(&err));
     EXPECT(map.data[69999] == 0 && map.data[50] == 'x');
-    EXPECT_FAIL(file_map_check(&err), PROPANE_ERR_IO, "/a became shorter while it was read");
-    EXPECT_FAIL(file_write(in_dir(dir, "b"), "x", 1, &err), PROPANE_ERR_IO, "became shorter");
+    EXPECT_FAIL(file_map_check(&err), PROPANE_ERR_IO, "/a was truncated while it was being read");
+    EXPECT_FAIL(file_write(in_dir(dir, "b"), "x", 1, &err), PROPANE_ERR_IO, "was truncated");
     EXPECT(entries(dir) == 1);
     file_map_close(&map);
     mem_free(dir);
@@ -307,7 +307,7 @@ TEST(an_input_is_no_output_once_a_command_asked_for_that) {
     EXPECT_OK(file_read(file, 10, &data, &length, &err));
     mem_free(data);
     EXPECT_FAIL(file_check_output(file, &err), PROPANE_ERR_INVALID,
-                "/a was read for this: give the output another name");
+                "/a is also an input: give the output another name");
     EXPECT_OK(file_check_output(in_dir(dir, "b"), &err));
     mem_free(dir);
 }
@@ -375,7 +375,7 @@ TEST(json_of_other_programs) {
     json_decref(o);
     json_t *j;
     EXPECT_FAIL(json_parse("version https://git-lfs.github.com/spec/v1\n", 43, "f.json", &j, &err), PROPANE_ERR_INVALID,
-                "f.json: not JSON: it is a pointer of Git LFS");
+                "f.json: not JSON: it is a Git LFS pointer");
     EXPECT_FAIL(json_parse("{\"a\":1e999}", 11, "f", &j, &err), PROPANE_ERR_INVALID, "real number overflow");
 }
 

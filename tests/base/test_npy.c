@@ -73,16 +73,17 @@ TEST(other_files_are_refused) {
                 "unknown version");
     EXPECT_FAIL(npy_parse((const uint8_t *)"\x93NUMPY\x01\0\xff\0", 10, "t", &got, &err), PROPANE_ERR_INVALID,
                 "longer than the file");
-    refused("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4, "elements of type '>f4'");
-    refused("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", 8, "elements of type");
-    refused("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4, "elements of type");
+    refused("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }", 4, "element type '>f4'");
+    refused("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", 8, "element type");
+    refused("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", 4, "element type");
     refused("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1), }", 8, "Fortran order");
     refused("{'descr': '<f4', 'shape': (2, 1), }", 8, "lacks descr");
-    refused("{'descr': '<f4', 'fortran_order': False, 'shape': 5, }", 4, "no tuple");
-    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 4, "no tuple of numbers");
-    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2", 8, "no tuple of numbers");
+    refused("{'descr': '<f4', 'fortran_order': False, 'shape': 5, }", 4, "not a tuple");
+    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", 4, "not a tuple of numbers");
+    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2", 8, "not a tuple of numbers");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999, 9999999), }", 4, "more than 2^40");
-    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4, "4 bytes of elements; the header says 8");
+    refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4,
+            "4 bytes of elements; the header announces 8");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", 4, "16 dim");
 }
 
@@ -135,7 +136,7 @@ TEST(archives) {
     total = archive(bytes, (const uint8_t *)data, length, 12, length);
     EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_UNSUPPORTED, "write the archive with np.savez");
     total = archive(bytes, (const uint8_t *)data, length, 8, length);
-    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be unpacked");
+    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be decompressed");
     mem_free(data);
 }
 
@@ -164,12 +165,12 @@ TEST(packed_archives) {
     for (int off = -1; off <= 1; off += 2) { /* a size that contradicts the array's header: nothing more is unpacked */
         total = archive(bytes, packed, made, 8, length + (size_t)off);
         EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID,
-                    off < 0 ? "bytes of elements; the header says 1600" : "cannot be unpacked");
+                    off < 0 ? "bytes of elements; the header announces 1600" : "cannot be decompressed");
     }
     total = archive(bytes, packed, made - 5, 8, length);
-    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be unpacked");
+    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be decompressed");
     total = archive(bytes, packed, made, 8, (size_t)4000000000U); /* the promised size allocates no memory */
-    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be of the size");
+    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot have the size");
     mem_free(data);
 }
 

@@ -164,7 +164,7 @@ TEST(broken_files_are_refused) {
     n = write_jpeg(3);
     EXPECT_FAIL(picture_parse(file, 40, "t", 3, &got, &err), PROPANE_ERR_INVALID, "not a readable JPEG file");
     EXPECT_FAIL(picture_parse((const uint8_t *)"GIF89a....", 10, "t", 3, &got, &err), PROPANE_ERR_INVALID,
-                "neither PNG nor JPEG");
+                "neither a PNG nor a JPEG file");
     EXPECT_FAIL(picture_read("there/is/none.png", 3, &got, &err), PROPANE_ERR_NOT_FOUND, "none.png");
 }
 

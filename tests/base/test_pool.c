@@ -133,13 +133,13 @@ TEST(does_not_allocate) {
 
 TEST(thread_numbers_are_checked) {
     propane_error err = {0};
-    EXPECT_FAIL(pool_set_threads(-1, &err), PROPANE_ERR_INVALID, "threads: -1 is not in 1..256");
-    EXPECT_FAIL(pool_set_threads(257, &err), PROPANE_ERR_INVALID, "threads: 257 is not in 1..256");
+    EXPECT_FAIL(pool_set_threads(-1, &err), PROPANE_ERR_INVALID, "threads is -1; it must be from 1 to 256");
+    EXPECT_FAIL(pool_set_threads(257, &err), PROPANE_ERR_INVALID, "threads is 257; it must be from 1 to 256");
     EXPECT_OK(pool_set_threads(2, &err));
     tally *t = tally_create();
     pool_run(count_task, t, 100);
     EXPECT_OK(pool_set_threads(2, &err));
-    EXPECT_FAIL(pool_set_threads(3, &err), PROPANE_ERR_INVALID, "already runs with 2");
+    EXPECT_FAIL(pool_set_threads(3, &err), PROPANE_ERR_INVALID, "already running with 2");
     pool_stop();
     EXPECT_OK(pool_set_threads(3, &err));
     setenv("PROPANE_THREADS", "5", 1);

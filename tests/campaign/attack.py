@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""How long valid requests to `propane serve` take while others attack it: held and slow connections, bodies that are too large,
-too deep or no HTTP at all, streams that nobody reads to their end. Prints percentiles before and during the attack, and the
-server's memory; exit 1 if a valid request was not answered, or the server ended.
+"""Measures how long valid requests to `propane serve` take during an attack: held and slow connections, bodies that are too
+large, too deep or not HTTP at all, and streams that are not read to the end. Prints percentiles before and during the
+attack, and the server's memory. Exits with 1 if a valid request was not answered or the server ended.
 
     python3 tests/campaign/attack.py PROPANE MODEL [SECONDS [CONNECTIONS]]
 
-Only Python's standard library. Each valid request has a connection of its own. "Come again" (503 with Retry-After) is counted, and
-the request is made again; its time goes on.
+Uses only Python's standard library. Each valid request has its own connection. Answers of 503 with Retry-After are counted,
+and the request is repeated while its time continues.
 """
 import asyncio
 import json
@@ -37,7 +37,7 @@ class Attack:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     async def each(self, what, act):
-        """Does it again and again on a new connection, until the attack ends."""
+        """Repeats it on new connections until the attack ends."""
         while self.going:
             try:
                 reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self.port), 10)
@@ -54,7 +54,7 @@ class Attack:
             await asyncio.sleep(0.01)
 
     async def hold(self, reader, writer):
-        """Part of a request, and then nothing, until the server closes."""
+        """Sends part of a request and then nothing, until the server closes the connection."""
         self.held += 1
         self.most = max(self.most, self.held)
         try:
@@ -102,7 +102,7 @@ class Attack:
 
 
 async def ask(port):
-    """Milliseconds until a valid request is answered, and how often it was told to come again; raises ValueError."""
+    """Returns the milliseconds until a valid request is answered, and how often it got 503; raises ValueError."""
     start, again = time.monotonic(), 0
     while True:
         try:
@@ -124,7 +124,7 @@ async def ask(port):
 
 
 async def measure(port, seconds):
-    """Times of valid requests, one after the other; how many were told to come again; what went wrong."""
+    """Returns the times of valid requests, one after the other, how many got 503, and what went wrong."""
     end, times, again, wrong = time.monotonic() + seconds, [], 0, []
     while time.monotonic() < end:
         try:
@@ -150,7 +150,7 @@ def memory(pid):
 
 
 async def attack(port, connections):
-    """In a process of its own, so that its work is not counted as the server's. Until standard input ends."""
+    """Runs in a separate process, so that its work is not counted as the server's, until standard input ends."""
     one = Attack(port, connections)
     tasks = one.start()
     await asyncio.to_thread(sys.stdin.read)
@@ -196,7 +196,7 @@ def main():
     line = server.stdout.readline()
     while line and "http://" not in line:
         line = server.stdout.readline()
-    # From here on nobody reads its log, which must not block any request either.
+    # From here on, its log is not read, which must not block any request either.
     good = asyncio.run(attacked(server, int(re.search(r"http://[^:]*:(\d+)", line).group(1)), seconds, connections))
     server.send_signal(signal.SIGTERM)
     code = server.wait(30)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What an input can buy: each reader gets an input of a size and one of twice that size. Instructions are counted by valgrind's callgrind, so
-that the answer is the same on any machine; memory is the largest resident size, of inputs eight times as large, as a process has 14 MB of
-its parent's in that figure. Doubling may multiply neither by more than MOST, which n log n stays under and n squared does not.
-Usage: tests/campaign/growth.py PROPANE [NAME...]     MOST=X (2.5)
-Prints a line for each reader: units, instructions for each of them, the two factors; exits 1 if one grew too fast."""
+"""Measures how cost grows with input size: each reader gets an input and another one twice as large. valgrind's callgrind
+counts instructions, so that the result is the same on any machine. Memory is the largest resident size, for inputs eight
+times as large, because 14 MB of that figure belong to the parent process. Doubling may multiply neither by more than MOST,
+which n log n satisfies and n squared does not. Usage: tests/campaign/growth.py PROPANE [NAME...]     MOST=X (2.5) Prints a
+line for each reader: units, instructions per unit, and the two factors; exits with 1 if one grew too fast."""
 import glob
 import json
 import os
@@ -69,14 +69,14 @@ def norms(n):
 
 
 def turned(n):
-    """Every value of a chain of views is a result where all are kept."""
+    """Every value in a chain of views is a result if all values are kept."""
     line = ('  tensor<fp16, [8, 1]> t%d = transpose(perm = tensor<int32, [2]>([1, 0]), x = %s)[name = string("t%d")];\n'
             '  %s v%d = transpose(perm = tensor<int32, [2]>([1, 0]), x = t%d)[name = string("v%d")];\n')
     mil("in.mil", "".join(line % (i, "v%d" % (i - 1) if i else "x", i, HALF, i, i, i) for i in range(n)), "v%d" % (n - 1))
 
 
 def kept(n):
-    """All values live to the end."""
+    """All values live until the end."""
     one = '  %s v%d = relu(x = %s)[name = string("v%d")];\n'
     two = '  %s a%d = maximum(x = %s, y = v%d)[name = string("a%d")];\n'
     mil("in.mil", "".join(one % (HALF, i, "v%d" % (i - 1) if i else "x", i) for i in range(n)) +
@@ -213,7 +213,7 @@ def field(number, data):
 
 
 def layers(n):
-    """A neural network of Core ML's older kind: n ReLUs in a row."""
+    """A neural network in Core ML's older format: n ReLUs in a row."""
     feature = lambda name: field(1, name.encode()) + field(3, field(5, field(1, varint(8)) + varint(2 << 3) + varint(65568)))
     layer = lambda i: field(1, b"l%d" % i) + field(2, b"v%d" % i) + field(3, b"v%d" % (i + 1)) + field(130, field(10, b""))
     network = b"".join(field(1, layer(i)) for i in range(n))
@@ -308,7 +308,7 @@ READERS = {  # the function that makes the input, units, the command
 
 
 def run(program, command, counted):
-    """Exit code, instructions or resident kilobytes, the last line of its complaint."""
+    """Returns the exit code, the instructions or resident kilobytes, and the last line of standard error."""
     shutil.rmtree("n", ignore_errors=True)
     words = [program, *command, "--threads", "1"] if command[0] in ("train", "run") else [program, *command]
     if counted:

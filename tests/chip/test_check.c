@@ -167,7 +167,7 @@ TEST(chips_are_found_by_name) {
     EXPECT(c->id == CHIP_m4_max);
     EXPECT_OK(chip_find("h16g", &c, &err));
     EXPECT(c->id == CHIP_m4);
-    EXPECT_FAIL(chip_find("m9", &c, &err), PROPANE_ERR_NOT_FOUND, "there is no chip 'm9'; chips are m1 ");
+    EXPECT_FAIL(chip_find("m9", &c, &err), PROPANE_ERR_NOT_FOUND, "there is no chip 'm9'; the chips are m1 ");
     EXPECT_FAIL(chip_find("", &c, &err), PROPANE_ERR_NOT_FOUND, "no chip ''");
     EXPECT_OK(chip_find_list("m1, m4-max,m1", list, &count, &err));
     EXPECT(count == 2 && list[1]->id == CHIP_m4_max);
@@ -336,7 +336,7 @@ TEST(findings_say_where) {
     EXPECT_TEXT(f->op, "gelu");
     EXPECT_TEXT(f->name, "y");
     EXPECT_TEXT(f->function, "main");
-    EXPECT_TEXT(f->message, "mode is left out");
+    EXPECT_TEXT(f->message, "mode is omitted");
     chip_report_free(r);
 
     r = new_report(0);
@@ -368,7 +368,7 @@ TEST(many_findings_are_collected_and_counted) {
     EXPECT(chip_report_worst(r) == CHIP_REFUSE);
     text out = {0};
     chip_report_print(r, &(chip_print){0}, &out);
-    EXPECT(!out.failed && strstr(out.data, "and at 80 more places") && strstr(out.data, "no known rule refuses it"));
+    EXPECT(!out.failed && strstr(out.data, "and in 80 more places") && strstr(out.data, "no known rule refuses it"));
     EXPECT(!strstr(out.data, "runs on"));
     text_deinit(&out);
     chip_report_free(r);

@@ -69,7 +69,7 @@ TEST(what_is_not_covered_has_a_reason) {
                "g,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",\"cast-only "
                "QDQ\",524288,8192,8192,8192,0.4,s,\n";
     static const char *const reasons[] = {
-        "not a single program", "contention",           "chip or path not known",
+        "not a single program", "contention",           "chip or path unknown",
         "no size published",    "no latency published", "attention: the sources time different sets of operations",
         "quantised mixture"};
     table t;
@@ -115,9 +115,9 @@ TEST(malformed_tables_are_refused_with_the_line) {
     static const struct {
         const char *text, *part;
     } bad[] = {
-        {"", "there is no column 'chip'"},
-        {"id,chip,path\nx,y,z\n", "there is no column 'workload'"},
-        {HEADER "a,M4,\"macOS\n", "points.csv:2: a quote does not close"},
+        {"", "column 'chip' is missing"},
+        {"id,chip,path\nx,y,z\n", "column 'workload' is missing"},
+        {HEADER "a,M4,\"macOS\n", "points.csv:2: a quote is not closed"},
         {HEADER ",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n",
          "points.csv:2: more than 64 columns"},
         {HEADER "a,M4,,direct\n", "points.csv:2: the row has 4 columns, but the header has 14"},

@@ -282,10 +282,11 @@ TEST(libraries_that_cannot_be_used) {
     EXPECT_FAIL(cpu_driver.open("", &device, &err), PROPANE_ERR_UNSUPPORTED, "--blas (PROPANE_BLAS)");
     EXPECT_OK(cpu_blas_choose("auto:/nowhere/libblas.so", &err));
     EXPECT_OK(cpu_blas_current(&blas, &err));
-    EXPECT(blas == NULL && strstr(told, "own kernels do all products") && strstr(told, "/nowhere"));
+    EXPECT(blas == NULL && strstr(told, "using the built-in kernels for all matrix products") &&
+           strstr(told, "/nowhere"));
     setenv("CBLAS_DOUBLE", "wrong", 1);
     EXPECT_OK(cpu_blas_choose(library, &err));
-    EXPECT_FAIL(cpu_blas_current(&blas, &err), PROPANE_ERR_DEVICE, "multiplies wrongly");
+    EXPECT_FAIL(cpu_blas_current(&blas, &err), PROPANE_ERR_DEVICE, "gives a wrong product");
     EXPECT_OK(cpu_blas_choose("off", &err));
     EXPECT_OK(cpu_blas_current(&blas, &err));
     EXPECT(blas == NULL);

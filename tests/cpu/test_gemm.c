@@ -540,13 +540,13 @@ TEST(instruction_sets) {
     EXPECT_OK(cpu_isa_current(&isa, &err));
     EXPECT(isa == cpu_isa_best() && cpu_isa_available(isa));
     setenv("PROPANE_ISA", "mmx", 1);
-    EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_INVALID, "PROPANE_ISA=mmx: no such instruction set");
+    EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_INVALID, "PROPANE_ISA=mmx: unknown instruction set");
     for (int i = 0; i < CPU_ISA_COUNT; i++) {
         setenv("PROPANE_ISA", cpu_isa_name((cpu_isa)i), 1);
         if (cpu_isa_available((cpu_isa)i))
             EXPECT_OK(cpu_isa_current(&isa, &err));
         else
-            EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_UNSUPPORTED, "this machine lacks it");
+            EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_UNSUPPORTED, "this machine does not support it");
     }
 }
 

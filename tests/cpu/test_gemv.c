@@ -174,7 +174,7 @@ TEST(rows_of_blocks_are_the_fp32_reading) {
 }
 
 /* The same forms as one side of a product of many columns, which makes rows of them while it packs. */
-/* What a vector has of NaN reaches all of its results, wherever it stands; infinities leave none finite. */
+/* A NaN in a vector reaches all of its results, wherever it is; infinities leave none finite. */
 TEST(nothing_finite_comes_of_nan_and_infinity) {
     enum { ROWS = 5, K = 256 };
     static const float odd[] = {NAN, INFINITY, -INFINITY};

@@ -98,7 +98,7 @@ TEST(devices_are_listed_and_opened_by_name) {
     EXPECT_FAIL(propane_driver_probe(2, &err), PROPANE_ERR_UNSUPPORTED, "no such engine");
     EXPECT_FAIL(propane_driver_probe(6, &err), PROPANE_ERR_INVALID, "driver 6: there are 6 (0..5)");
     EXPECT_FAIL(propane_device_open("gpu\n:0", &d, &err), PROPANE_ERR_NOT_FOUND,
-                "device 'gpu\\x0a:0': unknown; known are scripted, other, absent, host, full, deep");
+                "unknown device 'gpu\\x0a:0'; the devices are scripted, other, absent, host, full, deep");
     EXPECT_FAIL(propane_device_open("script", &d, &err), PROPANE_ERR_NOT_FOUND, "unknown");
     EXPECT_FAIL(propane_device_open("", &d, &err), PROPANE_ERR_INVALID, "empty");
     EXPECT_FAIL(propane_device_open("absent", &d, &err), PROPANE_ERR_UNSUPPORTED, "no such engine");
@@ -122,10 +122,10 @@ TEST(a_chain_runs_in_order_and_the_queue_has_127_places) {
         jobs[i] = job_create(&r, SCRIPT_OK, 0);
         chain[i] = jobs[i].request;
     }
-    EXPECT_FAIL(propane_submit(chain, DEPTH + 1, &err), PROPANE_ERR_LIMIT, "no place for 128 more");
+    EXPECT_FAIL(propane_submit(chain, DEPTH + 1, &err), PROPANE_ERR_LIMIT, "no room for 128 more");
     set_events(&jobs[0], gate, 1, NULL, 0);
     EXPECT_OK(propane_submit(chain, DEPTH - 1, &err)); /* held up by the gate */
-    EXPECT_FAIL(propane_submit(chain + DEPTH - 1, 2, &err), PROPANE_ERR_LIMIT, "126 of the 127");
+    EXPECT_FAIL(propane_submit(chain + DEPTH - 1, 2, &err), PROPANE_ERR_LIMIT, "126 of at most 127");
     EXPECT_OK(propane_submit(chain + DEPTH - 1, 1, &err)); /* refused chains leave nothing behind */
     EXPECT_FAIL(propane_submit(chain + DEPTH, 1, &err), PROPANE_ERR_LIMIT, "wait for one of them");
     sleep_ms(5);
@@ -147,9 +147,9 @@ TEST(a_request_in_flight_is_not_taken_again) {
     set_events(&a, gate, 1, NULL, 0);
     EXPECT_OK(propane_submit(&a.request, 1, &err));
     propane_request *chain[] = {b.request, a.request}, *twice[] = {b.request, b.request};
-    EXPECT_FAIL(propane_submit(&a.request, 1, &err), PROPANE_ERR_INVALID, "in flight already");
-    EXPECT_FAIL(propane_submit(chain, 2, &err), PROPANE_ERR_INVALID, "request 2 of 2 is in flight");
-    EXPECT_FAIL(propane_submit(twice, 2, &err), PROPANE_ERR_INVALID, "request 2 of 2 is in flight");
+    EXPECT_FAIL(propane_submit(&a.request, 1, &err), PROPANE_ERR_INVALID, "already in flight");
+    EXPECT_FAIL(propane_submit(chain, 2, &err), PROPANE_ERR_INVALID, "request 2 of 2 is already in flight");
+    EXPECT_FAIL(propane_submit(twice, 2, &err), PROPANE_ERR_INVALID, "request 2 of 2 is already in flight");
     EXPECT_FAIL(propane_wait(b.request, NULL, &err), PROPANE_ERR_INVALID, "never submitted");
     EXPECT_FAIL(propane_request_events(a.request, NULL, 0, NULL, 0, &err), PROPANE_ERR_INVALID, "in flight");
     propane_event_signal(gate, 1);
@@ -226,7 +226,8 @@ TEST(events_only_grow) {
     EXPECT_OK(propane_event_wait(event, 7, 0, &err));
     EXPECT_OK(propane_event_wait(event, 0, -1, &err));
     int64_t begin = clock_ns();
-    EXPECT_FAIL(propane_event_wait(event, 8, 20, &err), PROPANE_ERR_LIMIT, "after 20 ms its value is 7, not yet 8");
+    EXPECT_FAIL(propane_event_wait(event, 8, 20, &err), PROPANE_ERR_LIMIT,
+                "after 20 ms its value is 7 and has not reached 8");
     EXPECT(clock_ns() - begin >= 20000000);
     propane_event_free(event);
     propane_event_free(NULL);
@@ -343,7 +344,7 @@ TEST(closing_cancels_what_waits_for_an_event) {
     pthread_t thread;
     EXPECT(pthread_create(&thread, NULL, close_device, r.device) == 0);
     EXPECT_FAIL(propane_wait(a.request, &done, &err), PROPANE_ERR_CANCELLED,
-                "device 'scripted' was closed while the request waited for an event that had not come");
+                "device 'scripted' was closed while the request was waiting for an event");
     EXPECT(done.status == PROPANE_ERR_CANCELLED);
     EXPECT_OK(propane_wait(b.request, NULL, &err));
     EXPECT_FAIL(propane_wait(c.request, NULL, &err), PROPANE_ERR_CANCELLED, "was closed");

@@ -221,7 +221,8 @@ CONFORM(opens_describes_and_closes) {
 
 CONFORM(unknown_devices_are_refused_by_name) {
     propane_device *d = NULL;
-    EXPECT_FAIL(propane_device_open("abacus", &d, &err), PROPANE_ERR_NOT_FOUND, "device 'abacus': unknown; known are ");
+    EXPECT_FAIL(propane_device_open("abacus", &d, &err), PROPANE_ERR_NOT_FOUND,
+                "unknown device 'abacus'; the devices are ");
     EXPECT(strstr(err.text, "null") != NULL);
     char uri[100];
     snprintf(uri, sizeof uri, "%s:no-such-thing", here->uri);
@@ -263,7 +264,7 @@ CONFORM(functions_are_chosen_by_name) {
     options = (propane_compile_options){.size = sizeof options, .function = "first", .threads = -1};
     EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "threads is -1");
     options.size = 0;
-    EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "its size is 0");
+    EXPECT_FAIL(propane_program_compile(d, module, &options, &p, &err), PROPANE_ERR_INVALID, "size field is 0");
     EXPECT_FAIL(propane_program_compile(d, NULL, NULL, &p, &err), PROPANE_ERR_INVALID, "module must not be NULL");
     propane_module_free(module);
     propane_device_close(d);
@@ -283,7 +284,7 @@ CONFORM(refusals_explain) {
 
     module = parse(wide_integers);
     EXPECT_FAIL(propane_program_supported(d, module, NULL, &err), PROPANE_ERR_UNSUPPORTED,
-                "input 'numbers' is of type int64");
+                "input 'numbers' has type int64");
     EXPECT_FAIL(propane_program_compile(d, module, NULL, &p, &err), PROPANE_ERR_UNSUPPORTED, "cast it");
     propane_module_free(module);
     EXPECT(p == NULL);
@@ -313,7 +314,7 @@ CONFORM(bindings_are_checked) {
     TRY_WITH(3, "x", a.x, 4, "'x': bound twice");
     TRY_WITH(1, "x", a.y, 3, "'x': bound twice");
     TRY_WITH(0, NULL, a.x, 3, "name is missing");
-    TRY_WITH(0, "x", NULL, 3, "'x': there is no buffer");
+    TRY_WITH(0, "x", NULL, 3, "'x': its buffer is missing");
     TRY_WITH(1, "y", small, 3, "'y': the buffer has 4 bytes");
     TRY_WITH(2, "total", small, 3, "'total': the buffer has 4 bytes");
     propane_buffer_free(small);
@@ -351,7 +352,7 @@ CONFORM(wrapped_memory_works_or_is_refused) {
     EXPECT(memory);
     propane_status status = propane_buffer_wrap(a.device, memory, x->bytes, &wrapped, &err);
     if (status != PROPANE_OK) {
-        EXPECT_FAIL(status, PROPANE_ERR_UNSUPPORTED, "has memory of its own");
+        EXPECT_FAIL(status, PROPANE_ERR_UNSUPPORTED, "has separate memory");
     } else {
         propane_request *r = NULL;
         propane_binding bindings[] = {{"x", wrapped}, {"y", a.y}, {"total", a.total}};
@@ -518,18 +519,18 @@ CONFORM(conversions_round_to_even_and_lose_nothing_silently) {
     for (int i = 0; i < 6; i++) EXPECT(back[i] == (float)numbers[i]);
     numbers[4] = 256;
     EXPECT_FAIL(propane_buffer_write(b, &byte, PROPANE_INT32, numbers, 6, &err), PROPANE_ERR_INVALID,
-                "write 'byte': element 4 is 256, outside of uint8 (0..255)");
+                "write 'byte': element 4 is 256, outside the range of uint8 (0..255)");
     EXPECT_FAIL(propane_buffer_write(b, &byte, PROPANE_FP32, values, 6, &err), PROPANE_ERR_INVALID, "fp32 to uint8");
     EXPECT_FAIL(propane_buffer_read(b, &half, PROPANE_INT32, numbers, 6, &err), PROPANE_ERR_INVALID, "fp16 to int32");
     EXPECT_FAIL(propane_buffer_write(b, &half, PROPANE_FP32, values, 5, &err), PROPANE_ERR_INVALID,
-                "5 elements are given, its shape has 6");
+                "5 elements were given, but its shape has 6");
     int32_t large[6] = {16777217, -16777217, INT32_MAX, INT32_MIN, 5, -5};
     EXPECT_OK(propane_buffer_write(b, &whole, PROPANE_INT32, large, 6, &err));
     EXPECT_OK(propane_buffer_read(b, &whole, PROPANE_FP32, back, 6, &err));
     EXPECT(back[0] == 16777216 && back[2] == 2147483648.0f && back[5] == -5);
     whole.stride[0] = 16;
     EXPECT_FAIL(propane_buffer_write(b, &whole, PROPANE_INT32, large, 6, &err), PROPANE_ERR_INVALID,
-                "it takes 84 bytes, the buffer has 64");
+                "it needs 84 bytes, but the buffer has 64");
     whole.stride[0] = INT64_MAX / 2;
     EXPECT_FAIL(propane_buffer_read(b, &whole, PROPANE_INT32, large, 6, &err), PROPANE_ERR_INVALID, "stride");
     propane_buffer_free(b);
@@ -548,7 +549,7 @@ CONFORM(completions_are_filled_and_may_be_asked_for_again) {
     EXPECT_OK(propane_wait(a.request, &first, &err));
     const int64_t passed = clock_ns() - begin;
     EXPECT_OK(propane_wait(a.request, &second, &err));
-    EXPECT_FAIL(propane_wait(a.request, &(propane_completion){0}, &err), PROPANE_ERR_INVALID, "its size is 0");
+    EXPECT_FAIL(propane_wait(a.request, &(propane_completion){0}, &err), PROPANE_ERR_INVALID, "size field is 0");
     EXPECT(first.status == PROPANE_OK && first.device_ns >= 0); /* negative if unknown */
     EXPECT_MSG(first.simulated || first.device_ns <= passed, "%lld ns on the device in %lld",
                (long long)first.device_ns, (long long)passed);
@@ -599,7 +600,7 @@ CONFORM(closing_cancels_what_waits_for_an_event) {
     hold(&held, never, 1);
     EXPECT_OK(propane_submit(chain, 2, &err));
     propane_device_close(d);
-    EXPECT_FAIL(propane_wait(held.request, NULL, &err), PROPANE_ERR_CANCELLED, "waited for an event");
+    EXPECT_FAIL(propane_wait(held.request, NULL, &err), PROPANE_ERR_CANCELLED, "waiting for an event");
     EXPECT_OK(propane_wait(free.request, NULL, &err));
     expect_sum(&free, 2);
     adder_free_parts(&held);
@@ -623,9 +624,9 @@ CONFORM(the_queue_takes_its_depth_and_no_more) {
     }
     hold(&jobs[0], gate, 1);
     EXPECT_OK(propane_submit(chain, depth - 1, &err));
-    EXPECT_FAIL(propane_submit(chain + depth - 1, 2, &err), PROPANE_ERR_LIMIT, "no place for 2 more");
+    EXPECT_FAIL(propane_submit(chain + depth - 1, 2, &err), PROPANE_ERR_LIMIT, "no room for 2 more");
     EXPECT_OK(propane_submit(chain + depth - 1, 1, &err));
-    EXPECT_FAIL(propane_submit(chain + depth, 1, &err), PROPANE_ERR_LIMIT, "no place for 1 more");
+    EXPECT_FAIL(propane_submit(chain + depth, 1, &err), PROPANE_ERR_LIMIT, "no room for 1 more");
     EXPECT_FAIL(propane_submit(chain, 1, &err), PROPANE_ERR_LIMIT, "");
     propane_event_signal(gate, 1);
     for (int i = 0; i < depth; i++) EXPECT_OK(propane_wait(chain[i], NULL, &err));
@@ -643,7 +644,7 @@ CONFORM(a_request_in_flight_is_refused) {
     propane_event *gate = event_create(a.device);
     hold(&a, gate, 1);
     EXPECT_OK(propane_submit(&a.request, 1, &err));
-    EXPECT_FAIL(propane_submit(&a.request, 1, &err), PROPANE_ERR_INVALID, "in flight already");
+    EXPECT_FAIL(propane_submit(&a.request, 1, &err), PROPANE_ERR_INVALID, "already in flight");
     EXPECT_FAIL(propane_request_events(a.request, NULL, 0, NULL, 0, &err), PROPANE_ERR_INVALID, "in flight");
     propane_event_signal(gate, 1);
     EXPECT_OK(propane_wait(a.request, NULL, &err));
@@ -693,7 +694,7 @@ CONFORM(requests_signal_and_wait_for_one_another) {
     }
     expect_sum(&a, 0);
     expect_sum(&b, 50);
-    EXPECT_FAIL(propane_event_wait(event, 21, 1, &err), PROPANE_ERR_LIMIT, "value is 20, not yet 21");
+    EXPECT_FAIL(propane_event_wait(event, 21, 1, &err), PROPANE_ERR_LIMIT, "value is 20 and has not reached 21");
     adder_free(&b);
     propane_event_free(event);
     adder_free(&a);

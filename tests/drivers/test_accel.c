@@ -111,13 +111,13 @@ TEST(a_submit_is_checked) {
     EXPECT_FAIL(accel_run(n, &s, &err), PROPANE_ERR_DEVICE, "Invalid argument");
     s = good, s.btsp_handle = 0;
     EXPECT_FAIL(accel_run(n, &s, &err), PROPANE_ERR_DEVICE, "Invalid argument");
-    EXPECT_FAIL(accel_run(n, &good, &err), PROPANE_ERR_DEVICE, "network id 0x0, not 0x40");
+    EXPECT_FAIL(accel_run(n, &good, &err), PROPANE_ERR_DEVICE, "network id 0x0 instead of 0x40");
     first.data[2] = ACCEL_NID;
     EXPECT_FAIL(accel_run(n, &good, &err), PROPANE_ERR_DEVICE, "SUBMIT: ");
     accel_buffer_drop(n, &text);
     accel_buffer_drop(n, &first);
     accel_node_close(n);
-    EXPECT_FAIL(accel_node_open("nowhere", &n, &err), PROPANE_ERR_INVALID, "a node's path");
+    EXPECT_FAIL(accel_node_open("nowhere", &n, &err), PROPANE_ERR_INVALID, "the path of a device node");
     EXPECT_FAIL(accel_node_open("/dev/null", &n, &err), PROPANE_ERR_DEVICE, "DRM_IOCTL_VERSION");
 }
 

@@ -336,7 +336,7 @@ static long bytes_of_uneven(const char *uri) {
  * other. */
 TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     set("sizes", "equal");
-    try_sizes(0, "; number, size or order");
+    try_sizes(0, "; the number, size or order");
     long even = bytes_of_uneven("ane");
     set("sizes", "any");
     EXPECT(bytes_of_uneven("ane") == even);
@@ -561,7 +561,7 @@ TEST(a_device_uses_the_standard_way_and_tries_nothing) {
     EXPECT_OK(propane_device_open("ane", &d, &err));
     EXPECT(get("compiles") == 0 && get("evaluations") == 0);
     propane_device_close(d);
-    choose_way("ane", "standard evaluation is used, 'propane devices' tries the other ways", "");
+    choose_way("ane", "standard evaluation is used, 'propane devices' tries the other methods", "");
 }
 
 TEST(a_way_to_evaluate_can_be_asked_for) {
@@ -616,7 +616,7 @@ TEST(real_time_may_do_without_a_task) {
     set("direct", "fail");
     set("realtime", "untasked");
     try_ways(1);
-    choose_way("ane:client", "real-time evaluation is used", " ms (beginRealTimeTask answers no)");
+    choose_way("ane:client", "real-time evaluation is used", " ms (beginRealTimeTask returns NO)");
 }
 
 /* What a trial found before it crashed is kept, and the way that crashed is not used. */
@@ -645,7 +645,7 @@ TEST(a_trial_that_crashes_leaves_the_safe_way) {
     }
     EXPECT(child > 0 && waitpid(child, &how, 0) == child && WIFSIGNALED(how));
     empty_temporary_folder();
-    choose_way("ane", "direct evaluation is used", "real-time cannot be used (its trial did not end)");
+    choose_way("ane", "direct evaluation is used", "real-time cannot be used (its trial did not finish)");
 }
 
 TEST(a_way_that_fails_at_work_is_left) {
@@ -662,7 +662,7 @@ TEST(a_way_that_fails_at_work_is_left) {
     take(&j, 2, z);
     EXPECT(z[3] == 4);
     end(&j);
-    choose_way("ane", "standard evaluation is used, direct evaluation failed at work: ", "");
+    choose_way("ane", "standard evaluation is used, direct evaluation failed in use: ", "");
     forget(); /* the process knows the answer, and so does the file */
     choose_way("ane", "standard evaluation is used", "");
 }
@@ -769,16 +769,18 @@ TEST(procedures_are_proved_first) {
 
 TEST(without_procedures_each_has_its_program) {
     set("procedures", "refused");
-    several_on("ane:memory?dispatch=standard", 0, 5, "a program each, since procedures do not hold here: ane: Apple's");
+    several_on("ane:memory?dispatch=standard", 0, 5,
+               "a program each, because procedures do not work on this system: ane: Apple's");
     set("procedures", "first");
-    several_on("ane:client?dispatch=standard", 0, 5,
-               "a program each, since procedures do not hold here: element 1 of the result of function 1 is");
+    several_on(
+        "ane:client?dispatch=standard", 0, 5,
+        "a program each, because procedures do not work on this system: element 1 of the result of function 1 is");
 }
 
 TEST(an_index_that_fails_is_no_proof) {
     set("procedures", "fail");
     several_on("ane:memory?dispatch=standard", 0, 5,
-               "a program each, since procedures do not hold here: ane: the engine");
+               "a program each, because procedures do not work on this system: ane: the engine");
 }
 
 /* The proof is compile 1, the group compile 2. */
@@ -786,7 +788,7 @@ TEST(a_group_that_is_refused_becomes_smaller_ones) {
     set("compile", "failed");
     set("compile_at", "2");
     several_on("ane:memory?dispatch=standard", 4, 4,
-               "4 procedures of 2 compiled programs, since a group of 4 fails: ane: Apple's compiler");
+               "4 procedures of 2 compiled programs, because a group of 4 fails: ane: Apple's compiler");
     several s;
     set("compile_at", "5");
     EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=on"), PROPANE_ERR_UNSUPPORTED,
@@ -815,8 +817,8 @@ TEST(a_limit_of_functions_is_found_once) {
     }
     EXPECT_OK(propane_device_open("ane:memory?dispatch=standard&pause=0", &d, &err));
     EXPECT_OK(propane_program_compile_all(d, items, FUNCTIONS, NULL, &report, &err));
-    EXPECT_MSG(strncmp(report.how, "30 procedures of 10 compiled programs, since a group of 30 fails: ", 66) == 0, "%s",
-               report.how);
+    EXPECT_MSG(strncmp(report.how, "30 procedures of 10 compiled programs, because a group of 30 fails: ", 66) == 0,
+               "%s", report.how);
     EXPECT_MSG(report.compiles == 14 && report.procedures == 30 && get("programs") == 10, "%d compiles, %ld programs",
                report.compiles, get("programs"));
     for (int k = 0; k < FUNCTIONS; k++) {
@@ -827,8 +829,8 @@ TEST(a_limit_of_functions_is_found_once) {
     expect_nothing_left();
 }
 
-/* A machine without free slots does not accept smaller groups either: one load fails, and the message says who holds
- * the slots. */
+/* A machine without free slots does not accept smaller groups either: one load fails, and the message names the
+ * holder of the slots. */
 TEST(a_full_machine_is_no_reason_for_smaller_groups) {
     enum { FIRST = 60 };
     static propane_program *p[FIRST];
@@ -845,10 +847,10 @@ TEST(a_full_machine_is_no_reason_for_smaller_groups) {
     }
     long refused = get("refused_loads");
     EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=on&budget=0"), PROPANE_ERR_LIMIT,
-                "this process has 60 programs loaded: most places are its own");
+                "this process has 60 programs loaded: it uses most of the slots");
     end_modules(&s);
     EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&budget=0"), PROPANE_ERR_LIMIT,
-                "most places are its own");
+                "it uses most of the slots");
     EXPECT_MSG(get("refused_loads") - refused == 2, "%ld loads", get("refused_loads") - refused);
     end_modules(&s);
     for (int k = 0; k < FIRST; k++) propane_program_free(p[k]);
@@ -899,7 +901,7 @@ TEST(a_wrong_index_is_an_error) {
             EXPECT_OK(ane_rig_run(&r, 1, 0, &done, &err));
         else
             EXPECT_FAIL(ane_rig_run(&r, 1, 0, &done, &err), PROPANE_ERR_DEVICE,
-                        "index of a procedure or symbol: procedures=off");
+                        "the index of a procedure or symbol is wrong: procedures=off");
         ane_rig_close(&r);
     }
     expect_nothing_left();
@@ -982,14 +984,13 @@ TEST(every_weight_mode_is_proved) {
         EXPECT_OK(weight_mode_check("ane:client", weight_mode_name((weight_mode)k), &err));
     }
     EXPECT_FAIL(weight_mode_check("ane", "gold", &err), PROPANE_ERR_INVALID,
-                "the modes are inputs|packed|baked|reload|patched");
+                "it must be one of inputs|packed|baked|reload|patched");
     EXPECT_FAIL(weight_mode_check("ane", "patched", &err), PROPANE_ERR_UNSUPPORTED, "cannot overwrite constants");
     EXPECT_FAIL(weight_mode_check("cpu", "reload", &err), PROPANE_ERR_UNSUPPORTED,
                 "cannot use a compiled program again");
     EXPECT_OK(weight_mode_check("cpu", "packed", &err));
     set("reload", "baked");
-    EXPECT_FAIL(weight_mode_check("ane", "reload", &err), PROPANE_ERR_DEVICE,
-                "as with the weights that were there before");
+    EXPECT_FAIL(weight_mode_check("ane", "reload", &err), PROPANE_ERR_DEVICE, "as with the previous weights");
     EXPECT_OK(weight_mode_check("ane", "baked", &err));
     expect_nothing_left();
 }
@@ -1028,11 +1029,11 @@ TEST(options_are_checked) {
     EXPECT_FAIL(propane_device_open("ane:core-ml", &d, &err), PROPANE_ERR_INVALID,
                 "the routes are ane:memory and ane:client");
     EXPECT_FAIL(propane_device_open("ane:memory?dispatch=warp", &d, &err), PROPANE_ERR_INVALID,
-                "dispatch=warp is not known; it is standard, direct, realtime, auto");
+                "unknown value dispatch=warp; it must be standard, direct, realtime, auto");
     EXPECT_FAIL(propane_device_open("ane:memory?qos=64", &d, &err), PROPANE_ERR_INVALID,
-                "qos=64 is not known; it is a number from 0 to 63");
+                "unknown value qos=64; it must be a number from 0 to 63");
     EXPECT_FAIL(propane_device_open("ane:client?speed=9", &d, &err), PROPANE_ERR_INVALID,
-                "'speed' is not known; there are dispatch");
+                "unknown option 'speed'; the options are dispatch");
     EXPECT_OK(propane_device_open("ane:client?qos=33&budget=0&pause=1&sizes=any", &d, &err));
     EXPECT(propane_device_describe(d)->compile_limit == 0);
     propane_device_close(d);
@@ -1072,13 +1073,13 @@ static const told_error told_errors[] = {
      "C11 to C13"},
     {"", 8, "Failed with status=0x1D : statusType=0x9", -1, -1, true, 0x1d, false, "C11 to C13"},
     {"", 8, "Failed with status=0x2 : statusType=0x9", -1, -1, true, 2, false, "index of a procedure"},
-    {"", 8, "Failed with status=0x29 : statusType=0x1d", -1, -1, true, 0x29, false, "while it runs"},
+    {"", 8, "Failed with status=0x29 : statusType=0x1d", -1, -1, true, 0x29, false, "at run time"},
     {"", 9, "Failed with status=0x29 in 0x1d, 0x2, 0x20004", -1, -1, true, 0x29, false, ""},
     {"", 42, "evaluate: IOSurface smaller than the model expects (underlying=0x1D)", 0x1d, -1, true, 0x1d, false,
      "C11 to C13"},
     {"", 42, "words of a later system", -1, -1, false, 0, false, "C11 to C13"},
     {"", 34, "Failed with status=0x12 : statusType=0x9: Request cancelled", -1, -1, true, 0x12, false, "power state"},
-    {"", 54, "Program load failed", 5, 1, true, 5, true, "places for loaded programs"},
+    {"", 54, "Program load failed", 5, 1, true, 5, true, "slots for loaded programs"},
     {"", 55, "Program load failed: device not ready (transient; retry)", 7, 3, true, 7, true, ""},
     {"", 6, "Program load failure (0x20004)", -1, -1, true, 0x20004, false, "too large (C7)"},
     {"", 6, "Program load failure (0x50004)", -1, -1, true, 0x50004, false, "too many programs"},
@@ -1144,35 +1145,36 @@ static const fault faults[] = {
     {"engine", "no", "ane", PROPANE_ERR_UNSUPPORTED, "this machine has no Neural Engine"},
     {"hide_class", "_ANERequest", "ane", PROPANE_ERR_UNSUPPORTED, "the class _ANERequest is missing"},
     {"hide_class", "_ANEInMemoryModel", "ane", PROPANE_ERR_UNSUPPORTED,
-     "_ANEInMemoryModel is missing; this system is older or newer than what is known; 'ane:client' may work"},
+     "_ANEInMemoryModel is missing; this version of the system is not supported; 'ane:client' may work"},
     {"hide_class", "_ANEClient", "ane:client", PROPANE_ERR_UNSUPPORTED, "the class _ANEClient is missing"},
     {"hide_method", "loadWithQoS:options:error:", "ane", PROPANE_ERR_UNSUPPORTED,
      "-[_ANEInMemoryModel loadWithQoS:options:error:] is missing"},
     {"encoding", "evaluateWithQoS:options:request:error:", "ane", PROPANE_ERR_UNSUPPORTED,
-     "has the type '{strange=dd}24@0:8f16', not 'B@:I@@^': calling it would be unsafe"},
+     "has the type '{strange=dd}24@0:8f16', not 'B@:I@@^', so calling it would be unsafe"},
     {"encoding", "objectWithIOSurface:", "ane", PROPANE_ERR_UNSUPPORTED,
      "+[_ANEIOSurfaceObject objectWithIOSurface:] has the type"},
-    {"descriptor", "nil", "ane", PROPANE_ERR_DEVICE, "_ANEInMemoryModelDescriptor does not take the program"},
-    {"model", "nil", "ane", PROPANE_ERR_DEVICE, "_ANEInMemoryModel does not take the descriptor"},
-    {"model", "nil", "ane:client", PROPANE_ERR_DEVICE, "_ANEModel does not take the folder"},
-    {"client", "nil", "ane:client", PROPANE_ERR_DEVICE, "_ANEClient gives no connection"},
+    {"descriptor", "nil", "ane", PROPANE_ERR_DEVICE, "_ANEInMemoryModelDescriptor rejects the program"},
+    {"model", "nil", "ane", PROPANE_ERR_DEVICE, "_ANEInMemoryModel rejects the descriptor"},
+    {"model", "nil", "ane:client", PROPANE_ERR_DEVICE, "_ANEModel rejects the folder"},
+    {"client", "nil", "ane:client", PROPANE_ERR_DEVICE, "_ANEClient returns no connection"},
     {"compile", "invalid", "ane", PROPANE_ERR_UNSUPPORTED, "com.apple.appleneuralengine.compiler, code 1"},
     {"compile", "invalid", "ane:client", PROPANE_ERR_UNSUPPORTED, "InvalidMILProgram"},
     {"compile", "failed", "ane", PROPANE_ERR_UNSUPPORTED, "CompilationFailure"},
     {"compile", "silent", "ane", PROPANE_ERR_UNSUPPORTED, "no reason was given"},
-    {"load", "always", "ane", PROPANE_ERR_DEVICE, "is compiled but does not load: com.apple.appleneuralengine, code 6"},
+    {"load", "always", "ane", PROPANE_ERR_DEVICE, "compiled but cannot be loaded: com.apple.appleneuralengine, code 6"},
     {"load", "large", "ane:client", PROPANE_ERR_DEVICE, "weights are too large (C7)"},
     {"attributes", "strange", "ane", PROPANE_ERR_DEVICE,
-     "names input number 0 'i000_x_x', which the program does not have"},
-    {"attributes", "shapes", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
-    {"attributes", "params", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
-    {"attributes", "rows", "ane", PROPANE_ERR_DEVICE, "gives rows of 8 bytes for 8 elements of 2"},
-    {"surface", "nil", "ane", PROPANE_ERR_MEMORY, "the system gives no IOSurface"},
-    {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject takes no IOSurface"},
+     "reports input number 0 as 'i000_x_x', which the program does not have"},
+    {"attributes", "shapes", "ane", PROPANE_ERR_DEVICE, "which lacks the dimension of 8"},
+    {"attributes", "params", "ane", PROPANE_ERR_DEVICE, "which lacks the dimension of 8"},
+    {"attributes", "rows", "ane", PROPANE_ERR_DEVICE, "reports rows of 8 bytes for 8 elements of 2"},
+    {"surface", "nil", "ane", PROPANE_ERR_MEMORY, "the system creates no IOSurface"},
+    {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject rejects the IOSurface"},
     {"lock", "fail", "ane", PROPANE_ERR_DEVICE, "cannot be locked"},
-    {"request", "nil", "ane", PROPANE_ERR_DEVICE, "_ANERequest does not take 2 inputs and 1 outputs"},
+    {"request", "nil", "ane", PROPANE_ERR_DEVICE, "_ANERequest rejects 2 inputs and 1 outputs"},
     {"evaluate", "0x1d", "ane", PROPANE_ERR_DEVICE, "status 0x1d: "},
-    {"evaluate", "0x2", "ane:client", PROPANE_ERR_DEVICE, "index of a procedure or symbol: procedures=off"},
+    {"evaluate", "0x2", "ane:client", PROPANE_ERR_DEVICE,
+     "the index of a procedure or symbol is wrong: procedures=off"},
     {"evaluate", "silent", "ane", PROPANE_ERR_DEVICE, "the engine fails: no reason was given"},
 };
 enum { FAULTS = sizeof faults / sizeof faults[0] };
@@ -1293,7 +1295,7 @@ TEST(waiting_for_a_place_can_be_stopped) {
     EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     EXPECT_OK(compile(d, add_half, &p[0]));
     propane_set_interrupt(is_enough, &asked);
-    EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_CANCELLED, "ane: stopped while 'main' waited");
+    EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_CANCELLED, "ane: stopped while 'main' was waiting");
     propane_set_interrupt(NULL, NULL);
     EXPECT(asked == 2 && get("refused_loads") < 5);
     propane_program_free(p[0]);
@@ -1305,7 +1307,8 @@ TEST(waiting_for_a_place_can_be_stopped) {
 TEST(a_load_that_fails_is_not_tried_again) {
     job j;
     set("load", "once");
-    EXPECT_FAIL(start(&j, "ane:memory?dispatch=standard", add_half), PROPANE_ERR_DEVICE, "does not load: com.apple");
+    EXPECT_FAIL(start(&j, "ane:memory?dispatch=standard", add_half), PROPANE_ERR_DEVICE,
+                "compiled but cannot be loaded: com.apple");
     end(&j);
     set("load", "");
     set("system", "26"); /* its error does not contain such a hint */
@@ -1316,7 +1319,7 @@ TEST(a_load_that_fails_is_not_tried_again) {
     EXPECT_OK(compile(d, add_half, &p[0]));
     long refused = get("refused_loads");
     EXPECT_FAIL(compile(d, subtract, &p[1]), PROPANE_ERR_LIMIT, "status 0x50004");
-    EXPECT_MSG(strstr(err.text, "; this process has 1 program loaded: other processes hold the rest"), "%s", err.text);
+    EXPECT_MSG(strstr(err.text, "; this process has 1 program loaded: other processes use the rest"), "%s", err.text);
     EXPECT_MSG(get("refused_loads") == refused + 1, "%ld", get("refused_loads") - refused);
     propane_program_free(p[0]);
     propane_device_close(d);
@@ -1337,7 +1340,7 @@ TEST(files_are_written_to_both_folders_that_the_system_names) {
     end(&j);
     set("compile", "failed");
     EXPECT_FAIL(start(&j, "ane:memory?dispatch=standard", subtract), PROPANE_ERR_UNSUPPORTED,
-                "; the system names two folders for it: ");
+                "; the system reports two folders for it: ");
     end(&j);
     EXPECT(folders_there() == before);
     expect_nothing_left();
@@ -1443,7 +1446,7 @@ TEST(there_is_no_wall_on_27) {
         propane_program_free(p);
     }
     constant_program(source, sizeof source, 120);
-    EXPECT_FAIL(compile(d, source, &p), PROPANE_ERR_UNSUPPORTED, "(C1): take budget=119");
+    EXPECT_FAIL(compile(d, source, &p), PROPANE_ERR_UNSUPPORTED, "(C1): use budget=119");
     propane_device_close(d);
     expect_nothing_left();
     EXPECT_OK(propane_device_open("ane:memory?dispatch=standard&budget=119", &d, &err));
@@ -1481,7 +1484,8 @@ TEST(without_the_stand_in_it_says_why) {
     SKIP("a Mac has the real thing");
 #endif
     unsetenv("PROPANE_ANE_LIBRARY");
-    EXPECT_FAIL(propane_device_open("ane", &d, &err), PROPANE_ERR_UNSUPPORTED, "ane: this is not macOS");
+    EXPECT_FAIL(propane_device_open("ane", &d, &err), PROPANE_ERR_UNSUPPORTED,
+                "ane: the Apple Neural Engine is available only on macOS");
 }
 
 TEST(the_stand_in_is_there) { SKIP("there is no stand-in on this system"); }

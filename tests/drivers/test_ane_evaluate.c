@@ -169,7 +169,7 @@ TEST(a_run_that_fails_signals_too) {
     EXPECT_OK(ane_rig_run(&r, 0, 3, &done, &err));
     EXPECT(value_of(&r) == 6);
     ane_rig_set("request", "nil");
-    EXPECT_FAIL(ane_rig_run(&r, 0, 4, &done, &err), PROPANE_ERR_DEVICE, "_ANERequest does not take");
+    EXPECT_FAIL(ane_rig_run(&r, 0, 4, &done, &err), PROPANE_ERR_DEVICE, "_ANERequest rejects");
     EXPECT(value_of(&r) == 8);
     ane_rig_close(&r);
     ane_rig_expect_nothing_left();
@@ -198,7 +198,7 @@ TEST(a_request_that_does_not_end_is_left_alone) {
     events_open("client?events=gpu&limit=50", &r);
     long before = ane_rig_get("evaluations") + ane_rig_get("cancelled");
     EXPECT_FAIL(ane_rig_run(&r, 0, 1, &done, &err), PROPANE_ERR_DEVICE,
-                "has not ended in 50 ms: its handler was not called");
+                "did not finish within 50 ms: its handler was not called");
     EXPECT(strstr(err.text, "the GPU did not signal"));
     EXPECT(value_of(&r) == 2);
     while (ane_rig_get("evaluations") + ane_rig_get("cancelled") == before) pause_ms(1); /* it ends now */
@@ -226,11 +226,11 @@ static void no_events(const char *uri, propane_status status, const char *part) 
 TEST(events_need_their_route_and_classes) {
     no_events("ane?events=on", PROPANE_ERR_INVALID, "needs the route ane:client and standard evaluation");
     no_events("ane:client?events=on&dispatch=direct", PROPANE_ERR_INVALID, "needs the route ane:client");
-    no_events("ane:client?events=sometimes", PROPANE_ERR_INVALID, "it is off, on, gpu");
+    no_events("ane:client?events=sometimes", PROPANE_ERR_INVALID, "it must be off, on, gpu");
     ane_rig_set("metal", "none");
-    no_events("ane:client?events=on", PROPANE_ERR_UNSUPPORTED, "the system gives no Metal device; leave out events=");
+    no_events("ane:client?events=on", PROPANE_ERR_UNSUPPORTED, "the system has no Metal device; leave out events=");
     ane_rig_set("metal", "eventless");
-    no_events("ane:client?events=on", PROPANE_ERR_UNSUPPORTED, "the Metal device gives no shared event");
+    no_events("ane:client?events=on", PROPANE_ERR_UNSUPPORTED, "the Metal device creates no shared event");
     ane_rig_expect_nothing_left();
 }
 
@@ -242,7 +242,7 @@ TEST(an_event_without_a_port_is_refused) {
 
 TEST(missing_classes_of_events_are_told) {
     ane_rig_set("hide_class", "_ANESharedWaitEvent");
-    no_events("ane:client?events=gpu", PROPANE_ERR_UNSUPPORTED, "a class or method of shared events is missing");
+    no_events("ane:client?events=gpu", PROPANE_ERR_UNSUPPORTED, "a class or method for shared events is missing");
     ane_rig_expect_nothing_left();
 }
 
@@ -280,7 +280,7 @@ TEST(the_trial_of_events_tells_and_remembers) {
     try_events("the engine waits for a Metal event and signals it", true);
     ane_rig_expect_nothing_left();
     ane_rig_set("events", "ignored");
-    try_events("has not ended in 2000 ms", false);
+    try_events("did not finish within 2000 ms", false);
 }
 
 TEST(the_stand_in_is_there) { SKIP("there is no stand-in on this system"); }

@@ -56,13 +56,13 @@ TEST(a_file_that_is_not_understood_is_no_answer) {
     static const struct {
         const char *content, *note;
     } files[] = {
-        {"", "is not used: "},
-        {"{\"answers_for\": ", "is not used: "},
-        {"[1, 2]", "is not used: "},
+        {"", "are not used: "},
+        {"{\"answers_for\": ", "are not used: "},
+        {"[1, 2]", "are not used: "},
         {"{\"memory\": {\"sizes\": {\"is\": \"yes\"}}}", "answers_for"},
         {"{\"answers_for\": 7}", "answers_for"},
         {"{\"answers_for\": \"system 1A1\", \"memory\": {\"sizes\": {\"is\": \"yes\"}}}",
-         "it is of system 1A1, not of "},
+         "they are for system 1A1, not for "},
     };
     const ane_api *a = fresh();
     EXPECT_OK(ane_remember(a, 0, ANE_FACT_way, "standard", "", &err)); /* makes the folder */

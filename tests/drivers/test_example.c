@@ -48,7 +48,7 @@ TEST(says_what_is_wrong) {
     EXPECT(run("examples/none.mil null", output, sizeof output) == 1);
     EXPECT(strstr(output, "run_mil: ") == output && strstr(output, "examples/none.mil"));
     EXPECT(run("examples/add.mil abacus", output, sizeof output) == 1);
-    EXPECT(strstr(output, "device 'abacus': unknown; known are "));
+    EXPECT(strstr(output, "unknown device 'abacus'; the devices are "));
     EXPECT(run("Makefile null", output, sizeof output) == 1);
     EXPECT(strstr(output, "Makefile:1:"));
 }

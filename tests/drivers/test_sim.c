@@ -40,10 +40,10 @@ TEST(names_and_switches_are_checked) {
     propane_device *d = NULL;
     EXPECT_FAIL(propane_device_open("sim", &d, &err), PROPANE_ERR_INVALID, "needs a chip");
     EXPECT_FAIL(propane_device_open("sim:m9", &d, &err), PROPANE_ERR_NOT_FOUND, "there is no chip 'm9'");
-    EXPECT_FAIL(propane_device_open("sim:m4?tabel=0", &d, &err), PROPANE_ERR_INVALID, "no switch 'tabel'");
+    EXPECT_FAIL(propane_device_open("sim:m4?tabel=0", &d, &err), PROPANE_ERR_INVALID, "unknown option 'tabel'");
     EXPECT_FAIL(propane_device_open("sim:m4?table=2", &d, &err), PROPANE_ERR_INVALID, "a number from 0 to 1");
     EXPECT_FAIL(propane_device_open("sim:m4?table", &d, &err), PROPANE_ERR_INVALID, "a number from 0 to 1");
-    EXPECT_FAIL(propane_device_open("sim:m4?rows=48", &d, &err), PROPANE_ERR_INVALID, "not a power of two");
+    EXPECT_FAIL(propane_device_open("sim:m4?rows=48", &d, &err), PROPANE_ERR_INVALID, "must be a power of two");
     d = open_sim("sim:M4 Max?table=0&budget=7");
     EXPECT(propane_device_describe(d)->simulated && propane_device_describe(d)->compile_limit == 7);
     propane_device_close(d);

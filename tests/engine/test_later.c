@@ -48,7 +48,7 @@ TEST(tasks_of_h14_are_read) {
     later_expect(&t, "TwoSources=1");
     later_expect(&t, "0x0051c  00000440  Source2Base=0x440\n");
     later_expect(&t, "0x0111c  00000040  PlaneStride=0x40\n");
-    later_expect(&t, "record 0x2300844a from 0x01128 on, base register 6\n");
+    later_expect(&t, "record 0x2300844a starting at 0x01128, base register 6\n");
     later_expect(&t, "0x01524  0000dead  Fill=0xdead\n");
     later_read(5, WORDS(later_turn), true, &u);
     later_expect(&u, "task 0 at 0x0: 38 words, 6 records; source [1, 1, 256]; base registers 5\n");
@@ -80,11 +80,11 @@ TEST(broken_streams_are_told) {
         int at;
         uint32_t value;
         const char *told;
-    } changes[] = {{4, 0x00ff0000, "255 words, of which 61 are there"},
-                   {4, 0x00080000, "8 words, of which"},
+    } changes[] = {{4, 0x00ff0000, "255 words, but only 61 are left"},
+                   {4, 0x00080000, "8 words, but only"},
                    {4, 0x003c0000, "a record of"},
                    {14, 0xffff8000, "a record of"},
-                   {62, 0x227f8542, "a record of 64 words, of which the task has room for 2"}};
+                   {62, 0x227f8542, "a record of 64 words, but the task has room for 2"}};
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         text t = {0};
         memcpy(words, later_add, sizeof words);

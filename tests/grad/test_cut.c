@@ -252,12 +252,12 @@ TEST(wrong_plans) {
     mil_function *k[3];
     EXPECT_FAIL(cut_chain(m, &(homes){.names = {"b", "sin", "c", "y"}, .kernels = {2, 1, 1, 1}}, k, into, &err),
                 PROPANE_ERR_INVALID,
-                "value 'b' would flow backwards: kernel 'k1' uses it, but it is made in kernel 'k2'");
+                "value 'b' would flow backwards: kernel 'k1' uses it, but the later kernel 'k2' produces it");
     EXPECT(!k[0] && !k[1] && !k[2] && into->function_count == 0 && !into->functions);
     mil_module_free(m);
     m = mil_module_create("m");
     EXPECT_FAIL(cut_chain(m, &(homes){.names = {"c"}, .kernels = {3}}, k, into, &err), PROPANE_ERR_INVALID,
-                "add 'c': the plan puts it into kernel 3 of 3");
+                "add 'c': the plan places it in kernel 3 of 3");
     mil_module_free(m);
     m = mil_module_create("m");
     mil_module_free(into);

@@ -353,12 +353,11 @@ TEST(what_a_run_decides_is_refused) {
     propane_error err = {0};
     const char *const x[] = {"x"};
     mil_module *m = parse(open_end);
-    EXPECT_FAIL(
-        pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED,
-        "while_loop 'n': no gradient of a loop whose condition depends on what a run is given, without a limit");
+    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED,
+                "while_loop 'n': no gradient of a loop whose condition depends on inputs and has no limit");
     mil_module_free(m);
     m = parse(endless);
-    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED, "more than 2048 rounds");
+    EXPECT_FAIL(pass_unroll(m->functions, x, 1, &err), PROPANE_ERR_UNSUPPORTED, "more than 2048 iterations");
     mil_module_free(m);
 }
 
@@ -433,13 +432,13 @@ TEST(lists_that_a_run_decides_are_refused) {
     expect_refused(HEAD "tensor<fp32, [3]> x, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = x);\n"
                         "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(0));\n    } -> (a);\n}\n",
-                   "index of a list is computed in a run");
+                   "index of a list is computed at run time");
     /* What is written at a computed place does not depend on x, but what is read from there does. */
     expect_refused(HEAD "tensor<fp32, [3]> x, tensor<fp32, [3]> c, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = c);\n        " LIST
                         " l2 = list_write(ls = l1, index = int32(1), value = x);\n"
                         "        tensor<fp32, [3]> a = list_read(ls = l2, index = int32(0));\n    } -> (a);\n}\n",
-                   "'l1', whose elements only a run knows");
+                   "'l1', whose elements are known only at run time");
 }
 
 SUITE("grad/unroll", T(computed_places_of_the_shared_cases), T(computed_places_in_every_mode),

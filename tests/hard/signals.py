@@ -68,7 +68,7 @@ def temporary(folder):
 
 
 def duration(program, words, base):
-    """Of the command left alone, at most a second."""
+    """Returns the time of the undisturbed command, at most a second."""
     with tempfile.TemporaryDirectory() as work:
         shutil.copytree(base, work + "/at")
         begin = time.monotonic()
@@ -83,7 +83,7 @@ def duration(program, words, base):
 
 
 def attempt(program, words, base, moment, number, limit):
-    """What was wrong, or ""; the seconds that the end took, whether the signal came in time."""
+    """Returns what was wrong, or "", the seconds until the end, and whether the signal arrived in time."""
     with tempfile.TemporaryDirectory() as work:
         at = work + "/at"
         shutil.copytree(base, at)

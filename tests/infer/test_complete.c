@@ -192,7 +192,7 @@ TEST(logprobs_are_the_models) {
     text_deinit(&r.text);
     infer_task wrong = {.prompt = prompt, .prompt_count = 2, .tokenizer = b.t, .count = 1, .logprobs = 21};
     infer_result result;
-    EXPECT_FAIL(infer_complete(b.m, &wrong, on_step, &r, &result, &err), PROPANE_ERR_INVALID, "at most 20");
+    EXPECT_FAIL(infer_complete(b.m, &wrong, on_step, &r, &result, &err), PROPANE_ERR_INVALID, "the maximum is 20");
     const char *const stops[] = {""};
     wrong = (infer_task){
         .prompt = prompt, .prompt_count = 2, .tokenizer = b.t, .count = 1, .stops = stops, .stop_count = 1};

@@ -256,7 +256,7 @@ TEST(options_that_cannot_be_are_refused) {
                          twice = {.dtype = MIL_fp16, .length_count = 2, .lengths = {4, 4}},
                          longer = {.dtype = MIL_fp16, .context = 8, .length_count = 1, .lengths = {9}};
     EXPECT_FAIL(model_export(d.weights, &far, &m, &err), PROPANE_ERR_INVALID, "a context of 25 positions");
-    EXPECT_FAIL(model_export(d.weights, &many, &m, &err), PROPANE_ERR_INVALID, "25 tokens a call");
+    EXPECT_FAIL(model_export(d.weights, &many, &m, &err), PROPANE_ERR_INVALID, "25 tokens per call");
     EXPECT_FAIL(model_export(d.weights, &twice, &m, &err), PROPANE_ERR_INVALID, "given twice");
     EXPECT_FAIL(model_export(d.weights, &longer, &m, &err), PROPANE_ERR_INVALID, "1 to 8");
     arch_close(&d);

@@ -573,7 +573,7 @@ TEST(sequences_read_together_give_what_each_gives_alone) {
         EXPECT_FAIL(infer_read_each(m, (int[]){0, 0}, (int32_t[]){1, 1}, 2, NULL, &err), PROPANE_ERR_INVALID,
                     "named twice");
         EXPECT_FAIL(infer_read_each(m, (int[]){0, 5}, (int32_t[]){1, 1}, 2, NULL, &err), PROPANE_ERR_INVALID,
-                    "sequence 5 is not there");
+                    "sequence 5 does not exist");
         check_together(m, alone, (int[]){0, 1}, 2, texts, lengths, 2, k == 1);
         infer_free(m);
         infer_free(alone);

@@ -143,7 +143,7 @@ static void expect_same_text(const pair *p, double tolerance) {
     for (int k = 0; k < 3; k++) { /* as the file has them; fp32; fp16, which rounds: seen 1e-2 */
         const infer_options o = {.dtype = MIL_fp32, .exact = k == 0, .weights = k == 2 ? MODEL_FP16 : MODEL_UNPACKED};
         read_all(p->stored, &o, ids, got);
-        int best = 0, best_wanted = 0; /* what greedy text would go on with */
+        int best = 0, best_wanted = 0; /* the next ids of greedy text */
         for (int i = 1; i < 50; i++) {
             if (got[i] > got[best]) best = i;
             if (want[i] > want[best_wanted]) best_wanted = i;

@@ -53,7 +53,7 @@ TEST(every_form) {
             build_macho((build_form)form, (build_lists)lists, &f);
             propane_status status = list(f.data, f.bytes, cache ? "AppleNeuralEngine" : NULL, &t, &err);
             if (!cache && lists >= LISTS_DIRECT) { /* cut out of a cache: the selectors are elsewhere */
-                EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "read the cache itself"), "%s",
+                EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "read the cache instead"), "%s",
                            err.text);
                 continue;
             }
@@ -92,7 +92,8 @@ TEST(caches_in_several_files) {
     EXPECT_OK(file_write(path, main_file.data, main_file.bytes, &err));
     macho_file *f = NULL;
     EXPECT_FAIL(macho_open(path, &f, &err), PROPANE_ERR_NOT_FOUND, "dyld_shared_cache_arm64e.01");
-    EXPECT_FAIL(macho_open_data(main_file.data, main_file.bytes, "test", &f, &err), PROPANE_ERR_UNSUPPORTED, "a path");
+    EXPECT_FAIL(macho_open_data(main_file.data, main_file.bytes, "test", &f, &err), PROPANE_ERR_UNSUPPORTED,
+                "by its path");
     EXPECT_OK(file_write(other, part.data, part.bytes, &err));
     EXPECT_OK(macho_open(path, &f, &err));
     EXPECT(macho_image_count(f) == 2 && macho_is_cache(f));
@@ -108,7 +109,7 @@ TEST(caches_in_several_files) {
     macho_close(f);
     build_split_cache("/../x", &main_file, &part);
     EXPECT_OK(file_write(path, main_file.data, main_file.bytes, &err));
-    EXPECT_FAIL(macho_open(path, &f, &err), PROPANE_ERR_INVALID, "has no proper name");
+    EXPECT_FAIL(macho_open(path, &f, &err), PROPANE_ERR_INVALID, "the name of subcache file");
     mem_free(dir);
 }
 
@@ -131,7 +132,7 @@ TEST(refusals) {
     EXPECT_FAIL(list(f.data, f.bytes, NULL, &t, &err), PROPANE_ERR_INVALID, "has entries of 16 bytes, not 24");
     build_macho(FORM_CHAIN_6, LISTS_RELATIVE, &f);
     f.data[f.classes + 2] = 0x77; /* an address beyond the file */
-    EXPECT_FAIL(list(f.data, f.bytes, NULL, &t, &err), PROPANE_ERR_INVALID, "a class: 40 bytes at address");
+    EXPECT_FAIL(list(f.data, f.bytes, NULL, &t, &err), PROPANE_ERR_INVALID, "a class: the 40 bytes at address");
     text_deinit(&t);
 }
 
@@ -151,7 +152,7 @@ TEST(tables_that_are_reached_again) {
     f.bytes += bytes;
     memcpy(f.data + 32 + 32, &f.bytes, 8); /* the segment extends to the end */
     memcpy(f.data + 32 + 48, &f.bytes, 8);
-    EXPECT_FAIL(list(f.data, f.bytes, NULL, &t, &err), PROPANE_ERR_INVALID, "more than the file has room for");
+    EXPECT_FAIL(list(f.data, f.bytes, NULL, &t, &err), PROPANE_ERR_INVALID, "more entries than fit into the file");
     text_deinit(&t);
 }
 

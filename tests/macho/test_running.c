@@ -92,7 +92,7 @@ TEST(what_is_missing_is_named) {
     EXPECT_FAIL(running_list("Engine.framework/Engine", fake_symbol, missing, a, &l, &err), PROPANE_ERR_UNSUPPORTED,
                 "class_copyMethodList");
     EXPECT_FAIL(running_list("Other/Other", fake_symbol, NULL, a, &l, &err), PROPANE_ERR_NOT_FOUND,
-                "Other/Other has no classes");
+                "Other/Other: the runtime lists no classes");
     arena_free(a);
 }
 

@@ -87,7 +87,7 @@ TEST(reads_and_walks) {
     EXPECT(blob.offset == 64 && blob.dtype == MIL_fp16);
     EXPECT_OK(mil_blob_next(f, &at, &blob, &err));
     EXPECT(blob.offset == 192);
-    EXPECT_FAIL(mil_blob_next(f, &at, &blob, &err), PROPANE_ERR_NOT_FOUND, "no record from offset 320 on");
+    EXPECT_FAIL(mil_blob_next(f, &at, &blob, &err), PROPANE_ERR_NOT_FOUND, "there is no record at or after offset 320");
     mil_blob_close(f);
     mil_blob_close(NULL);
 }
@@ -172,15 +172,15 @@ static void refused(int at, int bytes, uint64_t value, uint64_t offset, const ch
 TEST(malformed_records_are_refused) {
     use_temp("m.bin");
     refused(64, 4, 0, 64, "begins with 0x00000000 instead of 0xDEADBEEF");
-    refused(68, 4, 99, 64, "the code 99, which is not known");
-    refused(68, 4, 0, 64, "the code 0, which is not known");
-    refused(72, 8, 7, 64, "7 bytes are no whole number of fp16 elements");
+    refused(68, 4, 99, 64, "the unknown code 99");
+    refused(68, 4, 0, 64, "the unknown code 0");
+    refused(72, 8, 7, 64, "7 bytes are not a multiple of the size of fp16 elements");
     refused(72, 8, 1000, 64, "ends beyond the end of the file");
-    refused(72, 8, UINT64_MAX, 64, "is not possible");
+    refused(72, 8, UINT64_MAX, 64, "is invalid");
     refused(80, 8, 0, 64, "its data offset is 0, inside the file header");
     refused(80, 8, 64, 64, "overlaps the record");
     refused(80, 8, (uint64_t)1 << 63, 64, "ends beyond the end of the file");
-    refused(216, 8, 8, 192, "8 unused bits are not possible with elements of 4 bits");
+    refused(216, 8, 8, 192, "there cannot be 8 unused bits with elements of 4 bits");
     refused(0, 4, 2, 0, "records follow the file's header, from offset 64 on");
     refused(0, 4, 2, 65, "this is not a record");
     refused(0, 4, 2, 256, "the file has only 259 bytes");
@@ -219,11 +219,11 @@ TEST(wrong_files_are_refused) {
     use_temp("h.bin");
     EXPECT_FAIL(mil_blob_open(path, &f, &err), PROPANE_ERR_NOT_FOUND, "h.bin");
     by_hand(file);
-    not_a_file(file, 63, "63 bytes are no weight file");
-    not_a_file(file, 0, "0 bytes are no weight file");
-    not_a_file(file + 64, 100, "record at offset 0: a record is where the 64-byte file header must be");
+    not_a_file(file, 63, "63 bytes are too few for a weight file");
+    not_a_file(file, 0, "0 bytes are too few for a weight file");
+    not_a_file(file + 64, 100, "record at offset 0: there is a record in place of the 64-byte file header");
     put(file + 4, 4, 1);
-    not_a_file(file, sizeof file, "version 1; only version 2 is known (1 is the older Espresso format)");
+    not_a_file(file, sizeof file, "version 1; only version 2 is supported (1 is the older Espresso format)");
 }
 
 /* A walk visits many small records in order. */

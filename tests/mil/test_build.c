@@ -95,9 +95,8 @@ TEST(names_are_made_unique) {
     EXPECT(op && op->result_count == 2);
     EXPECT_TEXT(op->results[1]->name, "half_1");
     EXPECT(mil_build_op(&b, MIL_OP_relu, "no name", a, 1) == NULL);
-    EXPECT_TEXT(b.err.text,
-                "b: function 'f': 'no name' is no legal name; it must be letters, digits, _ . or @, and not "
-                "begin with a digit");
+    EXPECT_TEXT(b.err.text, "b: function 'f': 'no name' is not a valid name; use letters, digits, _ . and @, and "
+                            "do not begin with a digit");
     mil_module_free(m);
 }
 
@@ -115,7 +114,7 @@ TEST(the_first_error_stays) {
     mil_build_result(&b, NULL);
     EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "b: function 'f': add");
     mil_build_begin(&b, m, "f", MIL_IOS18);
-    EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "there is a function 'f' already");
+    EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "function 'f' already exists");
     mil_build_begin(&b, m, "g", MIL_IOS18);
     mil_build_result(&b, mil_build_unary(&b, MIL_OP_relu, x)); /* of another function: it is a parameter of f */
     EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "belongs to another function");
@@ -140,15 +139,15 @@ TEST(wrong_calls_are_refused) {
     } while (0)
     REFUSED(mil_build_param(&b, "x", type), "the name 'x' is taken");
     REFUSED(mil_build_param(&b, "y", empty), "dimension 1 is 0");
-    REFUSED(mil_build_const(&b, "c", &empty, large), "constant 'c' has no legal type");
-    REFUSED(mil_build_const_f64(&b, "c", &type, large), "constant 'c': element 1, 1e+09, does not fit fp16");
-    REFUSED(mil_build_scalar(&b, MIL_int32, 0.5), "the number 0.5 does not fit int32");
-    REFUSED(mil_build_ints(&b, (int64_t[]){(int64_t)1 << 40}, 1), "does not fit int32");
-    REFUSED(mil_build_ints(&b, NULL, 0), "a list of 0 numbers");
+    REFUSED(mil_build_const(&b, "c", &empty, large), "constant 'c' has an invalid type");
+    REFUSED(mil_build_const_f64(&b, "c", &type, large), "constant 'c': element 1, 1e+09, does not fit into fp16");
+    REFUSED(mil_build_scalar(&b, MIL_int32, 0.5), "the number 0.5 does not fit into int32");
+    REFUSED(mil_build_ints(&b, (int64_t[]){(int64_t)1 << 40}, 1), "does not fit into int32");
+    REFUSED(mil_build_ints(&b, NULL, 0), "a list cannot have 0 numbers");
     REFUSED(mil_build_unary(&b, MIL_OP_relu, NULL), "the argument x is missing");
     REFUSED(mil_build_binary_scalar(&b, MIL_OP_add, NULL, 1), "x is NULL");
     REFUSED(mil_build_op(&b, MIL_OP_relu, NULL, (mil_argument[]){{"y", 1, &x}}, 1), "it has no argument 'y'");
-    REFUSED(mil_build_op(&b, MIL_OP_quantize, NULL, NULL, 0), "quantize exists from ios17 on, and function");
+    REFUSED(mil_build_op(&b, MIL_OP_quantize, NULL, NULL, 0), "quantize requires ios17 or later, but function");
 #undef REFUSED
     mil_module_free(m);
 }

@@ -314,10 +314,10 @@ TEST(wrong_programs_are_refused) {
             "'x' is defined a second time");
     refused("tensor<fp16, [2]> y = while_loop(loop_vars = x) (tensor<fp16, [2]> a) {} -> (a), (tensor<fp16, [2]> a) {} "
             "-> (a);",
-            "the condition must give a single bool");
+            "the condition must return a single bool");
     refused("tensor<fp16, [2]> y = while_loop(loop_vars = x) (tensor<fp16, [3]> a) {} -> (p), (tensor<fp16, [2]> a) {} "
             "-> (a);",
-            "input 0 of the condition is tensor<fp16, [3]>; the loop variable is tensor<fp16, [2]>");
+            "input 0 of the condition is tensor<fp16, [3]>, but the loop variable is tensor<fp16, [2]>");
     refused("tensor<fp16, [2]> y = while_loop(loop_vars = x) (tensor<fp16, [2]> a) {} -> (p), (tensor<fp16, [2]> a) {} "
             "-> (p);",
             "loop variable 0 begins as tensor<fp16, [2]> and becomes bool");
@@ -327,7 +327,7 @@ TEST(wrong_programs_are_refused) {
             "data is bool, but the state holds tensor<fp16, [2]>");
     refused("tensor<fp16, [2]> y = relu(x = x)[captured = x];", "relu has no argument 'captured'");
     refused("tensor<fp16, [2]> y = cond(pred = p, captured = x) {} -> (x), {} -> (x);", "cond has no argument");
-    refused("list<fp16, 0> y = relu(x = x);", "a list of 0 is not possible");
+    refused("list<fp16, 0> y = relu(x = x);", "a list cannot have length 0");
     refused("tensor<fp16, [2]> y = reshape(x = x, shape = tensor<int32, [?]>([2]));", "a dimension must be known here");
     refused("state<list<fp16, 2>> y = relu(x = x);", "unknown type 'list'");
     refused(
@@ -342,7 +342,7 @@ TEST(depth_is_bounded) {
     text_append(&program, HEAD "    func main<ios18>(tensor<fp16, [2]> x, bool p) {\n");
     for (int i = 0; i < 100000; i++) text_append(&program, "fp16 y = cond(pred = p) {");
     EXPECT_FAIL(mil_parse(program.data, program.length, "t", NULL, &m, &err), PROPANE_ERR_INVALID,
-                "more than 32 blocks in blocks");
+                "more than 32 nested blocks");
     text_deinit(&program);
 }
 

@@ -88,8 +88,7 @@ TEST(public_calls) {
     EXPECT_FAIL(propane_module_read(path, &m, &err), PROPANE_ERR_NOT_FOUND, "p.mil:1:85: cannot open");
     EXPECT_FAIL(propane_module_read(dir, &m, &err), PROPANE_ERR_INVALID, dir);
     mem_free(dir);
-    EXPECT_FAIL(propane_module_parse(blob, strlen(blob), NULL, NULL, &m, &err), PROPANE_ERR_INVALID,
-                "without a folder");
+    EXPECT_FAIL(propane_module_parse(blob, strlen(blob), NULL, NULL, &m, &err), PROPANE_ERR_INVALID, "has no folder");
 }
 
 /* Every prefix of a program is refused with a position, and none reads past its end. */
@@ -158,7 +157,7 @@ TEST(a_promise_takes_no_memory) {
     mil_module *m;
     const char lie[] = "program(1.3){func f<ios18>() {tensor<fp32, [1048576, 1048576]> a = const()[val = "
                        "tensor<fp32, [1048576, 1048576]>([1])];} -> (a);}";
-    EXPECT_FAIL(mil_parse(lie, strlen(lie), "lie", NULL, &m, &err), PROPANE_ERR_INVALID, "the type says 1099511627776");
+    EXPECT_FAIL(mil_parse(lie, strlen(lie), "lie", NULL, &m, &err), PROPANE_ERR_INVALID, "the type has 1099511627776");
 }
 
 static propane_status parse_once(void *context, text *result, propane_error *err) {

@@ -272,13 +272,13 @@ TEST(what_cannot_be_joined_is_named) {
     dir = test_temp_dir();
     Coreml__Model *parts[] = {packed(doubles, "ios16"), packed(squares, "ios17")};
     write_pipeline(parts, 2, inputs, 1, outputs, 1);
-    expect_refused(PROPANE_ERR_UNSUPPORTED, "models of opset CoreML6 and CoreML7 in one pipeline");
+    expect_refused(PROPANE_ERR_UNSUPPORTED, "the pipeline mixes models of opset CoreML6 and CoreML7");
     write_pipeline(parts, 1, other, 1, outputs, 1);
-    expect_refused(PROPANE_ERR_INVALID, "model 'first' of the pipeline reads 'x', which nothing gives");
+    expect_refused(PROPANE_ERR_INVALID, "model 'first' of the pipeline reads 'x', which no model produces");
     write_pipeline(parts, 1, inputs, 1, none, 1);
-    expect_refused(PROPANE_ERR_INVALID, "no model of the pipeline gives its output 'q'");
+    expect_refused(PROPANE_ERR_INVALID, "no model of the pipeline produces its output 'q'");
     write_pipeline(parts, 0, inputs, 1, none, 1);
-    expect_refused(PROPANE_ERR_INVALID, "a pipeline without models");
+    expect_refused(PROPANE_ERR_INVALID, "the pipeline has no models");
     Coreml__Model *with[] = {parts[0], &empty};
     write_pipeline(with, 2, inputs, 1, none, 1);
     expect_refused(PROPANE_ERR_UNSUPPORTED, "model 'second' of the pipeline is empty");

@@ -37,7 +37,7 @@ TEST(operands) {
     BROKEN(f->params[0]->type.dtype = MIL_int32, "relu 'relu': x must be fp16 or fp32; x is tensor<int32, [2, 3]>");
     BROKEN(softmax->operands[1].values[0] = relu->results[0],
            "axis must be a single int32; relu is tensor<fp16, [2, 3]>");
-    BROKEN(softmax->operands[1].values[0]->constant = NULL, "the constant does not have its value's type");
+    BROKEN(softmax->operands[1].values[0]->constant = NULL, "the constant's type differs from its value's");
     mil_value *two[2];
     BROKEN((two[0] = two[1] = relu->results[0], softmax->operands[0] = (mil_operand){2, two}),
            "x takes one value, not 2");
@@ -45,22 +45,22 @@ TEST(operands) {
 
 TEST(results) {
     BROKEN(relu->results[0]->type.dim[1] = 4,
-           "result 'relu' is declared tensor<fp16, [2, 4]>, but the operation gives tensor<fp16, [2, 3]>");
+           "result 'relu' is declared as tensor<fp16, [2, 4]>, but the operation returns tensor<fp16, [2, 3]>");
     BROKEN(f->result_count = 0, "function 'main': it has no results");
     BROKEN(f->results[0] = f->params[0], "result 'x' is also a parameter");
-    BROKEN(relu->results[0]->name = "1st", "'1st' is no legal name");
-    BROKEN(relu->results[0]->name = "softmax", "the name 'softmax' is given twice");
+    BROKEN(relu->results[0]->name = "1st", "'1st' is not a valid name");
+    BROKEN(relu->results[0]->name = "softmax", "the name 'softmax' is used twice");
     BROKEN(relu->results[0]->id = f->params[0]->id, "'relu' is defined twice");
     BROKEN(relu->results[0]->id = 1000, "'relu' is defined twice");
-    BROKEN(relu->result_count = 0, "it gives 1 result, not 0");
+    BROKEN(relu->result_count = 0, "it returns 1 result instead of 0");
 }
 
 TEST(functions) {
-    BROKEN(f->name = "a b", "function 'a b': that is no legal name");
+    BROKEN(f->name = "a b", "function 'a b': the name is invalid");
     BROKEN(f->opset = MIL_OPSET_NONE, "it has no opset");
-    BROKEN(f->params[0]->type.dim[0] = 0, "'x' has no legal type: dimension 0 is 0; at least 1 is needed");
+    BROKEN(f->params[0]->type.dim[0] = 0, "'x' has an invalid type: dimension 0 is 0; it must be at least 1");
     BROKEN(f->params[0]->type.dim[0] = (int64_t)1 << 40, "it has more than 2^40 elements");
-    BROKEN(f->params[0]->type.rank = 9, "its rank is 9; 0 to 8 are possible");
+    BROKEN(f->params[0]->type.rank = 9, "its rank is 9; it must be from 0 to 8");
     BROKEN(m->functions = NULL, "s: the program has no functions");
 }
 

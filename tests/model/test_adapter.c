@@ -49,7 +49,7 @@ TEST(targets_are_chosen) {
             EXPECT_TEXT(l.targets, cases[i].targets);
         } else {
             EXPECT_FAIL(model_lora_choose(&l, &w->config, cases[i].list, &err), PROPANE_ERR_NOT_FOUND,
-                        "to adapt; they have q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
+                        "to adapt; the matrices are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
         }
     }
     model_lora l = {.rank = 0, .alpha = 1};
@@ -189,7 +189,7 @@ TEST(matrices_that_files_hold_together_are_adapted_together) {
         EXPECT_TEXT(l.modules, cases[i].modules);
     }
     EXPECT_FAIL(model_lora_choose(&l, &c, "q_proj", &err), PROPANE_ERR_NOT_FOUND,
-                "no matrix 'q_proj' to adapt; they have c_attn, c_proj, c_fc");
+                "no matrix 'q_proj' to adapt; the matrices are c_attn, c_proj, c_fc");
     EXPECT_OK(model_lora_choose(&l, &c, "c_attn,mlp.c_proj", &err));
     EXPECT_OK(model_weights_create(&c, &w, &err));
     EXPECT_OK(model_weights_add_lora(w, &l, &err));

@@ -45,7 +45,7 @@ TEST(rows_name_each_tensor_once) {
     }
     model_config c;
     EXPECT_FAIL(model_config_default_of(&c, "mamba", &err), PROPANE_ERR_UNSUPPORTED,
-                "there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2");
+                "unknown architecture 'mamba'; the known ones are llama, qwen2, qwen3, gpt2");
 }
 
 TEST(known_sizes) {
@@ -154,7 +154,7 @@ TEST(every_form_reads_back) {
             if (forms[k].form == MODEL_FORM_GGUF && d.weights->config.num_experts &&
                 !d.weights->config.norm_topk_prob) {
                 EXPECT_FAIL(model_store_write(d.weights, path, forms[k].form, ST_F32, &err), PROPANE_ERR_UNSUPPORTED,
-                            "in GGUF files the experts' parts of a qwen3_moe are divided by their sum");
+                            "the expert weights of a qwen3_moe are divided by their sum");
                 continue;
             }
             EXPECT_OK(model_store_write(d.weights, path, forms[k].form, ST_F32, &err));
@@ -169,7 +169,7 @@ TEST(every_form_reads_back) {
         }
         snprintf(path, sizeof path, "%s/one.bin", dir);
         EXPECT_FAIL(model_store_write(d.weights, path, MODEL_FORM_LLAMA2C, ST_F32, &err), PROPANE_ERR_UNSUPPORTED,
-                    "a llama2.c checkpoint holds a Llama without biases and rope scaling");
+                    "a llama2.c checkpoint can hold only a Llama without biases and rope scaling");
         arch_close(&d);
         mem_free(dir);
     }

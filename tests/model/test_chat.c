@@ -104,12 +104,12 @@ TEST(wrong_conversations_are_refused) {
     const chat_message twice[] = {{"user", "a"}, {"user", "b"}}, tool[] = {{"tool", "a"}},
                        late[] = {{"user", "a"}, {"system", "b"}}, only[] = {{"system", "b"}};
     EXPECT_FAIL(chat_render(&c, twice, 2, NULL, false, &out, &err), PROPANE_ERR_INVALID,
-                "message 2 is the user's; in the format llama2 user and assistant take turns");
+                "message 2 is from the user; in the format llama2, user and assistant take turns");
     EXPECT_FAIL(chat_render(&c, tool, 1, NULL, false, &out, &err), PROPANE_ERR_INVALID,
                 "message 1 has the role 'tool'");
     EXPECT_FAIL(chat_render(&c, late, 2, NULL, false, &out, &err), PROPANE_ERR_INVALID,
                 "message 2 is a system message");
-    EXPECT_FAIL(chat_render(&c, only, 1, NULL, false, &out, &err), PROPANE_ERR_INVALID, "no message of a user");
+    EXPECT_FAIL(chat_render(&c, only, 1, NULL, false, &out, &err), PROPANE_ERR_INVALID, "no message from a user");
     chat_text_deinit(&out);
     EXPECT_FAIL(chat_format_find("alpaca", &c.format, &err), PROPANE_ERR_NOT_FOUND, "formats are qwen3, qwen2.5");
 }
@@ -177,8 +177,8 @@ TEST(messages_are_read_from_json) {
     } wrong[] = {
         {"{}", "\"messages\" must be an array"},
         {"[]", "\"messages\" must be an array"},
-        {"[{\"content\": \"a\"}]", "message 1 has no \"role\""},
-        {"[{\"role\": \"user\"}]", "message 1 has no \"content\""},
+        {"[{\"content\": \"a\"}]", "message 1 must have a string \"role\""},
+        {"[{\"role\": \"user\"}]", "message 1 must have a string \"content\""},
         {"[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}]}]", "message 1 has a part that is not text"}};
     arena *a = arena_create();
     json_t *value = NULL;

@@ -84,7 +84,8 @@ TEST(what_is_wrong_is_told) {
     char end[CHAT_JINJA_END];
     chat_text out = {0};
     chat_template c = of(hidden);
-    EXPECT_FAIL(chat_render(&c, talk, 3, NULL, false, &out, &err), PROPANE_ERR_UNSUPPORTED, "where its answers are");
+    EXPECT_FAIL(chat_render(&c, talk, 3, NULL, false, &out, &err), PROPANE_ERR_UNSUPPORTED,
+                "the answers cannot be located");
     chat_text_deinit(&out);
     EXPECT_OK(chat_render(&c, talk, 3, NULL, true, &out, &err));
     chat_text_deinit(&out);
@@ -143,7 +144,8 @@ TEST(tools_and_their_calls_are_the_templates) {
     EXPECT_TEXT(out.text.data, "[weather]user:Rain?;assistant:<tool_call>weather Bern</tool_call>;tool:no;");
     EXPECT(chat_template_calls_tools(&c) && !chat_template_calls_tools(&rows));
     EXPECT_OK(chat_format_find("chatml", &rows.format, &err));
-    EXPECT_FAIL(chat_render(&rows, m, count, NULL, true, &out, &err), PROPANE_ERR_UNSUPPORTED, "chatml has no words");
+    EXPECT_FAIL(chat_render(&rows, m, count, NULL, true, &out, &err), PROPANE_ERR_UNSUPPORTED,
+                "chatml does not support them");
     chat_text_deinit(&out);
     mem_free(m);
     json_decref(list);
@@ -196,7 +198,7 @@ TEST(thoughts_and_names_reach_the_template) {
     EXPECT_WRITTEN(
         &rows, said,
         "message 2 has a thought under \"thinking\", which needs the model's own chat template; with the format "
-        "chatml put it into the content, or leave it out");
+        "chatml, put it into the content or leave it out");
 }
 
 TEST(a_call_without_content_is_no_word_of_pythons) {
@@ -255,7 +257,7 @@ TEST(without_python_it_says_so) {
                 "/nowhere/python3 cannot be started");
     setenv("PROPANE_PYTHON", "true", 1);
     EXPECT_FAIL(chat_jinja_probe(&(chat_jinja){turns, "", ""}, json_array(), end, NULL, &err), PROPANE_ERR_UNSUPPORTED,
-                "ended without a word");
+                "ended without a message");
 }
 
 SUITE("model/chat_jinja", T(a_conversation_is_written_as_the_template_says),

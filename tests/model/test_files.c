@@ -66,7 +66,7 @@ TEST(written_tensors_read_back) {
     EXPECT_OK(safetensors_writer_declare(w, "a", ST_F32, 1, (const int64_t[]){2}, &err));
     EXPECT_OK(safetensors_writer_data(w, a, 4, &err));
     EXPECT_FAIL(safetensors_writer_commit(w, &err), PROPANE_ERR_INVALID,
-                "8 bytes of tensor data were declared, but 4 given");
+                "8 bytes of tensor data were declared, but 4 were given");
     EXPECT_OK(safetensors_writer_open(path, &w, &err));
     safetensors_writer_abort(w);
     EXPECT_OK(safetensors_open(path, &s, &err)); /* the old file still exists */
@@ -107,7 +107,7 @@ TEST(wrong_headers_are_refused_with_their_place) {
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4.0]}}", 4,
          "'data_offsets' must be two integers"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [-4, 0]}}", 4,
-         "data_offsets -4 to 0 leave the data"},
+         "data_offsets -4 to 0 are outside the data"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 0]}}", 4, "data_offsets 4 to 0"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}", 4,
          "which has 4 bytes; the file is truncated"},
@@ -118,7 +118,7 @@ TEST(wrong_headers_are_refused_with_their_place) {
          6, "'b' begins at data offset 2, but overlaps"},
         {"{\"a\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}, "
          "\"b\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [5, 6]}}",
-         6, "leaves a hole behind the tensor before it, which ends at 4"},
+         6, "leaves a gap after the tensor before it, which ends at 4"},
         {"{\"a\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 6,
          "2 bytes after the last tensor, at data offset 4"},
         {"{\"__metadata__\": 4}", 0, "'__metadata__' must be an object"},
@@ -285,7 +285,7 @@ TEST(wrong_llama2c_files_are_refused) {
     model_config c = shape(true);
     c.head_dim = 8;
     EXPECT_OK(model_weights_create(&c, &w, &err));
-    EXPECT_FAIL(llama2c_write(w, "/nonexistent/x", &err), PROPANE_ERR_UNSUPPORTED, "head_dim is 8");
+    EXPECT_FAIL(llama2c_write(w, "/nonexistent/x", &err), PROPANE_ERR_UNSUPPORTED, "head_dim 8");
     w->config.head_dim = 6;
     w->config.rope_theta = 5e5;
     EXPECT_FAIL(llama2c_write(w, "/nonexistent/x", &err), PROPANE_ERR_UNSUPPORTED, "rope_theta 500000");

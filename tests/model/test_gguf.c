@@ -390,7 +390,7 @@ TEST(vocabulary_as_unigram) {
     gguf_header h = {0};
     EXPECT_OK(tokenizer_read("tests/data/tokenizers/unigram.json", &t, &err));
     EXPECT_FAIL(gguf_put_tokenizer(&h, t, tokenizer_vocab_size(t), &err), PROPANE_ERR_UNSUPPORTED,
-                "kind hf (Unigram, not of a tokenizer.model)");
+                "kind hf (Unigram, not from a tokenizer.model)");
     gguf_header_deinit(&h);
     tokenizer_free(t);
 }
@@ -567,7 +567,7 @@ TEST(lies_are_named) {
     copy[4] = 3;
     memset(copy + 8, 0xff, 8);
     EXPECT_FAIL(gguf_parse(copy, file.length, "x", &g, &err), PROPANE_ERR_INVALID,
-                "tensors, more than the file has room for");
+                "tensors, more than fit into the file");
     mem_free(copy);
     text_deinit(&file);
     gguf_header h = {0};
@@ -575,7 +575,7 @@ TEST(lies_are_named) {
     gguf_put_u32(&h, "a", 1);
     gguf_put_u32(&h, "a", 1);
     gguf_print_header(&h, &file);
-    EXPECT_FAIL(gguf_parse(file.data, file.length, "x", &g, &err), PROPANE_ERR_INVALID, "'a' is there twice");
+    EXPECT_FAIL(gguf_parse(file.data, file.length, "x", &g, &err), PROPANE_ERR_INVALID, "'a' occurs twice");
     gguf_header_deinit(&h);
     h = (gguf_header){0};
     text_clear(&file);

@@ -18,7 +18,7 @@ enum { EXTREMES = 8, WEIGHTS = 3 * 256 };
 static const struct {
     gguf_type type;
     model_packing form;
-    int half[2]; /* where fp16 numbers stand in a block; -1: none */
+    int half[2]; /* offsets of fp16 numbers in a block; -1 if there is none */
 } kinds[] = {
     {GGUF_TYPE_Q8_0, MODEL_INT8, {0, -1}},   {GGUF_TYPE_Q4_0, MODEL_INT4, {0, -1}},
     {GGUF_TYPE_Q4_1, MODEL_Q4_1, {0, 2}},    {GGUF_TYPE_Q5_0, MODEL_Q5_0, {0, -1}},

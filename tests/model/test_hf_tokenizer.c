@@ -182,7 +182,7 @@ TEST(unknown_parts_are_refused_by_name) {
     expect_refused(FILE_OF("", "null", "null", "{\"type\":\"BertProcessing\"}", FUSE, SMALL), no,
                    "post_processor 'BertProcessing'");
     expect_refused(FILE_OF("", "null", "null", "null", "{\"type\":\"WordPiece\"}", SMALL), no, "decoder 'WordPiece'");
-    expect_refused(FILE_OF("", "null", "null", "null", "null", SMALL), no, "'decoder' must be there");
+    expect_refused(FILE_OF("", "null", "null", "null", "null", SMALL), no, "'decoder' must be ByteLevel");
     expect_refused(FILE_OF("", "null", "null", "null", FUSE, "\"type\":\"WordPiece\",\"vocab\":{}"), no,
                    "model 'WordPiece'");
     expect_refused(FILE_OF("", "null", "null", "null", FUSE, "\"end_of_word_suffix\":\"</w>\"," SMALL), no,

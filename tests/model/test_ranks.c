@@ -276,7 +276,7 @@ TEST(what_is_wrong_is_said) {
         {"YQ== 0\nYg== 1\n", "2 ranks belong to no known vocabulary", PROPANE_ERR_UNSUPPORTED},
         {"YQ== 0\nYg== 2\n", "line 2 is not \"BASE64 1\"", PROPANE_ERR_INVALID},
         {"YQ== 0\nYQ== 1\n", "the tokens of ranks 0 and 1 are the same", PROPANE_ERR_INVALID},
-        {"YQ== 0\n!!!! 1\n", "the token of rank 1 is not 1 to 512 bytes", PROPANE_ERR_INVALID},
+        {"YQ== 0\n!!!! 1\n", "the token of rank 1 must be 1 to 512 bytes", PROPANE_ERR_INVALID},
         {"YQ== 0\nYg==", "line 2 is not", PROPANE_ERR_INVALID},
         {"{\"token_bytes\": 1}", "'pattern'", PROPANE_ERR_INVALID},
         {"{\"config\": {\"pattern\": \"a\", \"default_vocab_size\": 301, \"default_num_special_tokens\": 300}, "
@@ -284,7 +284,7 @@ TEST(what_is_wrong_is_said) {
          "token 0 must have its number as 'rank'", PROPANE_ERR_INVALID},
         {"{\"config\": {\"pattern\": \"a\", \"default_vocab_size\": 400, \"default_num_special_tokens\": 300}, "
          "\"vocab\": [{\"rank\": 0, \"token_bytes\": \"YQ==\"}]}",
-         "'vocab' has 1 tokens; 'config' asks for 100", PROPANE_ERR_INVALID},
+         "'vocab' has 1 tokens, but 'config' requires 100", PROPANE_ERR_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tokenizer *t = NULL;

@@ -70,8 +70,8 @@ TEST(refusals) {
     EXPECT_FAIL(model_store_read(dir, false, &back, &err), PROPANE_ERR_NOT_FOUND, "model.safetensors");
     snprintf(path, sizeof path, "%s/a.bin", dir);
     EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_DIR, ST_F32, &err), PROPANE_ERR_INVALID,
-                "a folder was asked for");
-    EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_LLAMA2C, ST_F16, &err), PROPANE_ERR_UNSUPPORTED, "F32 only");
+                "a folder was requested");
+    EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_LLAMA2C, ST_F16, &err), PROPANE_ERR_UNSUPPORTED, "only F32");
 
     safetensors_writer *writer = NULL; /* a file that lacks tensors */
     int64_t one = 1;

@@ -96,7 +96,7 @@ typedef struct bad_case {
 } bad_case;
 
 static const bad_case bad[] = {
-    {MIL_OP_add, "x=[2,3] y=[4]", "x [2, 3] and y [4] do not go together: dimension -1 is 3 and 4"},
+    {MIL_OP_add, "x=[2,3] y=[4]", "x [2, 3] and y [4] cannot be broadcast: dimension -1 is 3 and 4"},
     {MIL_OP_add, "x=[2,3] y=int32[3]", "one element type"},
     {MIL_OP_less, "x=[2,3] y=[3,3]", "dimension -2 is 2 and 3"},
     {MIL_OP_select, "cond=[2] a=[3] b=[3]", "cond [2] and a and b [3]"},
@@ -176,7 +176,7 @@ static const bad_case bad[] = {
     {MIL_OP_split, "x=[5] split_sizes=[2,2] axis=0", "split_sizes add up to 4"},
     {MIL_OP_split, "x=[5] split_sizes=[2,4] axis=0", "split_sizes[1] is 4, with 3 elements left"},
     {MIL_OP_split, "x=[5] split_sizes=[2,3] num_splits=3 axis=0", "num_splits is 3, but split_sizes has 2"},
-    {MIL_OP_split, "x=[5] axis=0", "neither num_splits nor split_sizes"},
+    {MIL_OP_split, "x=[5] axis=0", "num_splits or split_sizes is required"},
     {MIL_OP_concat, "values=[2,3]|[3,3] axis=1",
      "values[1] is [3, 3], which differs from values[0] [2, 3] not only in dimension 1"},
     {MIL_OP_concat, "values=[2,3]|int32[2,3] axis=1", "values[1] is int32"},
@@ -190,7 +190,7 @@ static const bad_case bad[] = {
     {MIL_OP_pad, "x=[2] pad=[1]", "pad has 1 entries"},
     {MIL_OP_pad, "x=[2] pad=[1,1,1,1]", "at most 2 for rank 1"},
     {MIL_OP_pad, "x=[2] pad=[-1,0]", "pad[0] is -1"},
-    {MIL_OP_pad, "x=[2] pad=[0,2] mode=reflect", "gives at most 1"},
+    {MIL_OP_pad, "x=[2] pad=[0,2] mode=reflect", "allows at most 1"},
     {MIL_OP_pad, "x=[2] pad=[0,2] mode=wrap", "mode is \"wrap\""},
     {MIL_OP_gather, "x=[2,3] indices=[4]~index:2 axis=2", "axis is 2"},
     {MIL_OP_gather, "x=[2,3] indices=[3,1]~index:3 axis=1 batch_dims=1",
@@ -205,7 +205,7 @@ static const bad_case bad[] = {
     {MIL_OP_quantize, "input=[4] scale=$(1) output_dtype=int32", "output_dtype is \"int32\""},
     {MIL_OP_quantize, "input=[4] scale=$(1) zero_point=uint8(3) output_dtype=int8", "zero_point is uint8"},
     {MIL_OP_quantize, "input=[4] scale=fp16(1) output_dtype=int8", "scale is fp16, but input is fp32"},
-    {MIL_OP_quantize, "input=[4] scale=$[4]~positive output_dtype=int8", "axis is left out"},
+    {MIL_OP_quantize, "input=[4] scale=$[4]~positive output_dtype=int8", "axis is missing"},
     {MIL_OP_dequantize, "input=int8[4] scale=fp32[3] axis=0", "scale has 3 entries, but dimension 0 has 4"},
     {MIL_OP_dequantize, "input=int8[4] scale=int32(3)", "scale is int32"},
     {MIL_OP_dequantize, "input=int8[4] scale=fp32(3) zero_point=uint8(1)", "zero_point is uint8, but input is int8"},

@@ -391,14 +391,14 @@ TEST(wrong_requests_are_told_what_is_wrong) {
         {1, "{\"messages\":[]}", 400, "'messages' must be a list"},
         {1, "{\"messages\":[{}]}", 400, "message 1"},
         {1, "{\"messages\":[{\"role\":\"ghost\",\"content\":\"a\"}]}", 400, "ghost"},
-        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{}]}", 400, "each of 'tools'"},
+        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{}]}", 400, "each item of 'tools'"},
         {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":3}", 400, "'tools' must be a list"},
         {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tool_choice\":\"required\"}", 400,
          "'tool_choice' other"},
         {1,
          "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
          "\"name\":\"f\"}}]}",
-         400, "no <tool_call>"},
+         400, "does not use <tool_call>"},
         {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"top_logprobs\":3}", 400, "needs 'logprobs'"},
         {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"response_format\":{\"type\":\"json_schema\"}}",
          400, "'response_format'"},
@@ -984,7 +984,8 @@ TEST(addresses_that_cannot_be_had_are_errors) {
     set_up(10);
     serve_server *s;
     serve_options o = {.host = "127.0.0.1", .port = b.port, .body_limit = 1, .queue_limit = 1, .connection_limit = 1};
-    EXPECT_FAIL(serve_start(&b.engine, &o, &s, &err), PROPANE_ERR_IO, "another program does; give another --port");
+    EXPECT_FAIL(serve_start(&b.engine, &o, &s, &err), PROPANE_ERR_IO,
+                "another program is using it; give another --port");
     o.host = "example.org";
     EXPECT_FAIL(serve_start(&b.engine, &o, &s, &err), PROPANE_ERR_INVALID, "'example.org' is not an address");
     o.host = "203.0.113.7";

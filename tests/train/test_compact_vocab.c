@@ -100,7 +100,7 @@ TEST(rows_go_there_and_back) {
         EXPECT_OK(compact_vocab_restore(c, &config, small, &back, &err));
         EXPECT(memcmp(back->data, whole->data, (size_t)whole->floats * sizeof(float)) == 0);
         int32_t other = VOCAB - 1;
-        EXPECT_FAIL(compact_vocab_map(c, &other, 1, &err), PROPANE_ERR_INVALID, "token 299 is not one of the 64");
+        EXPECT_FAIL(compact_vocab_map(c, &other, 1, &err), PROPANE_ERR_INVALID, "token 299 is not among the 64");
         model_weights_free(whole);
         model_weights_free(small);
         model_weights_free(back);

@@ -95,9 +95,9 @@ TEST(refuses_what_it_cannot_use) {
     token_windows d;
     number_tokens();
     EXPECT_FAIL(token_windows_init(&d, tokens, 2, CONTEXT, 100, CONTEXT, 0, 1, "a.tok", &err), PROPANE_ERR_INVALID,
-                "a.tok: 16 tokens to train on, but a window has 17");
+                "a.tok: only 16 tokens to train on, but a window needs 17");
     EXPECT_FAIL(token_windows_init(&d, tokens, 2, 100, 100, CONTEXT, 0.1, 1, "a.tok", &err), PROPANE_ERR_INVALID,
-                "a.tok: 10 tokens are held out, but a window has 17");
+                "a.tok: only 10 tokens are held out, but a window needs 17");
     EXPECT_FAIL(token_windows_init(&d, tokens, 2, 100, 100, CONTEXT, 0.9, 1, "a.tok", &err), PROPANE_ERR_INVALID,
                 "held-out part is 0.9");
     EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, 500, CONTEXT, 0.1, 1, "a.tok", &err));
@@ -124,7 +124,7 @@ TEST(a_vocabulary_from_memory_is_taken) {
     EXPECT(c.tokenizer == t && c.shared && c.instructions);
     corpus_close(&c);
     pairs.vocabulary = NULL;
-    EXPECT_FAIL(corpus_open(&pairs, &c, &err), PROPANE_ERR_INVALID, "give the model that it is for");
+    EXPECT_FAIL(corpus_open(&pairs, &c, &err), PROPANE_ERR_INVALID, "give the model to train");
     tokenizer_free(t); /* freed by neither */
 }
 

@@ -154,10 +154,10 @@ TEST(weights_are_found_by_name) {
     imported_model_close(&m);
     o = choose("haed_weight", "");
     EXPECT_FAIL(imported_model_open(&o, &m, &err), PROPANE_ERR_INVALID,
-                "--trainable 'haed_weight' leaves nothing to train; of its 9 weights the nearest are: "
+                "--trainable 'haed_weight' leaves nothing to train; the closest of its 9 weights are: "
                 "head_weight, conv_weight");
     o = choose("mask", "");
-    EXPECT_FAIL(imported_model_open(&o, &m, &err), PROPANE_ERR_INVALID, "matches masks alone");
+    EXPECT_FAIL(imported_model_open(&o, &m, &err), PROPANE_ERR_INVALID, "matches only masks");
     end();
 }
 
@@ -377,7 +377,7 @@ TEST(a_resumed_run_is_the_same_run) {
     o.run_dir = b;
     first.stop_at = 13;
     EXPECT_FAIL(go(&o, &source, &first, &err), PROPANE_ERR_CANCELLED,
-                "stopped after step 13 of 40; go on with: propane train --resume ");
+                "stopped after step 13 of 40; continue with: propane train --resume ");
     o.resume = true;
     EXPECT_OK(go(&o, &source, &second, &err));
     EXPECT(second.losses[13] == 0 && second.losses[14] == whole.losses[14] && second.losses[40] == whole.losses[40]);
@@ -386,12 +386,12 @@ TEST(a_resumed_run_is_the_same_run) {
                at(d, "b/model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
     o.lr = 1e-3;
     EXPECT_FAIL(go(&o, &source, &second, &err), PROPANE_ERR_INVALID,
-                "was made with --lr 0.02, not 0.001; resume with the same");
+                "was written with --lr 0.02, not 0.001; resume with the same");
     sample_source other = source;
     other.sum = 78;
     o.lr = 2e-2;
     EXPECT_FAIL(go(&o, &other, &second, &err), PROPANE_ERR_INVALID,
-                "was made with data of the checksum 000000000000004d, not 000000000000004e");
+                "was written with data with the checksum 000000000000004d, not 000000000000004e");
     end();
 }
 
@@ -445,11 +445,11 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
     o.batch = 1;
     o.accumulate = 1;
     o.shuffle = false;
-    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_LIMIT, "step 6: the loss is not a number (it was ");
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_LIMIT, "step 6: the loss is NaN or infinite (it was ");
     s.x[5][7] = 0;
     s.label[2] = CLASSES;
     EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID,
-                "sample 2 has class 3; the output has 3 classes, 0 to 2");
+                "sample 2 has class 3, but the output has 3 classes, 0 to 2");
     end();
 }
 

@@ -63,26 +63,25 @@ TEST(a_wrong_line_is_named) {
     static const struct {
         const char *data, *message;
     } cases[] = {
-        {"", "d.jsonl: there is no example in it"},
-        {"\n \n", "d.jsonl: there is no example in it"},
+        {"", "d.jsonl: it contains no examples"},
+        {"\n \n", "d.jsonl: it contains no examples"},
         {"{\"text\": \"ab\"}\n{\"text\": \"ab\"\n", "d.jsonl:2: column "},
         {"[1]", "d.jsonl:1: the line is not a JSON object"},
         {"{\"text\": \"ab\"}\n\n{}",
          "d.jsonl:3: it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\" (nor "
          "\"conversations\", nor \"instruction\" and \"output\"), but nothing"},
         {"{\"prompt\": \"a\"}", "nor \"text\" (nor \"conversations\", nor \"instruction\" and \"output\"), but "
-                                "\"prompt\": give them those names"},
-        {"{\"question\": \"a\", \"answer\": \"b\"}", "but \"question\", \"answer\": give them"},
-        {"[{\"prompt\": \"a\"}]", "give one object a line, without []"},
+                                "\"prompt\"; rename its keys"},
+        {"{\"question\": \"a\", \"answer\": \"b\"}", "but \"question\", \"answer\"; rename"},
+        {"[{\"prompt\": \"a\"}]", "give one object per line, without []"},
         {"\xff\xfe{", "d.jsonl:1: not JSON: it is UTF-16"},
         {"{\"completion\": 1, \"prompt\": \"a\"}", "d.jsonl:1: \"completion\" must be a string"},
         {"{\"prompt\": 1, \"completion\": \"a\"}", "d.jsonl:1: \"prompt\" must be a string"},
-        {"{\"prompt\": \"a\", \"completion\": \"\"}",
-         "d.jsonl:1: there is nothing to learn in it: the answer is empty"},
+        {"{\"prompt\": \"a\", \"completion\": \"\"}", "d.jsonl:1: it has nothing to train on: the answer is empty"},
         {"{\"text\": null}", "d.jsonl:1: \"text\" must be a string"},
         {"{\"messages\": 1}", "d.jsonl:1: \"messages\" must be an array"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}",
-         "d.jsonl:1: there is nothing to learn in it: no message is the assistant's"},
+         "d.jsonl:1: it has nothing to train on: no message is from the assistant"},
         {"{\"messages\": [{\"role\": \"bot\", \"content\": \"Hi\"}]}", "d.jsonl:1: message 1 has the role 'bot'"},
         {"{\"text\": \"a\", \"text\": \"b\"}", "d.jsonl:1: column "},
         {"{\"text\": \"\xff\"}", "d.jsonl:1: column "},
@@ -195,7 +194,7 @@ TEST(batches_visit_every_window_once_an_epoch) {
     EXPECT_FAIL(token_windows_init_examples(&d, &e, 70, CONTEXT, true, 0.25, 3, "d.jsonl", &err), PROPANE_ERR_INVALID,
                 "d.jsonl: token 70 is outside the model's vocabulary of 70");
     EXPECT_FAIL(token_windows_init_examples(&d, &e, 256, CONTEXT, true, 0.01, 3, "d.jsonl", &err), PROPANE_ERR_INVALID,
-                "d.jsonl: of its 40 examples 0 are held out, and none of them");
+                "d.jsonl: of its 40 examples, 0 are held out, and none of these");
     train_examples_deinit(&e);
 }
 

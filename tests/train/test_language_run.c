@@ -238,7 +238,7 @@ TEST(accumulation_is_a_larger_batch) {
                    parts.losses[i]);
 }
 
-/* Wherever a step is stopped, in whichever of its batches: the data go on where that step began. */
+/* If a run is stopped in any batch of a step, the data continue from the beginning of that step. */
 TEST(stopped_inside_a_step_it_is_the_same_run) {
     propane_error err = {0};
     static log_book whole, pieces;
@@ -343,12 +343,12 @@ TEST(a_checkpoint_of_another_run_is_refused) {
     train_options o = options(dir), other;
     o.steps = 3;
     EXPECT_OK(run(&o, &l, 0, &restart, &err));
-    refuse(&o, "is there already; give --resume");
+    refuse(&o, "already exists; give --resume");
     o.resume = true;
     other = o, other.lr = 0.5;
-    refuse(&other, "was made with --lr 0.01, not 0.5");
+    refuse(&other, "was written with --lr 0.01, not 0.5");
     other = o, other.batch = 3;
-    refuse(&other, "was made with --batch 2, not 3");
+    refuse(&other, "was written with --batch 2, not 3");
     other = o, other.min_lr = 0;
     refuse(&other, "--min-lr 0.001, not 0");
     other = o, other.precision = "fp16";
@@ -382,11 +382,11 @@ TEST(what_killed_writers_left_behind_is_removed) {
 TEST(wrong_options_are_named) {
     train_options o = options(NULL);
     o.batch = 0;
-    refuse(&o, "--batch is 0; give 1 to 65536");
+    refuse(&o, "--batch is 0; it must be 1 to 65536");
     o = options(NULL), o.context = 17;
     refuse(&o, "--context is 17, but the model's max_position_embeddings is 16");
     o = options(NULL), o.min_lr = 1;
-    refuse(&o, "--min-lr is 1; give 0 to 0.01");
+    refuse(&o, "--min-lr is 1; it must be 0 to 0.01");
     o = options(NULL), o.held_out = 0;
     refuse(&o, "--held-out is 0, so there is nothing to evaluate on");
     o = options(NULL), o.lr = NAN;
@@ -394,13 +394,13 @@ TEST(wrong_options_are_named) {
     o = options(NULL), o.resume = true;
     refuse(&o, "--resume needs the run's folder");
     o = options(NULL), o.precision = "fp8";
-    refuse(&o, "--precision is 'fp8'; give auto, fp32, fp16 or bf16");
+    refuse(&o, "--precision is 'fp8'; it must be auto, fp32, fp16 or bf16");
     propane_error err = {0};
     static log_book l;
     bool restart;
     o = options(NULL), o.plan = "seven";
     EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_NOT_FOUND,
-                "there is no plan 'seven'; plans are layer, six, ten");
+                "there is no plan 'seven'; the plans are layer, six, ten");
 }
 
 TEST(the_restart_command_line_resumes_once) {

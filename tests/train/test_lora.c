@@ -292,7 +292,7 @@ TEST(nothing_to_learn_is_refused) {
                             .device = "cpu",
                             .trained = trained};
     EXPECT_FAIL(train_step_create(&o, w, &s, &err), PROPANE_ERR_INVALID,
-                "none of the model's 30 tensors is to be trained");
+                "none of the model's 30 tensors is selected for training");
     model_weights_free(w);
 }
 

@@ -74,8 +74,8 @@ TEST(values_of_another_type_are_refused) {
     EXPECT_FAIL(train_options_set(&o, "weights", "frozen", &err), PROPANE_ERR_INVALID,
                 "weights: 'frozen' is not one of auto|inputs|packed|baked|reload");
     EXPECT_FAIL(train_options_set(&o, "learning-rate", "1", &err), PROPANE_ERR_NOT_FOUND,
-                "learning-rate: a training run has no such option");
-    EXPECT_FAIL(train_options_set(&o, "shuffle", "1", &err), PROPANE_ERR_NOT_FOUND, "no such option");
+                "learning-rate: unknown option of a training run");
+    EXPECT_FAIL(train_options_set(&o, "shuffle", "1", &err), PROPANE_ERR_NOT_FOUND, "unknown option of a training run");
     EXPECT(o.steps == 0 && o.lr == -1 && o.pack);
 }
 

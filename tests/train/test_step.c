@@ -179,7 +179,7 @@ TEST(packed_weights_need_one_type) {
     train_step_options o = {.partition = {.name = "layer", .precision = MIL_fp16, .batch = BATCH, .context = CONTEXT},
                             .device = "cpu",
                             .weights = WEIGHT_MODE_PACKED};
-    EXPECT_FAIL(train_step_create(&o, b.weights, &s, &err), PROPANE_ERR_UNSUPPORTED, "one packed input has one type");
+    EXPECT_FAIL(train_step_create(&o, b.weights, &s, &err), PROPANE_ERR_UNSUPPORTED, "a packed input has one type");
     bench_close(&b);
 }
 

@@ -98,17 +98,17 @@ TEST(adapters_go_through_the_servers_line) {
 TEST(what_cannot_be) {
     worker_question q = question(0, 0);
     worker_cost w;
-    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "bandwidth of 0");
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "bandwidth is 0");
     q = question(NAN, 0);
-    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "bandwidth of");
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "the bandwidth is");
     q = question(1e9, -1);
-    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "latency of -1");
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "the latency is -1");
     q = question(1e9, 0), q.workers = 0;
-    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "0 workers");
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "the number of workers is 0");
     q = question(1e9, 0), q.warmup = -1;
-    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "warm-up of -1");
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "the warm-up is -1");
     q = question(1e9, 0), q.every = 0;
-    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "every 0 steps");
+    EXPECT_FAIL(worker_estimate(&q, WORKER_OUTER, &w, &err), PROPANE_ERR_INVALID, "outer steps is 0");
     q = question(1e9, 5), q.workers = 1;
     EXPECT(ask(&q, WORKER_DATA_PARALLEL).step_ms == 1000);
 }

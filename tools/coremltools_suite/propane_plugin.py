@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A pytest plugin: coremltools' own tests, their predictions made by Propane. suite.py starts it; it is told by SUITE_SEED,
-SUITE_TESTS (how many, 0: all), SUITE_SHARD ("0/2"), SUITE_SECONDS (of processor time, 0: no end), SUITE_RESULTS (a file of JSON
-lines: what stands there is not run again) and SUITE_NOW (a file that names the test that runs).
+"""A pytest plugin that runs coremltools' own tests with Propane's predictions. suite.py starts it and configures it through
+SUITE_SEED, SUITE_TESTS (how many; 0: all), SUITE_SHARD ("0/2"), SUITE_SECONDS (of processor time; 0: no limit),
+SUITE_RESULTS (a file of JSON lines; tests listed there are not run again) and SUITE_NOW (a file that names the running
+test).
 
-The order is by rounds: first one set of parameters of every test function, then a second one of each, chosen by the seed. So a
-run that is stopped at any point has seen all functions, evenly. Tests of the older neural-network format are left out. What a
-test did is told too: how often it predicted."""
+Tests run in rounds: first one set of parameters for every test function, then a second one for each, chosen by the seed. A
+run that is stopped at any point has therefore covered all functions evenly. Tests of the older neural-network format are
+omitted. The number of predictions of each test is recorded too.
+"""
 import collections
 import gc
 import hashlib
@@ -46,7 +48,8 @@ bridge._MLModelProxy.predict = _counted
 
 
 class _Missing(types.ModuleType):
-    """Some of their files import a package at the top that a few of their tests use: those are skipped, the others run."""
+    """Some of their files import a package at the top that only a few of their tests use: those are skipped, and the others
+    run."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -61,14 +64,14 @@ for _name in ("torchvision", "torchaudio"):
 
 
 def _is_of_today(item):
-    """No test of the older format: its backend is a parameter, or stands in its name."""
+    """Returns whether this is not a test of the older format, whose backend is a parameter or is part of its name."""
     values = getattr(getattr(item, "callspec", None), "params", {}).values()
     return "neuralnetwork" not in item.nodeid and not any(
         getattr(v, "backend", v[0] if isinstance(v, tuple) and v else None) == "neuralnetwork" for v in values)
 
 
 def _names(items):
-    """What the tests are called in every process: an address in a name is none of it."""
+    """Returns test names that are the same in every process, without addresses."""
     seen = collections.Counter()
     for item in items:
         name = re.sub(r" at 0x[0-9a-f]+", "", item.nodeid)
@@ -85,7 +88,7 @@ def _done():
 
 
 def _by_rounds(items, seed):
-    """Pairs of a key that is evenly spread and an item."""
+    """Returns pairs of an evenly distributed key and an item."""
     _names(items)
     hashed = sorted((hashlib.sha256((seed + _name_of[item.nodeid]).encode()).digest(), _name_of[item.nodeid], item) for item in items)
     seen, order = collections.Counter(), []
@@ -112,8 +115,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish(session):
-    """coremltools' convert() ends with gc.collect(), which takes 0.6 s where it walks the objects of 30,000 tests: three quarters
-    of all time. They are set aside; what a test makes is collected as before."""
+    """coremltools' convert() ends with gc.collect(), which takes 0.6 s because it walks the objects of 30,000 tests: three
+    quarters of all time. They are frozen; objects that a test creates are collected as before."""
     gc.collect()
     gc.freeze()
 

@@ -43,7 +43,7 @@ OWN_ENVIRONMENT = ("tensorflow", "passes")  # TensorFlow 2.12 needs another NumP
 
 
 def known():
-    """Patterns of tests and why each fails, from the page's table."""
+    """Returns patterns of tests and the reason why each fails, from the page's table."""
     rows = []
     with open(os.path.join(ROOT, "docs", "coreml-differences.md"), encoding="utf-8") as file:
         part = file.read().partition("## coremltools' own tests")[2].partition("\n## ")[0]
@@ -64,7 +64,7 @@ def seed_of_commit():
 
 
 def read(path):
-    """Rows of a results file; of a test that stands there twice the last."""
+    """Returns the rows of a results file; if a test occurs twice, the last row counts."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:
@@ -78,7 +78,7 @@ def write(path, rows):
 
 
 def died(results, now, code):
-    """The process ended inside of a test: that test failed, and is not tried again."""
+    """The process ended during a test: that test failed and is not tried again."""
     with open(now, encoding="utf-8") as file:
         row = {"test": file.read(), "outcome": "failed", "predictions": 0, "seconds": 0, "why": f"the process died (exit code {code})"}
     os.unlink(now)
@@ -96,7 +96,7 @@ def shard(options, command, results, i, folder):
 
 
 def run(options, base, places, results):
-    """Runs them; how many there are, and whether pytest itself was content."""
+    """Runs them. Returns how many there are, and whether pytest itself succeeded."""
     command = [sys.executable, "-m", "pytest", "-p", "propane_plugin", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short",
                "--rootdir", base, "-W", "ignore", "--no-header", "--continue-on-collection-errors"]
     if importlib.util.find_spec("pytest_timeout"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Printers for gdb: `source tools/gdb/propane_gdb.py`, then `p *function`, `p *value`, `p *program`, `p array`, `p *err` read as MIL
-and messages do."""
+"""Printers for gdb. After `source tools/gdb/propane_gdb.py`, the commands `p *function`, `p *value`, `p *program`, `p array`
+and `p *err` print MIL text and messages."""
 import struct
 
 import gdb
@@ -30,7 +30,7 @@ class Type:
 
 
 class Value:
-    """A value of a program, with what makes it."""
+    """Prints a value of a program, with the operation that produces it."""
 
     def __init__(self, value):
         self.value = value
@@ -42,7 +42,7 @@ class Value:
 
 
 class View:
-    """Elements of a buffer of the cpu device."""
+    """Prints the elements of a buffer of the cpu device."""
 
     def __init__(self, value):
         self.value = value
@@ -70,7 +70,7 @@ class Operation:
 
 
 class Function:
-    """All operations, a line each."""
+    """Prints all operations, one per line."""
 
     def __init__(self, value):
         self.value = value
@@ -88,7 +88,7 @@ class Function:
 
 
 class Program:
-    """The steps that the cpu device planned."""
+    """Prints the steps that the cpu device planned."""
 
     def __init__(self, value):
         self.value = value
@@ -100,7 +100,7 @@ class Program:
 
 
 class Array:
-    """A tensor in memory, as files of NumPy have it: its first elements."""
+    """Prints a tensor in memory in the form of NumPy's files: its first elements."""
 
     def __init__(self, value):
         self.value = value

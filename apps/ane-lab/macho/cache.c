@@ -57,7 +57,7 @@ static propane_status cache_part_init(const uint8_t *data, uint64_t bytes, const
     if (bytes < AT_OLD_IMAGES + 8 || !cache_is(data, bytes)) return cache_broken(out, "its header is", err);
     if (!cache_arch_of(data))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a shared cache for '%.9s'; arm64, arm64e and x86_64 are read", name, data + 7);
+                            "%s: a shared cache for '%.9s'; only arm64, arm64e and x86_64 can be read", name, data + 7);
     out->header = space_u32(data + AT_MAPPINGS);
     if (out->header > bytes) return cache_broken(out, "its mappings are", err);
     return PROPANE_OK;
@@ -83,8 +83,9 @@ static propane_status cache_slide_coding(const part *p, uint64_t at, uint64_t by
         r->base = space_u64(info + 16);
         return PROPANE_OK;
     default:
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: slide information of version %u; 2, 3 and 5 are known",
-                            p->name, space_u32(info));
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: unknown slide info version %u; versions 2, 3 and 5 can be read", p->name,
+                            space_u32(info));
     }
 }
 
@@ -135,14 +136,15 @@ static propane_status cache_open_parts(const part *p, const char *path, arena *a
     if (!space_fits(at, count * size, p->bytes) || count > PARTS_MOST)
         return cache_broken(p, "the list of its further files is", err);
     if (!path)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a shared cache in several files needs a path", p->name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: a shared cache split into several files must be opened by its path", p->name);
     c->parts = ARENA_ARRAY(a, count, file_map);
     if (!c->parts) return propane_fail_memory(err, count * sizeof *c->parts);
     for (uint64_t i = 0; i < count; i++) {
         const char *suffix = (const char *)p->data + at + i * size + 24;
         if (named && (!memchr(suffix, 0, 32) || suffix[0] != '.' || strchr(suffix, '/')))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: shared cache: further file %" PRIu64 " has no proper name", p->name, i);
+                                "%s: shared cache: the name of subcache file %" PRIu64 " is invalid", p->name, i);
         char *other = named ? arena_printf(a, "%s%s", path, suffix) : arena_printf(a, "%s.%" PRIu64, path, i + 1);
         if (!other) return propane_fail_memory(err, strlen(path) + 32);
         PROPANE_TRY(cache_open_part(c, other, a, err));

@@ -19,8 +19,8 @@ static propane_status fixups_chain_imports(const uint8_t *blob, uint32_t bytes, 
     if (format < 1 || format > 3 || space_u32(blob + 24) != 0)
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED,
-            "%s: chained fixups with imports of format %u and names of format %u; 1 to 3 and 0 are known", s->name,
-            format, space_u32(blob + 24));
+            "%s: chained fixups: import format %u or symbol format %u is unknown; formats 1 to 3 and 0 can be read",
+            s->name, format, space_u32(blob + 24));
     if (!space_fits(at, (uint64_t)count * size, bytes))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups: %u imports do not fit into %u bytes",
                             s->name, count, bytes);
@@ -32,7 +32,7 @@ static propane_status fixups_chain_imports(const uint8_t *blob, uint32_t bytes, 
         table[i] = space_text_in(blob, bytes, name);
         if (!table[i])
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: chained fixups: the name of import %u is not in the file", s->name, i);
+                                "%s: chained fixups: the name of import %u is outside the file", s->name, i);
     }
     s->imports = table;
     s->import_count = count;
@@ -57,31 +57,34 @@ static propane_status fixups_chain_coding(uint16_t format, uint64_t base, space_
             return PROPANE_OK;
         }
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: chained fixups with pointers of format %u; 1, 2, 6, 9 and 12 are known", name, format);
+                        "%s: chained fixups: unknown pointer format %u; formats 1, 2, 6, 9 and 12 can be read", name,
+                        format);
 }
 
 propane_status fixups_chained(const uint8_t *data, uint64_t bytes, const image *im, arena *a, space *s,
                               propane_error *err) {
     const image_range *range = &im->chains;
     if (!space_fits(range->offset, range->bytes, bytes) || range->bytes < CHAIN_HEADER_BYTES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups: %u bytes at %u are not in the file", s->name,
-                            range->bytes, range->offset);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: chained fixups: the %u bytes at offset %u are outside the file", s->name, range->bytes,
+                            range->offset);
     const uint8_t *blob = data + range->offset;
     if (space_u32(blob) != 0)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: chained fixups of version %u; 0 is known", s->name,
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: chained fixups: unknown version %u; only version 0 can be read", s->name,
                             space_u32(blob));
     PROPANE_TRY(fixups_chain_imports(blob, range->bytes, a, s, err));
     uint32_t starts = space_u32(blob + 4);
     uint32_t count = space_fits(starts, 4, range->bytes) ? space_u32(blob + starts) : UINT32_MAX;
     if (count > (uint32_t)s->count || !space_fits(starts, 4 + 4 * (uint64_t)count, range->bytes))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups for %u segments, the file has %d", s->name,
-                            count, s->count);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups for %u segments, but the file has %d",
+                            s->name, count, s->count);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = space_u32(blob + starts + 4 + 4 * i);
         if (!at) continue; /* nothing to fix up there */
         if (!space_fits(starts + at, STARTS_BYTES, range->bytes))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups: segment %u's chains are not in the file",
-                                s->name, i);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: chained fixups: the chains of segment %u are outside the file", s->name, i);
         PROPANE_TRY(fixups_chain_coding(space_u16(blob + starts + at + 6), im->base, &s->regions[i], s->name, err));
     }
     return PROPANE_OK;
@@ -116,7 +119,7 @@ static propane_status fixups_bad_code(const binder *b, const char *what, propane
 }
 
 static propane_status fixups_bind_here(binder *b, uint64_t advance, propane_error *err) {
-    if (!b->symbol) return fixups_bad_code(b, "a bind before any symbol", err);
+    if (!b->symbol) return fixups_bad_code(b, "a bind before a symbol is set", err);
     if (space_left(b->s, b->address) < 8) return fixups_bad_code(b, "a bind outside of the file", err);
     if (b->count == b->room) return fixups_bad_code(b, "more binds than the file has pointers", err);
     if (b->binds) b->binds[b->count] = (space_bind){b->address, b->symbol};
@@ -127,7 +130,7 @@ static propane_status fixups_bind_here(binder *b, uint64_t advance, propane_erro
 
 static propane_status fixups_set_symbol(binder *b, propane_error *err) {
     b->symbol = space_text_in(b->code, b->bytes, b->at);
-    if (!b->symbol) return fixups_bad_code(b, "a symbol without an end", err);
+    if (!b->symbol) return fixups_bad_code(b, "a symbol that does not end", err);
     b->at += (uint32_t)strlen(b->symbol) + 1;
     return PROPANE_OK;
 }
@@ -161,7 +164,7 @@ static propane_status fixups_run(binder *b, propane_error *err) {
         case 0xc0: PROPANE_TRY(fixups_bind_times(b, err)); break;
         default: return fixups_bad_code(b, "an unknown operation (threaded binds of early arm64e are not read)", err);
         }
-        if (b->overrun) return fixups_bad_code(b, "a number without an end", err);
+        if (b->overrun) return fixups_bad_code(b, "a number that does not end", err);
     }
     return PROPANE_OK;
 }
@@ -176,8 +179,9 @@ propane_status fixups_classic(const uint8_t *data, uint64_t bytes, const image *
                               propane_error *err) {
     const image_range *range = &im->binds;
     if (!space_fits(range->offset, range->bytes, bytes))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: binding code: %u bytes at %u are not in the file", s->name,
-                            range->bytes, range->offset);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: binding code: the %u bytes at offset %u are outside the file", s->name, range->bytes,
+                            range->offset);
     binder b = {.code = data + range->offset, .bytes = range->bytes, .s = s, .room = (size_t)(s->bytes / 8)};
     for (int pass = 0; pass < 2; pass++) { /* first count, then store */
         if (pass) {

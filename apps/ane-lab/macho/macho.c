@@ -38,8 +38,8 @@ static propane_status macho_open_fat(macho_file *f, const uint8_t *data, uint64_
                                      propane_error *err) {
     uint32_t count = macho_big_u32(data + 4), row = wide ? 32 : 20;
     if (count > SLICES_MOST || !space_fits(FAT_BYTES, (uint64_t)count * row, bytes))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a fat file of %" PRIu64 " bytes cannot have %u parts",
-                            f->name, bytes, count);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: a fat file of %" PRIu64 " bytes cannot have %u architectures", f->name, bytes, count);
     f->slices = ARENA_ARRAY(f->a, count + 1, slice);
     if (!f->slices) return propane_fail_memory(err, count * sizeof *f->slices);
     for (uint32_t i = 0; i < count; i++) {
@@ -49,13 +49,13 @@ static propane_status macho_open_fat(macho_file *f, const uint8_t *data, uint64_
         const char *arch = image_arch(macho_big_u32(p), macho_big_u32(p + 4));
         if (!space_fits(offset, size, bytes))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: part %u: %" PRIu64 " bytes at %" PRIu64 " are not in the file of %" PRIu64
-                                " bytes",
+                                "%s: architecture %u: %" PRIu64 " bytes at offset %" PRIu64
+                                " are outside the file of %" PRIu64 " bytes",
                                 f->name, i, size, offset, bytes);
         if (arch) f->slices[f->slice_count++] = (slice){data + offset, size, arch};
     }
     if (!f->slice_count)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a fat file without a part for arm64 or x86_64", f->name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a fat file without arm64 or x86_64", f->name);
     return PROPANE_OK;
 }
 
@@ -65,7 +65,7 @@ static propane_status macho_open_thin(macho_file *f, const uint8_t *data, uint64
     const char *arch = image_arch(im.cpu, im.subtype);
     if (!arch)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a Mach-O file for processor 0x%x; arm64 and x86_64 are read", f->name, im.cpu);
+                            "%s: a Mach-O file for CPU type 0x%x; only arm64 and x86_64 can be read", f->name, im.cpu);
     f->slices = ARENA_NEW(f->a, slice);
     if (!f->slices) return propane_fail_memory(err, sizeof *f->slices);
     f->slices[f->slice_count++] = (slice){data, bytes, arch};

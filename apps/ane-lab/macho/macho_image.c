@@ -66,8 +66,7 @@ propane_status image_parse(const uint8_t *data, uint64_t bytes, const char *name
     if (magic == 0xfeedface || magic == 0xcefaedfe || magic == 0xcffaedfe)
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED,
-            "%s: a Mach-O file for a 32-bit or big-endian processor; only 64-bit little-endian ones are "
-            "read",
+            "%s: a Mach-O file for a 32-bit or big-endian processor; only 64-bit little-endian files can be read",
             name);
     if (magic != (uint32_t)MAGIC_64)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: neither a Mach-O file nor a dyld shared cache", name);
@@ -75,14 +74,14 @@ propane_status image_parse(const uint8_t *data, uint64_t bytes, const char *name
     uint32_t room = bytes >= HEADER_BYTES ? space_u32(data + 20) : 0;
     if (bytes < HEADER_BYTES || room > bytes - HEADER_BYTES || count > room / 8)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %u load commands in %u bytes do not fit into %" PRIu64 " bytes", name, count, room,
-                            bytes);
+                            "%s: %u load commands of %u bytes do not fit into the file of %" PRIu64 " bytes", name,
+                            count, room, bytes);
     out->cpu = space_u32(data + 4);
     out->subtype = space_u32(data + 8);
     out->type = space_u32(data + 12);
     if (out->type == TYPE_OBJECT)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: an object file; link it first: its addresses are not known yet", name);
+                            "%s: an object file, whose addresses are not known yet; link it first", name);
     out->segments = ARENA_ARRAY(a, count + 1, image_segment);
     out->sections = ARENA_ARRAY(a, room / SECTION_BYTES + 1, image_section);
     if (!out->segments || !out->sections) return propane_fail_memory(err, room);
@@ -91,8 +90,8 @@ propane_status image_parse(const uint8_t *data, uint64_t bytes, const char *name
         const uint8_t *command = data + HEADER_BYTES + at;
         uint32_t size = room - at >= 8 ? space_u32(command + 4) : 0;
         if (size < 8 || size > room - at)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %u has %u bytes, %u are left", name, i,
-                                size, room - at);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %u needs %u bytes, but %u are left", name,
+                                i, size, room - at);
         PROPANE_TRY(macho_image_parse_command(command, size, (int)i, name, out, err));
         at += size;
     }
@@ -109,8 +108,8 @@ propane_status image_space(const uint8_t *data, uint64_t bytes, const image *im,
         const image_segment *from = &im->segments[i];
         if (!space_fits(from->offset, from->file_bytes, bytes) || from->address > UINT64_MAX - from->bytes)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: segment %d: %" PRIu64 " bytes at %" PRIu64 " are not in the file of %" PRIu64
-                                " bytes",
+                                "%s: segment %d: %" PRIu64 " bytes at offset %" PRIu64
+                                " are outside the file of %" PRIu64 " bytes",
                                 s->name, i, from->file_bytes, from->offset, bytes);
         uint64_t have = from->file_bytes < from->bytes ? from->file_bytes : from->bytes;
         s->regions[s->count++] = (space_region){from->address, have, data + from->offset, SPACE_PLAIN, 0, 0};

@@ -37,7 +37,7 @@ typedef struct reader {
 
 static propane_status objc_spend(reader *r, uint64_t bytes, const char *what) {
     if (bytes > r->budget)
-        return propane_fail(r->err, PROPANE_ERR_INVALID, "%s: %s: the tables hold more than the file has room for",
+        return propane_fail(r->err, PROPANE_ERR_INVALID, "%s: %s: the tables claim more entries than fit into the file",
                             r->s->name, what);
     r->budget -= bytes;
     return PROPANE_OK;
@@ -47,7 +47,7 @@ static propane_status objc_text(reader *r, uint64_t address, const char *what, c
     PROPANE_TRY(space_read_text(r->s, address, what, out, r->err));
     uint64_t n = strlen(*out) + 1;
     if (n > r->text)
-        return propane_fail(r->err, PROPANE_ERR_INVALID, "%s: %s: the tables name more text than the file holds",
+        return propane_fail(r->err, PROPANE_ERR_INVALID, "%s: %s: the tables refer to more text than the file holds",
                             r->s->name, what);
     r->text -= n;
     return PROPANE_OK;
@@ -106,7 +106,7 @@ static propane_status objc_method_list(reader *r, uint64_t list, bool of_class, 
     if (direct && !r->s->selector_base)
         return propane_fail(r->err, PROPANE_ERR_UNSUPPORTED,
                             "%s: the method list at address 0x%" PRIx64
-                            " needs the shared cache that the image was taken from: read the cache itself",
+                            " refers to the shared cache that the image was extracted from; read the cache instead",
                             r->s->name, list);
     PROPANE_TRY(objc_spend(r, 8 + (uint64_t)count * size, "a method list"));
     PROPANE_TRY(space_at(r->s, list + 8, (uint64_t)count * size, "a method list", &p, r->err));
@@ -194,8 +194,8 @@ static propane_status objc_class_name(reader *r, const space_pointer *to, const 
         const uint8_t *c = (const uint8_t *)*out;
         while (*c > 0x20 && *c < 0x7f) c++;
         if (*c)
-            return propane_fail(r->err, PROPANE_ERR_INVALID, "%s: a class is bound to a symbol that is not a name",
-                                r->s->name);
+            return propane_fail(r->err, PROPANE_ERR_INVALID,
+                                "%s: a class is bound to a symbol that is not a class name", r->s->name);
     } else if (to->address) {
         uint64_t data;
         PROPANE_TRY(objc_class_data(r, to->address, &data));

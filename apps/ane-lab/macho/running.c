@@ -37,7 +37,7 @@ static propane_status running_find_runtime(running_symbol *symbol, void *context
     found = symbol(context, #name);                                                                                    \
     if (!found)                                                                                                        \
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,                                                              \
-                            "this system has no Objective-C runtime with '%s'; name a "                                \
+                            "this system's Objective-C runtime lacks '%s'; name a "                                    \
                             "file instead",                                                                            \
                             #name);                                                                                    \
     memcpy(&out->name, &found, sizeof found); /* ISO C has no conversion from void * to a function */
@@ -109,7 +109,8 @@ propane_status running_list(const char *library, running_symbol *symbol, void *c
     if (status != PROPANE_OK) return status;
     if (!count)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s has no classes here: the runtime may know it by another path", library);
+                            "%s: the runtime lists no classes for this path; it may know the library under another one",
+                            library);
     *out =
         (macho_listing){.image = arena_string(a, library), .arch = "running", .count = (int)count, .entries = entries};
     return out->image ? PROPANE_OK : propane_fail_memory(err, strlen(library));

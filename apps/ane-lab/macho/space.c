@@ -27,8 +27,8 @@ propane_status space_at(const space *s, uint64_t address, uint64_t bytes, const 
     const space_region *r = space_find(s, address);
     if (!r || bytes > r->bytes - (address - r->address))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %s: %" PRIu64 " bytes at address 0x%" PRIx64 " are not in the file", s->name, what,
-                            bytes, address);
+                            "%s: %s: the %" PRIu64 " bytes at address 0x%" PRIx64 " are outside the file", s->name,
+                            what, bytes, address);
     *out = r->data + (address - r->address);
     return PROPANE_OK;
 }

@@ -29,7 +29,7 @@ int answers_forget(void) {
     propane_error err = {0};
     bool there;
     if (ane_forget(&there, &err) != PROPANE_OK) return cli_error("devices", &err);
-    printf(there ? "what was remembered of the ane device is forgotten\n"
-                 : "nothing is remembered of the ane device\n");
+    printf(there ? "the cached trial results of the ane device were deleted\n"
+                 : "there are no cached trial results of the ane device\n");
     return CLI_OK;
 }

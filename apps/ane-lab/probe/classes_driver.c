@@ -67,8 +67,8 @@ static void classes_print_row(const driver_row *row, const char *state, const ch
         if (found && !strpbrk(found, "\"\\")) printf(",\"types\":\"%s\"", found);
         printf("}\n");
     } else if (strcmp(state, "differs") == 0) {
-        printf("differs  %c[%s %s] has the type %s, the driver calls %s (%s)\n", row->level, name, row->selector, found,
-               row->encoding, needs[row->need]);
+        printf("differs  %c[%s %s] has the type %s, but the driver expects %s (%s)\n", row->level, name, row->selector,
+               found, row->encoding, needs[row->need]);
     } else if (strcmp(state, "missing") == 0) {
         printf("missing  %c[%s %s] %s (%s)\n", row->level, name, row->selector, row->encoding, needs[row->need]);
     }
@@ -89,8 +89,8 @@ bool classes_driver_print(const macho_listing *l, bool json) {
         classes_print_row(row, state, found, json);
     }
     if (!json)
-        printf("%s (%s): %d of the %d methods that the ane driver knows are there with the same type\n"
-               "required ones: %s; for ane:memory: %s; for ane:client: %s\n",
+        printf("%s (%s): %d of the %d methods that the ane driver calls exist with the same type\nrequired methods: "
+               "%s; for ane:memory: %s; for ane:client: %s\n",
                l->image, l->arch, fit, looked, route[ANE_REQUIRED] ? "all" : "NOT all",
                route[ANE_MEMORY] ? "all" : "NOT all", route[ANE_CLIENT] ? "all" : "NOT all");
     return route[ANE_REQUIRED] && (route[ANE_MEMORY] || route[ANE_CLIENT]);

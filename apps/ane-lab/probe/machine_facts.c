@@ -21,10 +21,8 @@ propane_status machine_check(bool is_ane, propane_error *err) {
 #ifndef __APPLE__
     const char *library = getenv("PROPANE_ANE_LIBRARY");
     if (is_ane && !(library && *library))
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "ane: this is not macOS, and there is no Apple Neural Engine without it; 'sim:m4' simulates "
-            "one");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "ane: the Apple Neural Engine is available only on macOS; 'sim:m4' simulates one");
 #endif
     (void)is_ane, (void)err;
     return PROPANE_OK;

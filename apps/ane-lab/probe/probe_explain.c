@@ -87,19 +87,18 @@ static bool finding_names(const json_t *answers, text *out) {
     if (!json_is_false(json_object_get(machine, "usable"))) return false;
     text_printf(
         out,
-        "This system's framework lacks names that the driver calls, or has them with other types: \"missing\" of the "
-        "question \"machine\" lists them. Nothing of the engine can run until the driver knows the new ones.");
+        "This system's framework lacks methods that the driver calls, or has them with other types. They are listed "
+        "under \"missing\" in the question \"machine\". The engine cannot be used until the driver is updated.");
     return true;
 }
 
 static bool finding_weight_files(const json_t *answers, text *out) {
     const bool one = explain_holds(answers, "weight-files", "1 file, 1 record");
     if (one && explain_fails(answers, "weight-files", "2 files")) {
-        text_printf(
-            out,
-            "A program with several weight files is refused%s, as reported of macOS 27. The driver hands over one; "
-            "programs of other tools need the same.",
-            explain_has_code(json_object_get(answers, "weight-files"), CODE_FILES, 0) ? " (code 10)" : "");
+        text_printf(out,
+                    "A program with several weight files is refused%s, as reported for macOS 27. The driver passes a "
+                    "single file; programs from other tools must do the same.",
+                    explain_has_code(json_object_get(answers, "weight-files"), CODE_FILES, 0) ? " (code 10)" : "");
         return true;
     }
     return false;
@@ -108,30 +107,25 @@ static bool finding_weight_files(const json_t *answers, text *out) {
 static bool finding_records(const json_t *answers, text *out) {
     const bool one = explain_holds(answers, "weight-files", "1 file, 1 record");
     if (!one || !explain_fails(answers, "weight-files", "1 file, 4 records")) return false;
-    text_printf(
-        out, "Records behind the first of a weight file are not read right: the driver's programs with constants give "
-             "wrong numbers or are refused. Train with --weights inputs.");
+    text_printf(out, "Only the first record of a weight file is read correctly. Programs with several constants give "
+                     "wrong numbers or are refused: train with --weights inputs.");
     return true;
 }
 
 static bool finding_folder(const json_t *answers, text *out) {
     static const char form[] = "where it is told";
     if (explain_holds(answers, "folder", form) && explain_fails(answers, "folder-below", form))
-        text_printf(
-            out,
-            "With another TMPDIR than the user's own no program compiles: unset TMPDIR before commands that use the "
-            "engine.");
+        text_printf(out, "No program compiles if TMPDIR is not the user's own: unset TMPDIR before you run commands "
+                         "that use the engine.");
     else if (explain_fails(answers, "folder", form) && explain_holds(answers, "folder-unset", form))
         text_printf(out,
-                    "TMPDIR (%.300s) keeps programs from being compiled: unset it, or set it to what 'getconf "
+                    "TMPDIR (%.300s) prevents programs from compiling: unset it, or set it to what 'getconf "
                     "DARWIN_USER_TEMP_DIR' prints (F5). Then probe again.",
                     explain_words(answers, "folder", "TMPDIR"));
     else if (explain_fails(answers, "folder", form) &&
              explain_has_code(json_object_get(answers, "folder"), CODE_FILES, 0))
-        text_printf(
-            out,
-            "A program's files are not found where the framework says that they belong (code 10): the folders are in "
-            "the question \"folder\".");
+        text_printf(out, "A program's files are not found in the folder that the framework names (code 10). The "
+                         "question \"folder\" lists the folders.");
     else
         return false;
     return true;
@@ -145,11 +139,10 @@ static bool explain_wrapper_ends(const json_t *answers) {
 static bool finding_wrapper(const json_t *answers, text *out) {
     const char *why = explain_exception(answers, "attributes-wrapper");
     if (!explain_wrapper_ends(answers)) return false;
-    text_printf(
-        out,
-        "Asking the memory route's own class for a program's attributes ends the process%s%.200s. The driver asks "
-        "the inner model.",
-        *why ? ": " : "", why);
+    text_printf(out,
+                "Reading a program's attributes through the class of the memory route ends the process%s%.200s. The "
+                "driver reads them from the inner model.",
+                *why ? ": " : "", why);
     return true;
 }
 
@@ -157,8 +150,8 @@ static bool finding_place(const json_t *answers, text *out) {
     const char *place = explain_words(answers, "folder", "place");
     if (!*place || strcmp(place, "the usual one") == 0) return false;
     text_printf(out, "The folder of a program's files is %s by localModelPath; the driver %s.", place,
-                strcmp(place, "not told") == 0 ? "takes NSTemporaryDirectory and the program's name"
-                                               : "fills both that one and the usual one");
+                strcmp(place, "not reported") == 0 ? "uses NSTemporaryDirectory and the program's name"
+                                                   : "fills both that folder and the usual one");
     return true;
 }
 
@@ -169,18 +162,16 @@ static bool explain_ways_end(const json_t *answers) {
 static bool finding_ways(const json_t *answers, text *out) {
     if (!explain_ways_end(answers)) return false;
     text_printf(out,
-                "Trying other ways to evaluate than the standard one ends or holds up the process (%.200s): the driver "
-                "keeps to standard evaluation.",
+                "Trying evaluation methods other than the standard one ends or blocks the process (%.200s). The driver "
+                "uses standard evaluation.",
                 explain_words(answers, "ways", "answer"));
     return true;
 }
 
 static bool finding_no_place(const json_t *answers, text *out) {
     if (!explain_has_code(answers, CODE_NO_PLACE, 0)) return false;
-    text_printf(
-        out,
-        "The machine's places for loaded programs were taken (code 54): end other programs that use the engine, and "
-        "probe again.");
+    text_printf(out, "All of the machine's slots for loaded programs were in use (code 54): end other programs that "
+                     "use the engine, and probe again.");
     return true;
 }
 
@@ -189,12 +180,12 @@ static bool finding_types(const json_t *answers, text *out) {
     const char *form = explain_words(answers, "dialect", "short");
     const bool dialect = *form && strcmp(form, "taken") != 0;
     if ((!fp32 && !dialect) || explain_nothing_compiles(answers)) return false;
-    if (fp32) text_printf(out, "fp32 inputs are refused: the driver's programs have fp16 ones.");
+    if (fp32) text_printf(out, "fp32 inputs are refused. The driver's programs use fp16 inputs.");
     if (dialect)
         text_printf(out, "%sThe short form of the text is refused%s.", fp32 ? " " : "",
                     strcmp(explain_words(answers, "dialect", "canonical"), "taken") == 0
-                        ? "; dialect=canonical is taken"
-                        : ", and so is the long one: no program compiles");
+                        ? "; dialect=canonical is used"
+                        : ", and so is the long form: no program compiles");
     return true;
 }
 
@@ -202,11 +193,10 @@ static bool finding_reload(const json_t *answers, text *out) {
     const char *reload = explain_words(answers, "weights", "reload");
     if (!*reload || strcmp(reload, "holds") == 0 || explain_nothing_compiles(answers)) return false;
     if (explain_has_code(explain_form(answers, "weights", "reload"), CODE_NO_PLACE, 0)) return false;
-    text_printf(
-        out,
-        "A compiled program cannot be loaded again with other weights (%.200s): train with --weights inputs, packed "
-        "or baked, whichever holds.",
-        reload);
+    text_printf(out,
+                "A compiled program cannot be reloaded with other weights (%.200s): train with --weights inputs, "
+                "packed or baked, whichever works.",
+                reload);
     return true;
 }
 
@@ -221,7 +211,7 @@ static bool finding_operations(const json_t *answers, text *out) {
         text_printf(out, "%s%s (%.160s)", out->length == before ? "Operations are refused: " : "; ", ids[i], words);
     }
     if (out->length == before) return false;
-    text_printf(out, ". 'propane run MODEL --device ane --bisect' names the operation in a program of one's own.");
+    text_printf(out, ". 'propane run MODEL --device ane --bisect' names the refused operation in your own program.");
     return true;
 }
 
@@ -232,13 +222,13 @@ static bool explain_identity_helps(const json_t *answers) {
 
 static bool finding_read_output(const json_t *answers, text *out) {
     if (strcmp(explain_words(answers, "read-output", "as it is"), "wrong") != 0) return false;
-    text_printf(out, "An output that the program reads itself is wrong (C59), as training's kernels have them%s.",
-                explain_identity_helps(answers) ? ": outputs=identity makes it right" : ", also behind identity(x)");
+    text_printf(out, "An output that the program also reads is wrong (C59). Training kernels have such outputs%s.",
+                explain_identity_helps(answers) ? "; outputs=identity corrects it" : ", also behind identity(x)");
     return true;
 }
 
 static bool finding_background(const json_t *answers, text *out) {
-    static const char form[] = "a program of a process in the background";
+    static const char form[] = "a program of a background process";
     if (!explain_fails(answers, "background", form) || !explain_holds(answers, "weight-files", "1 file, 1 record"))
         return false;
     text_printf(out, "A process in the background may not use the engine: start training from a terminal.");
@@ -288,7 +278,7 @@ static bool finding_unknown(const json_t *answers, text *out) {
     json_object_foreach((json_t *)(uintptr_t)answers, id, answer) if (!words_have(meant, '|', id))
         explain_add_unknown(answer, 0, out);
     if (!out->length) return false;
-    text_printf(out, ". Their texts are in the report: send it.");
+    text_printf(out, ". The report contains their texts; please send it.");
     return true;
 }
 
@@ -373,7 +363,7 @@ static void explain_print_errors(const json_t *answers) {
     if (!error) return;
     explain_print("errors",
                   json_integer_value(json_object_get(error, "code")) == CODE_SURFACES
-                      ? "have the codes and texts of macOS 27: the driver reads the numbers, nothing is to be done"
+                      ? "have the codes and texts of macOS 27. The driver reads the codes; no action is needed"
                       : "have the codes and texts of macOS 26 and before");
 }
 
@@ -402,16 +392,16 @@ static int explain_print_findings(const json_t *answers) {
         }
         text_deinit(&words);
     }
-    if (!count) printf("Nothing failed in what was asked.\n");
+    if (!count) printf("No question failed.\n");
     return count;
 }
 
 static void explain_print_defaults(const json_t *answers, const char *path) {
     json_t *profile = explain_profile(answers);
     const char *options = json_string_value(json_object_get(profile, "options"));
-    printf("\nWhat follows: --device 'ane:%s%s%s'\n", json_string_value(json_object_get(profile, "route")),
+    printf("\nRecommended: --device 'ane:%s%s%s'\n", json_string_value(json_object_get(profile, "route")),
            options && *options ? "?" : "", options ? options : "");
-    printf("The same by --device 'ane?profile=%s', on the system that the report is of.\n", path);
+    printf("Equivalent: --device 'ane?profile=%s', on the system that wrote the report.\n", path);
     json_decref(profile);
 }
 
@@ -423,7 +413,7 @@ int explain_report(const char *path) {
     const char *form = json_string_value(json_object_get(report, "report"));
     if (!form || strcmp(form, PROBE_REPORT_FORM) != 0 || !json_is_object(answers)) {
         json_decref(report);
-        (void)propane_fail(&err, PROPANE_ERR_INVALID, "%s: no report of 'propane devices --probe'", path);
+        (void)propane_fail(&err, PROPANE_ERR_INVALID, "%s: not a report of 'propane devices --probe'", path);
         return cli_error("devices", &err);
     }
     char head[600];
@@ -432,12 +422,12 @@ int explain_report(const char *path) {
                *system = json_string_value(json_object_get(report, "system"));
     snprintf(head, sizeof head, "Propane %.40s on %.120s; %zu questions%s%s", version ? version : "?",
              system ? system : "?", json_object_size(answers),
-             state && strcmp(state, "complete") == 0 ? "" : ", and the probe did not come to its end",
-             json_is_true(json_object_get(report, "stand_in")) ? "; of a stand-in, not of Apple's engine" : "");
+             state && strcmp(state, "complete") == 0 ? "" : ", and the probe did not finish",
+             json_is_true(json_object_get(report, "stand_in")) ? "; from a stand-in, not from Apple's engine" : "");
     cli_wrap(head, 0, 0, cli_width());
     printf("\n\n");
     explain_print_findings(answers);
-    printf("\nWhat the answers are:\n");
+    printf("\nAnswers:\n");
     explain_print_routes(answers);
     explain_print_facts(answers);
     explain_print_errors(answers);

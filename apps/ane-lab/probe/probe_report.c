@@ -112,7 +112,7 @@ static void probe_pause(const probe *p, const json_t *answer) {
 static const char *probe_why_not(const probe *p, const probe_question *q) {
     if (cli_interrupted) return "interrupted";
     if (p->unusable && q->whom != PROBE_HOST) return "the device cannot be used";
-    return clock_ns() >= p->end ? "the time is used up; --only asks it alone" : NULL;
+    return clock_ns() >= p->end ? "the time is used up; --only runs it by itself" : NULL;
 }
 
 static void probe_skip(const probe *p, const probe_question *q, const char *why) {
@@ -135,11 +135,12 @@ static propane_status probe_check_first(probe *p, const json_t *answer, propane_
 
 static void probe_print_head(const probe *p) {
     if (p->o->only) return;
-    const char *what = json_is_true(json_object_get(p->report, "simulated")) ? " (simulated: the answers are a model's)"
+    const char *what = json_is_true(json_object_get(p->report, "simulated"))
+                           ? " (simulated: the answers come from a model)"
                        : json_is_true(json_object_get(p->report, "stand_in")) ? " (a stand-in, not Apple's engine)"
                                                                               : "";
     printf("%s%s\n", p->o->uri, what);
-    if (p->path) printf("the answers go to %s as they come\n", p->path);
+    if (p->path) printf("the answers are written to %s as they arrive\n", p->path);
     printf("\n");
 }
 
@@ -175,13 +176,14 @@ static propane_status probe_ask_list(probe *p, propane_error *why) {
 static propane_status probe_finish(probe *p, propane_error *err) {
     probe_say(p->report, "state", cli_interrupted ? "interrupted" : "complete");
     propane_status status = probe_write(p, err);
-    if (status != PROPANE_OK) (void)propane_fail_prefix(err, status, "the report is above, since it cannot be written");
+    if (status != PROPANE_OK)
+        (void)propane_fail_prefix(err, status, "the report was printed above because it cannot be written");
     if (status != PROPANE_OK || (!p->path && !p->o->only)) {
         propane_error unprinted = {0};
         if (probe_print_report(p, &unprinted) != PROPANE_OK && status == PROPANE_OK)
             return cli_error("devices", &unprinted);
     } else if (p->path) {
-        printf("\nreport in %s: see docs/apple.md for where to send it\n", p->path);
+        printf("\nThe report is in %s. docs/apple.md says where to send it.\n", p->path);
     }
     return status;
 }
@@ -196,7 +198,8 @@ static int probe_check_only(const char *only) {
                 const size_t used = strlen(known);
                 snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", probe_questions[i].id);
             }
-            return cli_misuse("devices", "--only: there is no question '%.*s'; there are %s", (int)length, at, known);
+            return cli_misuse("devices", "--only: there is no question '%.*s'; the questions are %s", (int)length, at,
+                              known);
         }
         at += length + (at[length] == ',');
     }

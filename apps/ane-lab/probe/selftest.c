@@ -70,8 +70,8 @@ static propane_status selftest_check_system(propane_error *err) {
     ane_machine(a, architecture, &cores, build);
     if (strtol(build, NULL, 10) >= FIRST_BUILD_OF_27) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "it is not asked on a system before macOS 27 (this build is %s): evaluating behind pauses has "
-                        "ended in kernel panics on 26.5.2",
+                        "skipped on systems before macOS 27 (this build is %s): evaluating after pauses has caused "
+                        "kernel panics on 26.5.2",
                         build);
 }
 
@@ -98,7 +98,7 @@ int probe_ask_here(const char *uri, const char *id) {
     ane_on_folder(selftest_note_folder);
     ane_pause_at_most(PAUSE_S);
     if (q->whom == PROBE_ANE && !t.is_ane) {
-        probe_say(out, "answer", "is asked of the ane device only");
+        probe_say(out, "answer", "applies to the ane device only");
     } else if (selftest_ask(q, &t, out, &err) != PROPANE_OK) {
         probe_say(out, "answer", "failed: %s", err.text);
         probe_say(out, "error", "%s", err.text);

@@ -29,7 +29,7 @@ typedef enum reload_form { RELOAD_DATA, RELOAD_FILE, RELOAD_NET, RELOAD_DIGEST, 
 
 static const char *const reload_names[RELOAD_FORMS] = {"data written over", "weight file written over",
                                                        "another model with the first one's net.plist",
-                                                       "another model that was told the digest"};
+                                                       "another model that was given the digest"};
 
 /* Replaces a file of the folder `to` by `bytes`, or by the same file of the folder `from`. */
 static propane_status selftest_calls_put_file(const char *to, const char *name, const text *bytes, const char *from,
@@ -257,7 +257,7 @@ static propane_status selftest_calls_type(const types_form *f, const text *file,
     if (!loaded && lab_recipe_code(form, &code))
         text_printf(words, "refused with code %lld", (long long)code);
     else
-        text_append(words, holds ? "taken" : loaded ? "taken, with wrong numbers" : "could not be tried");
+        text_append(words, holds ? "taken" : loaded ? "accepted, with wrong numbers" : "could not be tried");
     json_put(form, "holds", json_boolean(holds));
     json_put(out, f->name, form);
     probe_note(out);
@@ -368,8 +368,8 @@ propane_status probe_ask_after_refusal(probe_target *t, json_t *out, propane_err
     }
     text_deinit(&words);
     probe_value(out, "seconds_after", (double)(clock_ns() - begin) / 1e9);
-    probe_say(out, "answer", "%s; a good program is %s %.1f s later, at try %d",
-              taken ? "a text that is no program is taken" : "a text that is no program is refused",
+    probe_say(out, "answer", "%s; a valid program is %s %.1f s later, at try %d",
+              taken ? "a text that is not a program is accepted" : "a text that is not a program is refused",
               good ? "taken" : "still refused", (double)(clock_ns() - begin) / 1e9, tries);
     return PROPANE_OK;
 }
@@ -385,7 +385,7 @@ propane_status probe_ask_background(probe_target *t, json_t *out, propane_error 
 #endif
     json_put(out, "in_the_background", json_boolean(moved));
     propane_status status = lab_recipe_make(&r, 0, 1, 1, 1, true, err);
-    if (status == PROPANE_OK) (void)lab_recipe_try(&r, "a program of a process in the background", out, &words);
+    if (status == PROPANE_OK) (void)lab_recipe_try(&r, "a program of a background process", out, &words);
     lab_recipe_free(&r);
     lab_recipe_answer(out, &words);
     return status;
@@ -416,7 +416,8 @@ propane_status probe_ask_limit_two(probe_target *t, json_t *out, propane_error *
     json_t *other = status == PROPANE_OK ? question_ask_elsewhere(t->uri, "limit-loaded", SECONDS) : json_object();
     const char *words = json_string_value(json_object_get(other, "answer"));
     probe_value(out, "here", here);
-    probe_say(out, "answer", "%d in one process, and beside them in another: %s", here, words ? words : "no answer");
+    probe_say(out, "answer", "%d in one process, and at the same time in another: %s", here,
+              words ? words : "no answer");
     json_put(out, "other", other);
     for (int i = 0; i < here; i++) lab_close(kept[i]);
     return status;

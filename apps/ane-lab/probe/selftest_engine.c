@@ -28,10 +28,11 @@ propane_status probe_ask_order(probe_target *t, json_t *out, propane_error *err)
     if (status == PROPANE_OK) status = rig_take(&r, 0, y, err);
     if (status == PROPANE_OK) {
         bool told = ane_program_symbols(r.program, order, sizeof order);
-        probe_say(out, "told", "%s", told ? order : "nothing is told; alphabetical is assumed");
-        probe_say(out, "answer", "inputs (q, k) are told as (%s); bound like that, q - k is %s", told ? order : "?",
+        probe_say(out, "told", "%s", told ? order : "the order is not reported; alphabetical is assumed");
+        probe_say(out, "answer", "inputs (q, k) are reported as (%s); bound in that order, q - k is %s",
+                  told ? order : "?",
                   y[0] == 2    ? "right"
-                  : y[0] == -2 ? "of the wrong sign: the binding goes by another order"
+                  : y[0] == -2 ? "of the wrong sign: inputs are bound in another order"
                                : "wrong");
         probe_value(out, "q_minus_k", y[0]);
     }
@@ -166,7 +167,7 @@ propane_status probe_ask_surfaces(probe_target *t, json_t *out, propane_error *e
     rig_close(&r);
     probe_value(out, "row_of_16_bytes_takes", (double)row);
     probe_say(out, "answer",
-              "inputs of different sizes: %s; made equal: %s; rows of 16 bytes lie %lld apart and are read %s",
+              "inputs of different sizes: %s; made equal: %s; rows of 16 bytes are %lld bytes apart and are read %s",
               any ? "taken" : "refused", even ? "taken" : "refused", row, right ? "right" : "wrong");
     return PROPANE_OK;
 }
@@ -251,7 +252,7 @@ propane_status probe_ask_statistics(probe_target *t, json_t *out, propane_error 
         probe_value(out, "engine_us", (double)time.engine_ns / 1000);
         probe_say(out, "answer", "yes: %.2f us of %.2f", (double)time.engine_ns / 1000, (double)time.best_ns / 1000);
     } else {
-        probe_say(out, "answer", "not given by this engine");
+        probe_say(out, "answer", "not reported by this engine");
     }
     return PROPANE_OK;
 }
@@ -323,8 +324,8 @@ propane_status probe_ask_machine(probe_target *t, json_t *out, propane_error *er
     if (!usable) {
         probe_say(out, "why", "%s", why.text);
         probe_say(out, "answer",
-                  "the device cannot be used: %s; %d of the names that the driver knows are missing or differ",
-                  why.text, missing);
+                  "the device cannot be used: %s; %d of the names that the driver uses are missing or differ", why.text,
+                  missing);
         return PROPANE_OK;
     }
     ane_machine(a, architecture, &cores, build);
@@ -336,8 +337,8 @@ propane_status probe_ask_machine(probe_target *t, json_t *out, propane_error *er
         probe_say(out, route ? "client" : "memory", "%s",
                   a->route[route].status == PROPANE_OK ? "there" : a->route[route].text);
     probe_say(out, "answer",
-              "%s, %d cores, system build %s; %d of the names that the driver knows are missing or differ",
-              architecture, (int)cores, build, missing);
+              "%s, %d cores, system build %s; %d of the names that the driver uses are missing or differ", architecture,
+              (int)cores, build, missing);
     return PROPANE_OK;
 }
 

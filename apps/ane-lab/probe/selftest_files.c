@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about a program's files: how many there may be, where they must be, who may read them, what the
- * framework is told about them, and what it reports.
+ * Owns the questions about a program's files: how many there may be, where they must be, which users may read them, what the
+ * framework must know about them, and what it reports.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ propane_status probe_ask_weight_files(probe_target *t, json_t *out, propane_erro
 
 propane_status probe_ask_dictionary(probe_target *t, json_t *out, propane_error *err) {
     static const files_form forms[] = {{"its bytes", 1, 4, LAB_BYTES, false},
-                                       {"files that others may read", 1, 4, LAB_BYTES, true},
+                                       {"files that other users may read", 1, 4, LAB_BYTES, true},
                                        {"its digest", 1, 4, LAB_DIGEST, false},
                                        {"no bytes", 1, 4, LAB_NOTHING, false}};
     return selftest_files_try_all(t, forms, sizeof forms / sizeof forms[0], out, err);
@@ -118,7 +118,7 @@ static void selftest_files_compare_folders(const json_t *form, json_t *out, text
     const size_t length = temporary ? strlen(temporary) : 0;
     snprintf(meant, sizeof meant, "%s%s%s", temporary ? temporary : "",
              length && temporary[length - 1] == '/' ? "" : "/", hex ? hex : "");
-    const char *state = !told ? "not told" : strcmp(told, meant) == 0 ? "the usual one" : "another";
+    const char *state = !told ? "not reported" : strcmp(told, meant) == 0 ? "the usual one" : "a different one";
     probe_say(out, "place", "%s", state);
     text_printf(words, "the model's folder is %s; ", state);
 }
@@ -135,7 +135,7 @@ propane_status probe_ask_folder(probe_target *t, json_t *out, propane_error *err
         const json_t *form = json_object_get(out, "where it is told");
         selftest_files_compare_folders(form, out, &words);
         selftest_files_tell_name(form, &r, out);
-        text_printf(&words, "a program whose files lie there%s", tried.data ? strstr(tried.data, "told") + 4 : "");
+        text_printf(&words, "a program whose files are there%s", tried.data ? strstr(tried.data, "told") + 4 : "");
         text_deinit(&tried);
     }
     lab_recipe_free(&r);
@@ -159,7 +159,8 @@ propane_status probe_ask_cache(probe_target *t, json_t *out, propane_error *err)
         if (!there) lab_do_all(l, LAB_WRITE, LAB_LOAD, out);
         probe_say(
             out, "answer", there ? "the program of an earlier process is there, and %s" : "%s",
-            !there ? "no program of an earlier process is there; asked again, this tells whether the system keeps them"
+            !there
+                ? "there is no program of an earlier process; run this test again to see whether the system keeps them"
             : loaded ? "loads"
                      : "does not load");
         (void)t;
@@ -174,7 +175,7 @@ propane_status probe_ask_client_folder(probe_target *t, json_t *out, propane_err
     text words = {0};
     bool holds;
     static const files_form forms[] = {{"in TMPDIR", 1, 2, LAB_BYTES, false},
-                                       {"with files that others may read", 1, 2, LAB_BYTES, true},
+                                       {"with files that other users may read", 1, 2, LAB_BYTES, true},
                                        {"in /tmp", 1, 2, LAB_BYTES, false},
                                        {"in the user's cache", 1, 2, LAB_BYTES, false}};
     const char *const folders[] = {NULL, NULL, "/tmp", user_cache_path("", cache) ? cache : NULL};

@@ -72,7 +72,7 @@ propane_status probe_ask_attention_mask(probe_target *t, json_t *out, propane_er
     PROPANE_TRY(probe_run(t, t->uri, body, in, y, err));
     const bool obeyed = fabsf(y[0] - 3.5f) < 0.1f, ignored = fabsf(y[0] - 15.5f) < 0.1f;
     probe_value(out, "mean_of_rows", y[0]);
-    probe_say(out, "answer", "scaled_dot_product_attention is taken; its mask is %s",
+    probe_say(out, "answer", "scaled_dot_product_attention is accepted; its mask is %s",
               obeyed    ? "obeyed"
               : ignored ? "ignored"
                         : "neither obeyed nor ignored");
@@ -92,7 +92,7 @@ propane_status probe_ask_gather(probe_target *t, json_t *out, propane_error *err
     for (int k = 0; k < N; k++) x[k] = (float)(k / 32);
     PROPANE_TRY(probe_run(t, t->uri, body, in, y, err));
     for (int k = 0; k < 4 * 32; k++) right = right && y[k] == want[k / 32];
-    probe_say(out, "answer", "gather by constant indices is taken and %s", right ? "right" : "wrong");
+    probe_say(out, "answer", "gather by constant indices is accepted and %s", right ? "right" : "wrong");
     return PROPANE_OK;
 }
 
@@ -128,7 +128,7 @@ propane_status probe_ask_shared(probe_target *t, json_t *out, propane_error *err
     runner_close(&second);
     rig_close(&r);
     if (status != PROPANE_OK) return status;
-    probe_say(out, "answer", "an input surface in two requests at once is taken, what the second gives is %s",
+    probe_say(out, "answer", "an input surface in two requests at once is accepted; the second result is %s",
               y[0] == 6 && y[N - 1] == 6 ? "right" : "wrong");
     return PROPANE_OK;
 }
@@ -157,7 +157,7 @@ propane_status probe_ask_read_output(probe_target *t, json_t *out, propane_error
         for (int k = 0; k < N; k++) right[i] = right[i] && y[0][k] == 2 * x[k] && y[1][k] == 2 * x[k] + 1;
         probe_say(out, sides[i], right[i] ? "right" : "wrong");
     }
-    probe_say(out, "answer", "an output that the program reads itself is %s, behind identity %s",
+    probe_say(out, "answer", "an output that the program also reads is %s, and after an identity %s",
               right[0] ? "right" : "wrong", right[1] ? "right" : "wrong");
     return PROPANE_OK;
 }
@@ -230,7 +230,8 @@ propane_status probe_ask_kernels(probe_target *t, json_t *out, propane_error *er
         if (t->refused) selftest_forms_bisect(d, m->functions, out, &why);
     }
     if (status == PROPANE_OK)
-        probe_say(out, "answer", "%s%s", p ? "every operation of a layer is taken" : "a layer is refused: ", why.text);
+        probe_say(out, "answer", "%s%s",
+                  p ? "every operation of a layer is accepted" : "a layer is refused: ", why.text);
     propane_program_free(p);
     propane_device_close(d);
     propane_module_free(m);

@@ -66,7 +66,8 @@ propane_status probe_ask_host_products(probe_target *t, json_t *out, propane_err
     if (cpu_blas_choose("auto", &why) == PROPANE_OK && cpu_blas_current(&library, &why) == PROPANE_OK && library)
         snprintf(name, sizeof name, "%s", library->name);
     if (!*name) {
-        probe_say(out, "answer", "own kernels %.3f TFLOPS, no library%s%s", own, why.text[0] ? ": " : "", why.text);
+        probe_say(out, "answer", "built-in kernels %.3f TFLOPS, no library%s%s", own, why.text[0] ? ": " : "",
+                  why.text);
         return PROPANE_OK;
     }
     PROPANE_TRY(selftest_host_tflops(name, &other, err));
@@ -253,11 +254,10 @@ propane_status probe_ask_host_update(probe_target *t, json_t *out, propane_error
         snprintf(key, sizeof key, "%s_early_ns", moment_form_name(form));
         probe_value(out, key, early[form]);
     }
-    probe_say(
-        out, "answer",
-        "%.3f ns a parameter with fp32 moments, %.3f with bf16, %.3f with int8; from one set of them to another %.3f, "
-        "%.3f and %.3f (%d threads)",
-        ns[MOMENT_FP32], ns[MOMENT_BF16], ns[MOMENT_INT8], early[MOMENT_FP32], early[MOMENT_BF16], early[MOMENT_INT8],
-        pool_threads());
+    probe_say(out, "answer",
+              "%.3f ns per parameter with fp32 moments, %.3f with bf16, %.3f with int8; from one set of them to "
+              "another %.3f, %.3f and %.3f (%d threads)",
+              ns[MOMENT_FP32], ns[MOMENT_BF16], ns[MOMENT_INT8], early[MOMENT_FP32], early[MOMENT_BF16],
+              early[MOMENT_INT8], pool_threads());
     return PROPANE_OK;
 }

@@ -35,7 +35,8 @@ propane_status probe_ask_saturation(probe_target *t, json_t *out, propane_error 
         "string(\"y\")];\n    } -> (y);\n";
     selftest_numbers_fill(x, 37.5f); /* 32 * 37.5^2 = 45,000 */
     PROPANE_TRY(probe_run(t, t->uri, product, in, y, err));
-    probe_say(out, "answer", "300 * 300 is %g; a product that sums to 45,000 is %g", (double)square, (double)y[0]);
+    probe_say(out, "answer", "300 * 300 is %g; a matrix product that sums to 45,000 is %g", (double)square,
+              (double)y[0]);
     probe_value(out, "square", square);
     probe_value(out, "product", y[0]);
     return PROPANE_OK;
@@ -102,7 +103,7 @@ propane_status probe_ask_width_slices(probe_target *t, json_t *out, propane_erro
                                   "    } -> (y);\n";
     selftest_numbers_fill(x, 5000);
     PROPANE_TRY(probe_run(t, t->uri, slice, in, y, err));
-    probe_say(out, "answer", "5000 behind a slice that starts inside the width is %g (C29)", (double)y[0]);
+    probe_say(out, "answer", "5000 after a slice that starts inside the width is %g (C29)", (double)y[0]);
     return PROPANE_OK;
 }
 
@@ -119,7 +120,7 @@ propane_status probe_ask_softmax(probe_target *t, json_t *out, propane_error *er
         taken[k] = probe_run(t, t->uri, bodies[k], NULL, y, &why) == PROPANE_OK;
         if (!taken[k]) probe_say(out, k ? "why_96" : "why_64", "%s", why.text);
     }
-    probe_say(out, "answer", "over 64: %s; over 96, no power of two: %s (C31)", taken[0] ? "taken" : "refused",
+    probe_say(out, "answer", "over 64: %s; over 96, not a power of two: %s (C31)", taken[0] ? "taken" : "refused",
               taken[1] ? "taken" : "refused");
     return PROPANE_OK;
 }
@@ -339,6 +340,6 @@ propane_status probe_ask_queue(probe_target *t, json_t *out, propane_error *err)
     PROPANE_TRY(sweep_queue(t->uri, 64, 4, &many, &simulated, err));
     probe_value(out, "one_in_flight", one);
     probe_value(out, "sixty_four_in_flight", many);
-    probe_say(out, "answer", "%.0f a second one by one, %.0f with 64 in flight", one, many);
+    probe_say(out, "answer", "%.0f per second one by one, %.0f with 64 in flight", one, many);
     return PROPANE_OK;
 }

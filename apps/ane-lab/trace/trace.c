@@ -326,7 +326,7 @@ __attribute__((constructor)) static void begin(void) {
     busy = true;
     if (!trace_find_api()) {
         const char *why = dlerror();
-        fprintf(stderr, "propane trace: Apple's libraries are not here%s%s\n", why ? ": " : "", why ? why : "");
+        fprintf(stderr, "propane trace: Apple's libraries were not found%s%s\n", why ? ": " : "", why ? why : "");
     } else {
         FILE *log = fopen(path, "ae");
         int count = log ? trace_replace_methods() : 0;

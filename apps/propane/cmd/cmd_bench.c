@@ -73,8 +73,8 @@ static void cmd_bench_run_sweep(const bench_job *j, const bench_sweep *s) {
 
 static void cmd_bench_run_queue(const bench_job *j) {
     if (!j->json)
-        printf("\nqueue: adds of 4 KB, so many queued at once\n  %9s %14s %14s\n", "in flight", "requests/s",
-               "us each");
+        printf("\nqueue: additions of 4 KB, with several requests queued at once\n  %9s %14s %14s\n", "in flight",
+               "requests/s", "us each");
     for (int flight = 1; flight <= 64 && !cli_interrupted; flight *= 4) {
         propane_error err = {0};
         double rate = 0;
@@ -95,7 +95,7 @@ static void cmd_bench_run_queue(const bench_job *j) {
 static void cmd_bench_run_engine(const bench_job *j) {
     propane_error err = {0};
     rig_time time;
-    if (!j->json) printf("\nengine: an add of 4 KB, by the host's clock and by the engine's own\n");
+    if (!j->json) printf("\nengine: an addition of 4 KB, timed by the host and by the engine\n");
     if (sweep_engine(j->device, (int64_t)(j->seconds * 1e9), &time, &err) != PROPANE_OK) {
         cmd_bench_tell_end(j, "engine", err.text);
         return;

@@ -166,7 +166,7 @@ static void cmd_chat_tell_finish(const chat_job *j, const propane_generation *re
 static void cmd_chat_drop(chat_job *j, int dropped) {
     const int first = cmd_chat_has_system(j);
     if (!dropped) return;
-    fprintf(stderr, "(the oldest %d messages were dropped: the context is full)\n", dropped);
+    fprintf(stderr, "(the context is full: the oldest %d messages were dropped)\n", dropped);
     j->message_count -= dropped;
     memmove(j->messages + first, j->messages + first + dropped,
             (size_t)(j->message_count - first) * sizeof *j->messages);
@@ -228,15 +228,15 @@ static bool cmd_chat_run_command(chat_job *j, const char *line, bool *done, prop
     if ((rest = cmd_chat_command_rest(line, "/reset"))) {
         bool kept = cmd_chat_has_system(j);
         j->message_count = kept;
-        fprintf(stderr, "(a new conversation%s)\n", kept ? "; the system's message stays" : "");
+        fprintf(stderr, "(a new conversation%s)\n", kept ? "; the system message stays" : "");
     } else if ((rest = cmd_chat_command_rest(line, "/system"))) {
         *status = cmd_chat_set_system(j, rest, err);
-        if (!*status) fprintf(stderr, *rest ? "(the system's message is set)\n" : "(no system's message)\n");
+        if (!*status) fprintf(stderr, *rest ? "(the system message is set)\n" : "(no system's message)\n");
     } else if (cmd_chat_command_rest(line, "/quit")) {
         *done = true;
     } else {
-        fprintf(stderr, "(/reset: a new conversation; /system TEXT: system message; /quit or Ctrl-D: the end; Ctrl-C "
-                        "stops an answer; a backslash at the end of a line: it goes on)\n");
+        fprintf(stderr, "(/reset starts a new conversation; /system TEXT sets the system message; /quit or Ctrl-D "
+                        "exits; Ctrl-C stops an answer; a line that ends with a backslash continues on the next)\n");
     }
     return true;
 }
@@ -248,7 +248,7 @@ static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
     cmd_chat_catch_signals();
     if (j->terminal) j->editor = line_editor_open();
     if (j->terminal)
-        fprintf(stderr, "(%s talks in the format '%s'; /help prints what else there is)\n", j->m.model,
+        fprintf(stderr, "(%s uses the chat format '%s'; /help lists the commands)\n", j->m.model,
                 propane_chat_format(j->chat));
     while (!status && !done && cmd_chat_read_line(j, &line)) {
         if (line.failed) {

@@ -32,16 +32,16 @@ static propane_status cmd_check_refuse_others(const char *file, propane_error *e
     /* Other forms pass, so that a MILBlob with a wrong header is still checked. */
     if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: it holds a language model's weights; check the programs that 'propane convert %s "
-                            "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",
+                            "%s: it holds the weights of a language model; check the programs that 'propane convert %s "
+                            "NAME.mlpackage' or 'propane plan %s --write DIR' makes from it",
                             file, file, file);
     const char *what = !kind                           ? NULL
                        : strcmp(kind, "tokens") == 0   ? "a token file"
                        : strcmp(kind, "examples") == 0 ? "instruction data (JSON lines)"
-                       : strcmp(kind, "compiled") == 0 ? "a compiled program; check the one that it was compiled from"
+                       : strcmp(kind, "compiled") == 0 ? "a compiled program; check its source program"
                                                        : NULL;
     if (!what) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: nothing that can be checked: it is %s", file, what);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: cannot be checked: it is %s", file, what);
 }
 
 typedef struct check_job {
@@ -62,7 +62,8 @@ static propane_status cmd_check_write_page(const char *file, const check_job *j,
                                           .colour = "verdict"};
     propane_status status = propane_module_read(file, &m, &why);
     if (status)
-        return propane_fail(err, status, "%s is not written, as %s has no graph: %.600s", j->html, file, why.text);
+        return propane_fail(err, status, "%s was not written, because %s has no graph: %.600s", j->html, file,
+                            why.text);
     status = page_file_write(m, &options, j->html, err);
     propane_module_free(m);
     return status;
@@ -138,7 +139,7 @@ int cmd_check(int argc, char **argv) {
                                      : markdown                            ? PROPANE_MARKDOWN
                                                                            : PROPANE_TEXT);
     if (!file) return cli_misuse("check", "a FILE is missing");
-    if (os && deploy) return cli_misuse("check", "give --os, which system it is, or --deploy, the oldest ones");
+    if (os && deploy) return cli_misuse("check", "give either --os (the system) or --deploy (the oldest systems)");
     if (json) j.format = "json";
     j.options = (propane_check_options){.size = sizeof j.options,
                                         .target = target,

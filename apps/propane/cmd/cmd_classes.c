@@ -74,7 +74,7 @@ static propane_status cmd_classes_choose(const macho_file *f, const char *path, 
     if (!wanted) return PROPANE_OK;
     *out = macho_image_find(f, wanted);
     if (*out >= 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s has no image '%.100s'; --images lists what it has", path,
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s has no image '%.100s'; --images lists its images", path,
                         wanted);
 }
 

@@ -166,7 +166,7 @@ static bool cmd_convert_is_adapter(const convert_job *j) {
 static int cmd_convert_adapter(const convert_job *j) {
     propane_error err = {0};
     if (j->dtype_given || j->vocabulary)
-        return cli_misuse("convert", "%s holds an adapter, which is written in fp32 and has no vocabulary", j->from);
+        return cli_misuse("convert", "%s contains an adapter, which is written in fp32 and has no vocabulary", j->from);
     if (propane_adapter_save(j->from, j->base, j->to, &err) != PROPANE_OK) return cli_error("convert", &err);
     printf("%s: a LoRA adapter as F32, GGUF version 3\n", j->to);
     return CLI_OK;
@@ -186,7 +186,7 @@ static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool ex
     if (exports && j->dtype_given && strcmp(j->dtype, "f16") != 0 && strcmp(j->dtype, "f32") != 0)
         return cli_misuse("convert", "--dtype %s: a program's weights are f16 or f32", j->dtype);
     if (j->vocabulary && (program || (cmd_convert_is_file(j->to) && !text_ends_with(j->to, ".gguf"))))
-        return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", j->to);
+        return cli_misuse("convert", "--tokenizer applies to folders and GGUF files; %s has no vocabulary", j->to);
     if (program && !exports && j->adapter)
         return cli_misuse("convert", "--merge is for models; %s will be %s", j->to, mil ? "MIL text" : "a package");
     if (!exports && (j->context_given || j->stateless_given || j->tokens))

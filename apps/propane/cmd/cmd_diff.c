@@ -84,20 +84,19 @@ static int cmd_diff_report(const diff_job *j) {
            worst->name);
     cmd_diff_tell_nonfinite(j);
     if (first && first->beyond)
-        printf("they part at %s '%s': infinite on one side\n", first->op ? first->op : "value", first->name);
+        printf("they differ at %s '%s': infinite on one side\n", first->op ? first->op : "value", first->name);
     else if (first)
-        printf("they part at %s '%s': %.3g, more than %.3g\n", first->op ? first->op : "value", first->name,
+        printf("they differ at %s '%s': by %.3g, more than %.3g\n", first->op ? first->op : "value", first->name,
                cmd_diff_relative(first), j->tolerance);
     if (first && first->scale > 0 && first->scale < 0x1p-14)
-        printf("all of '%s' is below 6.1e-5, fp16's smallest normal number, where fp16 has few digits: weights that "
-               "are not "
-               "trained may be the reason\n",
+        printf("all values of '%s' are below 6.1e-5, the smallest normal fp16 number, where fp16 has few digits; "
+               "untrained weights may be the reason\n",
                first->name);
     if (first) return cmd_diff_code(j, first);
     if (finite)
         printf("nothing differs by more than %.3g\n", j->tolerance);
     else
-        printf("where both sides are finite, no value parts by more than %.3g\n", j->tolerance);
+        printf("where both sides are finite, no value differs by more than %.3g\n", j->tolerance);
     return cmd_diff_code(j, first);
 }
 
@@ -196,8 +195,8 @@ static propane_status cmd_diff_unexpected(const diff_job *j, propane_session *s,
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%.60s", used ? ", " : "", propane_program_output(p, i)->name);
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: '%.80s' is no output of %s; it has %s", j->expect, name, j->a,
-                        known);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: '%.80s' is not an output of %s, which has %s", j->expect, name,
+                        j->a, known);
 }
 
 /* Adds a row in which the recorded array is A and the model's result is B. */
@@ -208,7 +207,7 @@ static propane_status cmd_diff_add_expected(diff_job *j, propane_session *s, con
     propane_status status = wanted ? PROPANE_OK : propane_fail_memory(err, (size_t)array->count * sizeof *wanted);
     if (!status && !io) status = cmd_diff_unexpected(j, s, name, err);
     if (!status && propane_io_count(io) != array->count)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' has %lld numbers, the model's output has %lld",
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' has %lld numbers, but the model's output has %lld",
                               j->expect, name, (long long)array->count, (long long)propane_io_count(io));
     if (!status) status = diff_values_take(s, io, &got, err);
     if (!status) {
@@ -271,7 +270,7 @@ static propane_status cmd_diff_run_expected(diff_job *j, propane_session **s, pr
     PROPANE_TRY(propane_session_run(*s, NULL, err));
     PROPANE_TRY(file_is_dir(j->expect) ? cmd_diff_expect_folder(j, *s, err) : cmd_diff_expect_archive(j, *s, err));
     if (j->row_count) return cmd_diff_explain_broken(j, err);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: no output of %s is recorded in it", j->expect, j->a);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: it records no output of %s", j->expect, j->a);
 }
 
 static bool cmd_diff_is_compiled(const char *path) {
@@ -338,7 +337,8 @@ int cmd_diff(int argc, char **argv) {
                          "Exit code: 0 no difference, 1 a difference or an error, 4 an output of either side has NaN "
                          "or infinity that does not come from the inputs; the first such operation is named.");
     if (code >= 0) return code;
-    if (j.expect && (j.b || j.html)) return cli_misuse("diff", "--expect takes the place of B, and has no page");
+    if (j.expect && (j.b || j.html))
+        return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");
     if (j.expect && j.left.precision == wide) j.left.precision = "typed";
     if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};

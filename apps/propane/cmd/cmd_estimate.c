@@ -70,11 +70,11 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
 /* Returns a message about flags that cannot be combined, or NULL if all can. */
 static const char *cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
     if (model->workers && file && !propane_plan_takes(file))
-        return "--workers is for a model that is trained, as propane plan takes it";
+        return "--workers needs a model to train, as for 'propane plan'";
     if (model->lora_rank && file && !propane_plan_takes(file))
-        return "--lora-rank is for a model that is trained, as propane plan takes it";
+        return "--lora-rank needs a model to train, as for 'propane plan'";
     if (model->rates && file && !propane_plan_takes(file))
-        return "--rates is for a model that is trained, as propane plan takes it";
+        return "--rates needs a model to train, as for 'propane plan'";
     return NULL;
 }
 
@@ -113,7 +113,7 @@ int cmd_estimate(int argc, char **argv) {
          "positions per sequence; 0: 256, or the model's if fewer"},
         {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches per update"},
         {"--head", CLI_CHOICE, &model.head, .words = "auto|host|device",
-         .help = "where the output head runs; auto: where the plan has it"},
+         .help = "where the output head runs; auto: as in the plan"},
         {"--gradients", CLI_CHOICE, &model.gradients, .words = "host|device",
          .help = "where the products for weight gradients run [host]"},
         {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "storage of AdamW's moments"},

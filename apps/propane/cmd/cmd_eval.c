@@ -62,8 +62,8 @@ static propane_status cmd_eval_check_room(const eval_job *j, propane_error *err)
     int64_t room = j->logits ? window : window + 1;
     if ((j->logits || j->gradients) && j->count > room)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s takes one stretch of at most %" PRId64 " ids (a context of %" PRId64
-                            "), and there are %" PRId64 ": give fewer",
+                            "%s accepts at most %" PRId64 " ids (a context of %" PRId64 "), but there are %" PRId64
+                            ": give fewer",
                             j->logits ? "--logits" : "--gradients", room, window, j->count);
     return PROPANE_OK;
 }
@@ -106,7 +106,7 @@ static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *pred
     propane_chat *chat = NULL;
     if (j->logits || j->gradients)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s is instruction data: --logits and --gradients are for a text or --ids", j->data);
+                            "%s is instruction data; --logits and --gradients need a text or --ids", j->data);
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
     PROPANE_TRY(cmd_eval_start(j, err));
     PROPANE_TRY(propane_chat_open(j->m.weights, j->m.tokenizer, j->chat, &chat, err));

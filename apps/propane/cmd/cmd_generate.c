@@ -64,16 +64,15 @@ static propane_status cmd_generate_encode(item *it, propane_error *err) {
     propane_status status =
         propane_tokenizer_encode(j->m.tokenizer, line ? "\n" : prompt, line ? 1 : it->prompt.length, &ids, &count, err);
     if (status && line && status != PROPANE_ERR_MEMORY)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: this vocabulary has neither a beginning of a text nor of a line: give at least one "
-                            "character",
-                            it->source);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: this vocabulary has no token for the beginning of a text or line: give at least one character",
+            it->source);
     if (status) return propane_fail_prefix(err, status, "%s", it->source);
     status = ids_append(&it->ids, ids, count, err);
     propane_free(ids);
     if (!status && it->ids.count == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no id in it: give at least one character",
-                            it->source);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no ids: give at least one", it->source);
     return status;
 }
 
@@ -82,7 +81,7 @@ static propane_status cmd_generate_check_length(const item *it, propane_error *e
     const int64_t room = propane_generator_context(j->m.generator);
     if (it->ids.count <= room) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s%sthe prompt has %" PRId64 " tokens, the context has room for %" PRId64 "; shorten it%s",
+                        "%s%sthe prompt has %" PRId64 " tokens, but the context has room for %" PRId64 "; shorten it%s",
                         j->prompts ? it->source : "", j->prompts ? ": " : "", it->ids.count, room,
                         j->m.context ? ", or give a larger --context" : "");
 }
@@ -245,7 +244,8 @@ static bool cmd_generate_item_print(item *it) {
     if (!cli_flush()) return false;
     if (it->done && !j->json && it->result.finish == PROPANE_FINISH_CONTEXT)
         fprintf(stderr,
-                "propane generate: stopped after %" PRId64 " tokens: the context of %" PRId64 " positions is full\n",
+                "propane generate: stopped after %" PRId64 " tokens, because the context of %" PRId64
+                " positions is full\n",
                 it->result.made, propane_generator_context(j->m.generator));
     return true;
 }
@@ -268,8 +268,8 @@ static propane_status cmd_generate_item_of_json(prompt_file *f, const char *line
     json_t *prompt = json_is_object(o) ? json_object_get(o, "prompt") : o;
     propane_status status = PROPANE_OK;
     if (!json_is_string(prompt))
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: not an object with a \"prompt\", nor a string%s%s", source,
-                              o ? "" : ": ", o ? "" : why.text);
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: neither an object with a \"prompt\" nor a string%s%s",
+                              source, o ? "" : ": ", o ? "" : why.text);
     else if (!(*out = cmd_generate_item_new(f->j, json_string_value(prompt), json_string_length(prompt), source)))
         status = propane_fail_memory(err, n);
     json_decref(o);
@@ -373,7 +373,7 @@ static propane_status cmd_generate_run_file(generate_job *j, propane_error *err)
     mem_free(q);
     mem_free(f.data);
     if (!status && !ran && !cli_interrupted)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no prompt in it", j->prompts);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no prompts", j->prompts);
     return status;
 }
 
@@ -436,7 +436,8 @@ static propane_status cmd_generate_read_prompt(generate_job *j, bool given, prop
         return PROPANE_OK;
     PROPANE_TRY(file_read_stream("/dev/stdin", (size_t)1 << 24, &j->piped, &length, err));
     if (memchr(j->piped, 0, length))
-        return propane_fail(err, PROPANE_ERR_INVALID, "the prompt from standard input has NUL bytes: give it as text");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "the prompt from standard input contains NUL bytes; give plain text");
     if (length && j->piped[length - 1] == '\n') j->piped[length - 1] = 0;
     j->prompt = j->piped;
     return PROPANE_OK;
@@ -457,7 +458,8 @@ static int cmd_generate_check(const generate_job *j, int64_t logprobs) {
     if (j->prompts && (j->prompt_ids || j->prompt[0]))
         return cli_misuse("generate", "give --prompts or --prompt, not both");
     if (j->print_ids && (j->json || logprobs >= 0))
-        return cli_misuse("generate", "--print-ids is for plain output; --json and --logprobs tell the ids anyway");
+        return cli_misuse("generate",
+                          "--print-ids is for plain output; --json and --logprobs print the ids in any case");
     return -1;
 }
 

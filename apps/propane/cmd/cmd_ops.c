@@ -106,7 +106,7 @@ int cmd_ops(int argc, char **argv) {
     int code = cli_parse(argc, argv, flags, 2, "ops [--json | --coverage]",
                          "Lists the MIL operations with their first opset, gradient rule and parameters.");
     if (code >= 0) return code;
-    if (json && coverage) return cli_misuse("ops", "--json and --coverage do not go together");
+    if (json && coverage) return cli_misuse("ops", "give --json or --coverage, not both");
     if (coverage) {
         cmd_ops_print_coverage();
         return CLI_OK;

@@ -77,7 +77,7 @@ int cmd_plan(int argc, char **argv) {
         {"MODEL", CLI_TEXT, &model, .help = "a model or a config.json; default: a small model"},
         {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten", .given = &plan_given},
         {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
-         .help = "where the output head runs; auto: where the plan has it", .given = &head_given},
+         .help = "where the output head runs; auto: as in the plan", .given = &head_given},
         {"--gradients", CLI_CHOICE, &search.gradients, .words = "host|device",
          .help = "where the products for weight gradients run [host]"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences per batch"},

@@ -68,7 +68,7 @@ static propane_status cmd_power_show(power_job *j, energy_meter *m, propane_erro
     energy_reading r;
     PROPANE_TRY(energy_read(m, &r, err));
     (j->json ? cmd_power_print_json : cmd_power_print_text)(&r);
-    return cli_flush() ? PROPANE_OK : propane_fail(err, PROPANE_ERR_CANCELLED, "the reader has closed");
+    return cli_flush() ? PROPANE_OK : propane_fail(err, PROPANE_ERR_CANCELLED, "the reader closed the pipe");
 }
 
 static propane_status cmd_power_measure(power_job *j, energy_meter *m, propane_error *err) {

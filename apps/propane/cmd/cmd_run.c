@@ -62,7 +62,7 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
         return;
     }
     printf("%" PRId64 " run%s%s: min %.3f ms, median %.3f ms, p90 %.3f ms, p99 %.3f ms\n", n, n == 1 ? "" : "s",
-           simulated ? " (times of a model, not of a clock)" : "", least, median, p90, p99);
+           simulated ? " (modelled times, not measured ones)" : "", least, median, p90, p99);
 }
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ static propane_status cmd_run_explain(run_job *j, propane_session *s, propane_er
         if (!traced) found = (propane_nonfinite){.size = sizeof found, .nan = bad, .made = true};
         cmd_run_tell_nonfinite(j, &found,
                                status ? none.text
-                                      : "no operation can be named, as with every value kept the outputs are finite");
+                                      : "no operation can be named: when every value is kept, the outputs are finite");
         j->not_finite = found.made;
     }
     if (j->json) json_put(j->told, "nonfinite", nonfinite_json(&found));
@@ -205,14 +205,14 @@ typedef struct engine_account {
 static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, const engine_account *e) {
     double host = 0;
     for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];
-    fprintf(out, "the host's clock: %.4f ms a run; the engine's own time: ", host / (double)iterations / 1e6);
+    fprintf(out, "the host's clock: %.4f ms per run; the engine's own time: ", host / (double)iterations / 1e6);
     if (e->given)
-        fprintf(out, "%.4f ms a run (%lld of %lld runs)\n", (double)e->ns / (double)e->given / 1e6, (long long)e->given,
-                (long long)iterations);
+        fprintf(out, "%.4f ms per run (%lld of %lld runs)\n", (double)e->ns / (double)e->given / 1e6,
+                (long long)e->given, (long long)iterations);
     else
-        fprintf(out, "not given by this engine\n");
+        fprintf(out, "not reported by this engine\n");
     if (e->repeats)
-        fprintf(out, "evaluations that the engine cancelled while it woke up, and that were made again: %lld\n",
+        fprintf(out, "evaluations repeated because the engine cancelled them while it woke up: %lld\n",
                 (long long)e->repeats);
 }
 
@@ -289,9 +289,7 @@ static propane_status cmd_run_model(run_job *j, propane_error *err) {
     if ((j->trace || (j->profile && !propane_uri_names(j->session.device, "ane"))) &&
         !propane_uri_names(j->session.device, "cpu"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                              "--profile and --trace are for the cpu device; %s keeps no such "
-                              "record",
-                              j->session.device);
+                              "--profile and --trace need the cpu device; %s keeps no such record", j->session.device);
     if (!status) status = cmd_run_session(j, s, err);
     propane_session_close(s);
     return status;

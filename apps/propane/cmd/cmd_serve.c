@@ -54,11 +54,12 @@ static propane_status cmd_serve_read_keys(serve_job *j, access_keys *out, propan
     char *own = memchr(data, 0, length) ? NULL : arena_string(j->arena, data);
     const bool binary = !own && memchr(data, 0, length);
     mem_free(data);
-    if (binary) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text; give a key a line", j->key_file);
+    if (binary)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text file; give one key per line", j->key_file);
     if (!own) return propane_fail_memory(err, length);
     PROPANE_TRY(cmd_serve_split(j->arena, own, "\n", &out->keys, &out->count, err));
     if (out->count) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no key in it; give one a line", j->key_file);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no keys; give one key per line", j->key_file);
 }
 
 static volatile sig_atomic_t cmd_serve_hung_up;
@@ -81,11 +82,11 @@ static void cmd_serve_reload_keys(serve_job *j, serve_server *server) {
     access_keys *keys = ARENA_ARRAY(j->arena, 1, access_keys);
     const propane_status status = keys ? cmd_serve_read_keys(j, keys, &err) : propane_fail_memory(&err, sizeof *keys);
     if (status != PROPANE_OK) {
-        fprintf(stderr, "propane serve: the keys stay as they were: %s\n", err.text);
+        fprintf(stderr, "propane serve: the keys were not replaced: %s\n", err.text);
         return;
     }
     serve_set_keys(server, keys);
-    fprintf(stderr, "propane serve: %d key%s read\n", keys->count, keys->count == 1 ? "" : "s");
+    fprintf(stderr, "propane serve: read %d key%s\n", keys->count, keys->count == 1 ? "" : "s");
 }
 
 static void cmd_serve_forget(char **secret) {
@@ -102,8 +103,7 @@ static propane_status cmd_serve_read_pem(const char *path, char **out, propane_e
     PROPANE_TRY(file_read_stream(path, 1 << 20, out, &length, err));
     if (!memchr(*out, 0, length) && strstr(*out, "-----BEGIN ")) return PROPANE_OK;
     cmd_serve_forget(out);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: not in PEM form; openssl writes it: openssl x509 -in FILE",
-                        path);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: not in PEM format; to convert it: openssl x509 -in FILE", path);
 }
 
 static void cmd_serve_reload_certificate(const serve_job *j, serve_server *server) {
@@ -114,7 +114,7 @@ static void cmd_serve_reload_certificate(const serve_job *j, serve_server *serve
     if (!status) status = serve_set_certificate(server, certificate, key, &err);
     cmd_serve_forget(&certificate);
     cmd_serve_forget(&key);
-    fprintf(stderr, "propane serve: the certificate %s%s\n", status ? "stays as it was: " : "was read again",
+    fprintf(stderr, "propane serve: the certificate %s%s\n", status ? "was not replaced: " : "was read again",
             status ? err.text : "");
 }
 
@@ -143,8 +143,8 @@ static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
         const char *o = rules->origins[i], *host = strstr(o, "://");
         if (strcmp(o, "*") != 0 && (!host || !host[3] || strchr(host + 3, '/')))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "--cors-origins: '%.100s' is not an origin; give https://app.example.org, several with "
-                                "commas between them, or *",
+                                "--cors-origins: '%.100s' is not an origin; give origins such as "
+                                "https://app.example.org, separated by commas, or *",
                                 o);
     }
     return PROPANE_OK;
@@ -167,7 +167,7 @@ static void cmd_serve_log(void *context, const char *line) {
         return;
     }
     text_harmless(shown, sizeof shown, line, strlen(line), "");
-    if (lost) printf("%lu lines were not written, as no process read them\n", lost);
+    if (lost) printf("%lu lines were not written, because no process read them\n", lost);
     lost = 0;
     printf("%s\n", shown);
     fflush(stdout);
@@ -219,7 +219,7 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     printf("serving '%s' at http%s://%s%s%s:%d/v1 (chat format %s, weights in %s); Ctrl-C ends it\n", engine.name,
            j->certificate ? "s" : "", strchr(j->options.host, ':') ? "[" : "", j->options.host,
            strchr(j->options.host, ':') ? "]" : "", serve_port(server),
-           j->chat ? propane_chat_format(j->chat) : "not known: completions only",
+           j->chat ? propane_chat_format(j->chat) : "unknown: completions only",
            propane_generator_weights(j->m.generator));
     (void)cli_flush();
     while (!cli_interrupted) {
@@ -269,7 +269,7 @@ int cmd_serve(int argc, char **argv) {
                          "share a batch. http://HOST:PORT/ is a chat page. Ctrl-C or SIGTERM ends the server.");
     if (code >= 0) return code;
     if (!j.certificate != !j.private_key)
-        return cli_misuse("serve", "--tls-cert and --tls-key go together; %s is missing",
+        return cli_misuse("serve", "--tls-cert and --tls-key must be given together; %s is missing",
                           j.certificate ? "--tls-key" : "--tls-cert");
     j.options.port = (int)port;
     j.options.body_limit = (size_t)body << 20;

@@ -146,7 +146,7 @@ int cmd_show(int argc, char **argv) {
     const propane_page_options *o = &page.options;
     if (page.file) return cmd_show_page(&files, &page);
     if (page.profile || o->target || o->path || o->function)
-        return cli_misuse("show", "--profile, --target, --path and --function go with --html");
+        return cli_misuse("show", "--profile, --target, --path and --function need --html");
     const propane_show_options options = {.size = sizeof options,
                                           .form = json ? PROPANE_JSON : PROPANE_TEXT,
                                           .words = words,

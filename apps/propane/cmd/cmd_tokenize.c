@@ -51,7 +51,8 @@ static propane_status cmd_tokenize_files(const propane_corpus *c, const char *ou
                                          propane_error *err) {
     if (out) PROPANE_TRY(propane_tokenizer_write(propane_corpus_tokenizer(c), out, err));
     if (out && tokens_out && file_same(out, tokens_out))
-        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "cannot write %s: it is the file that --out has just written; give another name",
                             tokens_out);
     return tokens_out ? propane_corpus_write(c, tokens_out, err) : PROPANE_OK;
 }
@@ -96,15 +97,15 @@ int cmd_tokenize(int argc, char **argv) {
         "tokenizer.json or llama2.c's). Writes the encoded text as a token file for 'propane train'.");
     if (code >= 0) return code;
     if (vocab_given && strcmp(kind, "bpe") != 0)
-        return cli_misuse("tokenize", "--vocab is for --kind bpe; %s has as many ids as it needs", kind);
+        return cli_misuse("tokenize", "--vocab applies to --kind bpe; %s has as many ids as it needs", kind);
     if (use && (kind_given || vocab_given))
-        return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one",
+        return cli_misuse("tokenize",
+                          "--tokenizer uses an existing vocabulary, but %s would learn one; give only one of them",
                           kind_given ? "--kind" : "--vocab");
     if (use && out)
-        return cli_misuse("tokenize",
-                          "--out writes a tokenizer that this command trains; with --tokenizer it trains none");
+        return cli_misuse("tokenize", "--out writes a newly trained tokenizer; with --tokenizer, none is trained");
     if (shown && (!use || tokens_out))
-        return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
+        return cli_misuse("tokenize", "--print-ids needs --tokenizer and excludes the flags that write files");
     if (shown) return cmd_tokenize_print_only(path, use, strcmp(shown, "lines") == 0);
     if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
     if (!use && !out)

@@ -44,7 +44,7 @@ static propane_status cmd_trace_find_library(char out[1200], propane_error *err)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "PROPANE_TRACE_LIBRARY: cannot find %.500s", asked);
     }
     if (!cmd_trace_own_path(own, sizeof own))
-        return propane_fail(err, PROPANE_ERR_IO, "cannot tell where this command itself is");
+        return propane_fail(err, PROPANE_ERR_IO, "cannot find the path of the propane executable");
     char *slash = strrchr(own, '/');
     if (slash) *slash = 0;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -61,9 +61,8 @@ static propane_status cmd_trace_prepare(const char *output, propane_error *err) 
 #ifndef __APPLE__
     const char *standin = getenv("PROPANE_ANE_LIBRARY");
     if (!standin || !*standin)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "this is not macOS: there is nothing to trace but a stand-in, which PROPANE_ANE_LIBRARY names");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "tracing works only on macOS, or with a stand-in named by PROPANE_ANE_LIBRARY");
 #endif
     PROPANE_TRY(file_write(output, "", 0, err)); /* check that it can be written, and empty it */
     char *full = realpath(output, NULL);

@@ -79,10 +79,10 @@ static propane_status cmd_train_restart(char *run, propane_error *err) {
         fflush(NULL);
         pool_stop();
         execvp(arguments[0], arguments);
-        status = propane_fail(err, PROPANE_ERR_IO,
-                              "%s cannot be started again: %s; the checkpoint is written, go on with: propane train "
-                              "--resume %s",
-                              arguments[0], strerror(errno), run);
+        status = propane_fail(
+            err, PROPANE_ERR_IO,
+            "cannot restart %s: %s; the checkpoint is written, so continue with: propane train --resume %s",
+            arguments[0], strerror(errno), run);
     }
     arena_free(a);
     return status;

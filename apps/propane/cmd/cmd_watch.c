@@ -94,7 +94,7 @@ static void cmd_watch_put_head(watch *w) {
     cmd_watch_put(w, "%s: %s", run->dir, run->state);
     cmd_watch_put_model(w, h);
     if (!last) {
-        cmd_watch_put(w, "no step is done yet");
+        cmd_watch_put(w, "no step has finished yet");
         return;
     }
     if (s->planned > 0) cmd_watch_put_bar(w, fmin(1, s->steps / s->planned));
@@ -122,7 +122,7 @@ static void cmd_watch_put_runs(watch *w) {
         cmd_watch_put(w, "%c  %s: %s", curve_plot_letter(i), r->name, r->state);
         if (w->colour) text_append(&w->screen, braille_colour(0));
         if (!r->history.count) {
-            cmd_watch_put(w, "   no step is done yet");
+            cmd_watch_put(w, "   no step has finished yet");
             continue;
         }
         if (values) snprintf(value, sizeof value, "   validation %.4f, best %.4f", s->val_last, s->val_best);

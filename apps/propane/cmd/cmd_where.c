@@ -28,9 +28,9 @@ static propane_status cmd_where_context(const propane_where_options *o, where_tr
 
 static int cmd_where_try(const propane_where_options *o, where_trial *t) {
     propane_error err = {0};
-    if (!t->data) return cli_misuse("where", "--trial trains: name the --data");
+    if (!t->data) return cli_misuse("where", "--trial trains a model; give its --data");
     if (o->mode && strcmp(o->mode, "forward") == 0)
-        return cli_misuse("where", "--trial trains: --mode is full or lora");
+        return cli_misuse("where", "--trial trains a model; --mode must be full or lora");
     t->mode = o->mode ? o->mode : o->lora_rank ? "lora" : NULL;
     t->lora_rank = o->lora_rank, t->batch = o->batch, t->accumulate = o->accumulate;
     cli_catch_signals();
@@ -53,7 +53,7 @@ int cmd_where(int argc, char **argv) {
                  "--lora-rank"},
         {"--lora-rank", CLI_INT, &o.lora_rank, 0, 4096, "N", "rank of the adapters; 0: 8"},
         {"--goal", CLI_CHOICE, &o.goal, .words = "time|joules|background",
-         .help = "what to minimise; background: training while the CPU and GPU are busy"},
+         .help = "what to minimize; background: training while the CPU and GPU are busy"},
         {"--batch", CLI_INT, &o.batch, 1, 1024, "N", "sequences per batch"},
         {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
         {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches per update"},
@@ -78,7 +78,7 @@ int cmd_where(int argc, char **argv) {
     if (trial && markdown) return cli_misuse("where", "--trial prints text or --json");
     if (trial && (o.target || o.goal))
         return cli_misuse("where", "--trial measures this machine: --target and --goal are for estimates");
-    if (timed && !trial) return cli_misuse("where", "--seconds is the length of a --trial");
+    if (timed && !trial) return cli_misuse("where", "--seconds needs --trial");
     if (!o.target) o.target = "m4";
     if (!o.goal) o.goal = "time";
     if (trial)

@@ -253,7 +253,7 @@ propane_status diff_values_run(diff_job *j, propane_error *err) {
     mem_free(names);
     propane_module_free(m);
     if (status || j->row_count) return status;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s and %s have no value of one name and size", j->a,
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s and %s have no value of the same name and size", j->a,
                         j->b ? j->b : j->a);
 }
 

@@ -81,7 +81,7 @@ propane_status engine_difference_print(const char *before, const char *after, co
         printf("the largest difference is %.3g (%s), %.3g of its value\n", d.largest, d.name, d.relative);
     else
         printf("none differs\n");
-    if (d.mended) printf("%" PRId64 " were NaN or infinite before, and are numbers now\n", d.mended);
-    if (d.broken) printf("%" PRId64 " were numbers before, and are NaN or infinite now\n", d.broken);
+    if (d.mended) printf("%" PRId64 " were NaN or infinite before and are now finite\n", d.mended);
+    if (d.broken) printf("%" PRId64 " were finite before and are now NaN or infinite\n", d.broken);
     return PROPANE_OK;
 }

@@ -230,8 +230,8 @@ static void estimate_points_print(const char *path, const cost_point *points, in
                100 * estimate_points_quantile(j->all.errors, j->all.count, 0.9));
     printf("\n");
     if (j->fitted)
-        printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
-               "bench/cross_validate.sh prints those of points held out\n",
+        printf("the model was fitted to %d of them or to points like them, so their errors mean little; "
+               "bench/cross_validate.sh prints the errors of held-out points\n",
                j->fitted);
 }
 

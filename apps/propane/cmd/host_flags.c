@@ -32,10 +32,10 @@ void host_products_words(char *out, size_t size) {
     if (propane_products_get(&p, &err) != PROPANE_OK)
         snprintf(out, size, "none: %s", err.text);
     else if (!p.library)
-        snprintf(out, size, "own kernels; --blas names a library");
+        snprintf(out, size, "built-in kernels; --blas names a library");
     else
         snprintf(out, size, "%s%s", p.library,
-                 p.measured ? " where it is measured to be faster than the own kernels" : "");
+                 p.measured ? " where it was measured to be faster than the built-in kernels" : "");
 }
 
 void host_products_tell(bool json) {
@@ -48,6 +48,7 @@ void host_products_tell(bool json) {
                ",\"library_gflop\":%.3f,\"own_gflop\":%.3f}\n",
                p.library_calls, p.own_calls, p.library_flops / 1e9, p.own_flops / 1e9);
     else
-        printf("large products: %" PRId64 " by %s (%.0f%% of the arithmetic), %" PRId64 " by the own kernels\n",
+        printf("large matrix products: %" PRId64 " by %s (%.0f%% of the arithmetic), %" PRId64
+               " by the built-in kernels\n",
                p.library_calls, p.library, all > 0 ? 100 * p.library_flops / all : 0, p.own_calls);
 }

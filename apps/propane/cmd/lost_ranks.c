@@ -41,14 +41,13 @@ void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
     if (strlen(dir) >= sizeof lost.dir) return;
     snprintf(lost.dir, sizeof lost.dir, "%s", dir);
     snprintf(lost.checkpoint, sizeof lost.checkpoint, "%s/checkpoint.safetensors", lost.dir);
-    snprintf(
-        lost.advice, sizeof lost.advice,
-        "the last checkpoint is whole: go on from it with mpirun -n %d propane train --resume --run %s and the same "
-        "--data (or with another number of ranks)",
-        propane_ranks_count(ranks), lost.dir);
+    snprintf(lost.advice, sizeof lost.advice,
+             "the last checkpoint is complete; continue from it with mpirun -n %d propane train --resume --run %s and "
+             "the same --data (the number of ranks may differ)",
+             propane_ranks_count(ranks), lost.dir);
     if (lost.rank > 1) return; /* if all are asked to stop, at most two print the message */
     snprintf(lost.told, sizeof lost.told,
-             "propane train: the ranks were told to stop and have not come to it yet; if one was lost, %s\n",
+             "propane train: the ranks have not stopped yet, although they were asked to; if one was lost, %s\n",
              lost.advice);
     struct sigaction action = {.sa_handler = lost_ranks_write};
     sigemptyset(&action.sa_mask);

@@ -42,5 +42,5 @@ propane_status page_file_read_trace(const char *path, propane_page_value **rows,
     }
     if (*count) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: no times in it; 'propane run MODEL --seed 1 --trace FILE.json' writes them", path);
+                        "%s: it contains no times; 'propane run MODEL --seed 1 --trace FILE.json' writes them", path);
 }

@@ -26,12 +26,12 @@ static propane_status run_compiled_fill(const engine_surface *s, const session_i
         if (given->list[i].name && strcmp(given->list[i].name, s->name) == 0) array = &given->list[i].array;
     if (!array && seed < 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "nothing is given for '%s' [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
-                            "]: --input %s=FILE.npy, or --seed for random numbers",
+                            "input '%s' [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+                            "] is missing; give --input %s=FILE.npy, or --seed for random numbers",
                             s->name, s->n, s->c, s->h, s->w, s->name);
     if (array && array->count != count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "'%s' takes %" PRId64 " numbers, its array has %" PRId64, s->name,
-                            count, array->count);
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%s' needs %" PRId64 " numbers, but its array has %" PRId64,
+                            s->name, count, array->count);
     uint16_t *dense = mem_array((size_t)count, sizeof *dense);
     if (!dense) return propane_fail_memory(err, (size_t)count * sizeof *dense);
     rng r;
@@ -61,7 +61,7 @@ static void run_compiled_tell_nonfinite(const engine_surface *s, const uint16_t 
     if (!nan && !infinite) return;
     nonfinite_words(words, nan, infinite);
     fprintf(stderr, "propane run: output '%s' has %s of %" PRId64 "%s\n", s->name, words, count,
-            given_finite ? "; a compiled program does not tell which operation" : ", as an input has");
+            given_finite ? "; in a compiled program the operation cannot be named" : ", as an input has");
     *not_finite |= given_finite;
 }
 
@@ -111,7 +111,7 @@ static propane_status run_compiled_object(const engine_object *o, const session_
                 run_compiled_tell(&o->surfaces[i], buffers[o->surfaces[i].bar], output, given_finite, not_finite, err);
     if (!status)
         printf("%d tasks of %s, with %s\n", o->task_count, o->source,
-               how == ENGINE_WIDE ? "wide sums: how an M1 rounds is not settled" : "sums in Q15.16");
+               how == ENGINE_WIDE ? "wide sums: the rounding of an M1 is not known for certain" : "sums in Q15.16");
     return status;
 }
 

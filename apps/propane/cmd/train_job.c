@@ -153,8 +153,8 @@ static propane_status train_job_take_place(train_job *j, propane_error *err) {
     if (train_job_place_is_run(j)) return propane_options_set(j->options, TRAIN_JOB_RUN, j->place, err);
     const char *other = train_job_value(j, j->kind->place);
     if (other && *other && strcmp(other, j->place) != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "two models are given, %.200s and %.200s; give one", j->place,
-                            other);
+        return propane_fail(err, PROPANE_ERR_INVALID, "two models were given, %.200s and %.200s; give only one",
+                            j->place, other);
     return propane_options_set(j->options, j->kind->place, j->place, err);
 }
 
@@ -286,9 +286,10 @@ static propane_status train_job_open_telemetry(train_job *j, bool resume, propan
 
 /* Reports which step's weights the model has, if they are not the last ones. */
 static void train_job_tell_best(const train_job *j, const propane_trainer_info *info) {
-    if (info->over) printf("stopped early: %s validations without a better one\n", train_job_option(j, "patience"));
+    if (info->over) printf("stopped early: no improvement in %s validations\n", train_job_option(j, "patience"));
     if (info->best_step > 0 && info->best_step < info->step && info->kept)
-        printf("kept: the weights of step %" PRId64 ", the best validation (%.4f); --keep last writes the last ones\n",
+        printf("kept the weights of step %" PRId64
+               ", which had the best validation loss (%.4f); --keep last writes the last ones\n",
                info->best_step, info->best_loss);
 }
 
@@ -302,13 +303,12 @@ static void train_job_tell_diverged(const train_job *j, const propane_trainer_in
     const bool diverged = loss > 1.05 * log(ids);
     if (!diverged && info->step < STEPS_TO_LEARN) return;
     fflush(stdout);
-    fprintf(
-        stderr,
-        "propane train: the validation loss, %.4f, is %s that of guessing evenly among %.0f ids, %.4f: the %s, or the "
-        "validation data are of another kind\n",
-        loss, diverged ? "far above" : "no better than", ids, log(ids),
-        diverged ? "training has diverged (start again with a smaller --lr)"
-                 : "model has learnt next to nothing (start again with another --lr)");
+    fprintf(stderr,
+            "propane train: the validation loss, %.4f, is %s that of a uniform guess among %.0f ids, %.4f: the %s, or "
+            "the validation data is of a different kind\n",
+            loss, diverged ? "far above" : "no better than", ids, log(ids),
+            diverged ? "training has diverged (start again with a smaller --lr)"
+                     : "model has learned almost nothing (start again with another --lr)");
 }
 
 static void train_job_tell_done(const train_job *j, int64_t done, double seconds) {
@@ -330,7 +330,8 @@ static void train_job_tell_done(const train_job *j, int64_t done, double seconds
         return;
     }
     printf("done: %" PRId64 " steps in %.1f s; ", done - j->first_step, seconds);
-    j->kind->tell_end(j, done > j->first_step ? "" : "the run was complete already; a larger --steps goes on\n");
+    j->kind->tell_end(j,
+                      done > j->first_step ? "" : "the run is already complete; continue it with a larger --steps\n");
     train_job_tell_best(j, &info);
 }
 
@@ -393,7 +394,7 @@ static propane_status train_job_go_on(const train_job *j, const propane_trainer_
     if (!*again) return status;
     if (!cli_interrupted) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_CANCELLED,
-                        "stopped after step %" PRId64 " of %" PRId64 "; go on with: propane train --resume %.400s",
+                        "stopped after step %" PRId64 " of %" PRId64 "; continue with: propane train --resume %.400s",
                         info->step, info->steps, train_job_option(j, TRAIN_JOB_RUN));
 }
 

@@ -29,8 +29,8 @@ static void train_package_tell_start(const train_job *j) {
                   together = train_job_int(j, "samples_at_a_time");
     printf("%s: %" PRId64 " of %" PRId64 " weights are trained, %" PRId64 " numbers\n", train_job_text(j, "model"),
            train_job_int(j, "weights_learnt"), train_job_int(j, "weights"), train_job_int(j, "learnt"));
-    if (dense) printf("%" PRId64 " compressed weight%s became dense to be trained\n", dense, dense == 1 ? "" : "s");
-    if (masks) printf("%" PRId64 " constants with numbers of 1e4 and more are left alone: masks\n", masks);
+    if (dense) printf("decompressed %" PRId64 " weight%s for training\n", dense, dense == 1 ? "" : "s");
+    if (masks) printf("%" PRId64 " constants with values of 1e4 or more are treated as masks and not trained\n", masks);
     printf("%" PRId64 " operations, of which %" PRId64 " are differentiated; %" PRId64
            " operations compute gradients\n",
            train_job_int(j, "operations"), train_job_int(j, "operations_differentiated"),
@@ -40,9 +40,9 @@ static void train_package_tell_start(const train_job *j) {
            train_job_int(j, "samples"), train_job_int(j, "validation_samples"));
     train_job_tell_epochs(j, "samples", train_job_int(j, "samples"));
     printf("loss %s%s\n", train_job_option(j, "loss"),
-           json_is_true(json_object_get(j->facts, "softmax")) ? ", of what goes into the program's softmax" : "");
+           json_is_true(json_object_get(j->facts, "softmax")) ? ", of the input of the program's softmax" : "");
     if (*train_job_text(j, "why_one_at_a_time"))
-        printf("one sample at a time: %s\n", train_job_text(j, "why_one_at_a_time"));
+        printf("training one sample at a time: %s\n", train_job_text(j, "why_one_at_a_time"));
     else
         printf("%" PRId64 " sample%s at a time\n", together, together == 1 ? "" : "s");
     printf("device %s, threads %d\n", train_job_option(j, "device"), propane_threads());

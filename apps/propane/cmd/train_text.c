@@ -39,9 +39,9 @@ static void train_text_tell_evaluation(train_job *job, const propane_evaluation 
 }
 
 static void train_text_tell_cut(int64_t cut, int64_t empty) {
-    if (cut > 0) printf("%" PRId64 " example%s longer than a window and cut", cut, cut == 1 ? " is" : "s are");
+    if (cut > 0) printf("%" PRId64 " example%s longer than a window, truncated", cut, cut == 1 ? " is" : "s are");
     if (cut > 0 && empty > 0) printf("; ");
-    if (empty > 0) printf("%" PRId64 " example%s not used: no answer is left", empty, empty == 1 ? " is" : "s are");
+    if (empty > 0) printf("%" PRId64 " example%s skipped, with no answer left", empty, empty == 1 ? " is" : "s are");
     if (cut > 0 || empty > 0) printf("\n");
 }
 
@@ -51,16 +51,16 @@ static void train_text_tell_data(const train_job *j) {
     if (files > 1) printf("%" PRId64 " files\n", files);
     if (*train_job_text(j, "parts")) printf("%s\n", train_job_text(j, "parts"));
     if (left)
-        printf("%" PRId64 " files in folders are %s and are left out\n", left,
+        printf("skipped %" PRId64 " files in folders that are %s\n", left,
                *train_job_text(j, "parts") ? "of other kinds" : "neither text nor tokens");
     if (*train_job_text(j, "chat")) {
-        printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are trained on, chat format %s\n", source,
+        printf("%s: %" PRId64 " examples, trained on %" PRId64 " of %" PRId64 " tokens, chat format %s\n", source,
                train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
                train_job_text(j, "chat"));
         train_text_tell_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
         if (train_job_int(j, "pairs"))
-            printf("pairs: %" PRId64 ", beta %s, against the model that the run begins with\n",
-                   train_job_int(j, "pairs"), train_job_option(j, "beta"));
+            printf("pairs: %" PRId64 ", beta %s, relative to the initial model\n", train_job_int(j, "pairs"),
+                   train_job_option(j, "beta"));
     }
     const char *kind = train_job_text(j, "tokenizer");
     printf("%s: %" PRId64 " tokens, %s vocabulary of %" PRId64 "\n", source, train_job_int(j, "tokens"),
@@ -77,8 +77,7 @@ static void train_text_tell_learnt(const train_job *j) {
                json_number_value(json_object_get(adapter, "dropout")),
                json_string_value(json_object_get(adapter, "modules")), learnt);
     else if (learnt < train_job_int(j, "parameters"))
-        printf("frozen: %" PRId64 " parameters are trained, the others get no gradient and no optimizer state\n",
-               learnt);
+        printf("frozen: %" PRId64 " parameters are trained; the others have no gradient or optimizer state\n", learnt);
 }
 
 static void train_text_tell_start(const train_job *j) {
@@ -101,7 +100,7 @@ static void train_text_tell_start(const train_job *j) {
     if (*train_job_text(j, "device_note"))
         printf("kernels: %s; %s\n", train_job_text(j, "programs"), train_job_text(j, "device_note"));
     if (ranks)
-        printf("%" PRId64 " ranks, %" PRId64 " sequences of a batch each, gradients as %s%s\n", ranks,
+        printf("%" PRId64 " ranks, each with %" PRId64 " sequences per batch, gradients as %s%s\n", ranks,
                (int64_t)json_integer_value(json_object_get(json_object_get(j->facts, "options"), "batch")) / ranks,
                train_job_option(j, "wire"),
                strcmp(train_job_option(j, "shard"), "true") == 0 ? ", moments sharded" : "");
@@ -147,12 +146,11 @@ static void train_text_tell_profile(const train_job *j, double seconds) {
     if (!j->json && seconds > 0)
         printf("%-14s %-6s %8s %11.1f %5.1f%%\n", "the rest", "host", "", rest, rest / seconds / 10);
     if (!j->json && ane && given)
-        printf("the engine's own time: %.1f of the device's %.1f ms\n", engine / 1e6, device / 1e6);
+        printf("time inside the engine: %.1f of the device's %.1f ms\n", engine / 1e6, device / 1e6);
     else if (!j->json && ane)
-        printf("the engine's own time: not given by this engine\n");
+        printf("time inside the engine: not reported by this engine\n");
     if (!j->json && repeats)
-        printf("evaluations that the engine cancelled while it woke up, and that were made again: %" PRId64 "\n",
-               repeats);
+        printf("evaluations repeated because the engine cancelled them while it woke up: %" PRId64 "\n", repeats);
 }
 
 static void train_text_tell_end(const train_job *j, const char *note) {

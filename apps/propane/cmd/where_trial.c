@@ -225,9 +225,9 @@ static void trial_read_complaint(const char *path, int state, trial_row *r) {
     char *data = NULL;
     size_t length = 0;
     if (WIFSIGNALED(state))
-        snprintf(r->why, sizeof r->why, "the process was ended by signal %d", WTERMSIG(state));
+        snprintf(r->why, sizeof r->why, "the process was killed by signal %d", WTERMSIG(state));
     else
-        snprintf(r->why, sizeof r->why, "no step ended within %d s", SETUP_LIMIT_S);
+        snprintf(r->why, sizeof r->why, "no step finished within %d s", SETUP_LIMIT_S);
     if (file_read(path, (size_t)1 << 20, &data, &length, NULL) != PROPANE_OK) return;
     while (length && data[length - 1] == '\n') length--;
     size_t from = length;
@@ -282,7 +282,7 @@ static void trial_print_losses(const trial_row *cpu, const trial_row *other) {
 }
 
 static void trial_print_text(const where_trial *t, const trial_row *rows, int count) {
-    printf("measured on this machine, batch %lld x %lld, update after %lld; for 1,000 tokens\n", (long long)t->batch,
+    printf("measured on this machine per 1,000 tokens, batch %lld x %lld, update after %lld\n", (long long)t->batch,
            (long long)t->context, (long long)t->accumulate);
     printf("%-5s %-4s %-32s %9s %8s %7s %9s\n", "unit", "mode", "plan", "ms", "J", "steps", "first");
     for (int i = 0; i < count; i++) {
@@ -299,7 +299,7 @@ static void trial_print_text(const where_trial *t, const trial_row *rows, int co
             printf("%8s ", "-");
         printf("%7lld %7.1f s\n", (long long)r->steps, r->setup_s);
     }
-    printf("  J: what the machine counts, other work included; first: until the first step has ended\n");
+    printf("  J: energy of the whole machine, including other work; first: time until the end of the first step\n");
     for (int i = 0; i + 1 < count; i += UNITS) trial_print_losses(&rows[i], &rows[i + 1]);
     printf("beside it, with MLX:\n");
     for (int i = 0; i < count; i += UNITS)

@@ -119,9 +119,8 @@ static void man_examples(const char *examples) {
 }
 
 static void man_ends(void) {
-    printf(".SH \"EXIT STATUS\"\n0 done, 1 it failed, 2 wrong use, 4 an output has NaN or infinity, 130 stopped by "
-           "Ctrl\\-C after a clean end; what a "
-           "command says above goes first.\n");
+    printf(".SH \"EXIT STATUS\"\n0: success; 1: failure; 2: wrong usage; 4: an output has NaN or infinity; 130: "
+           "stopped by Ctrl\\-C. Exit codes described above take precedence.\n");
 }
 
 static void man_list(void) {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A client: a small model of Qwen3's form, or adapters of one, learns from a text that stays here. The text is the node's
-`data` (flower-supernode --node-config 'data="/where/it/is.txt"'); simulated nodes, which have none, make one up, each another."""
+"""A client: a small model of Qwen3's architecture, or adapters for one, is trained on a text that stays on this machine. The
+text is the node's `data` (flower-supernode --node-config 'data="/where/it/is.txt"'). Simulated nodes, which have none, each
+generate a different one."""
 import os
 import random
 
@@ -12,7 +13,8 @@ LEARNING = dict(batch=8, lr=3e-3, warmup=10, held_out=0.1, threads=1)
 
 
 def made_up(part):
-    """Sentences of two forms about names of three letters: the form can be learnt in a minute, the names are chance."""
+    """Generates sentences of two forms about names of three letters: the form can be learned in a minute, and the names are
+    random."""
     draw, sounds = random.Random(part), "bdfgklmnprstvwxz"
     words = []
     for _ in range(6000):

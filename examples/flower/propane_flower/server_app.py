@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The server: what it does follows from the run's configuration (pyproject.toml, flwr run --run-config)."""
+"""The server: the run's configuration determines what it does (pyproject.toml, flwr run --run-config)."""
 import propane_ml.flower as flower
 
 app = flower.server_app()

@@ -54,7 +54,8 @@ static propane_status accel_open_node(const char *which, void **impl, propane_er
 
 static propane_status accel_open(const char *rest, void **impl, propane_error *err) {
     if (strncmp(rest, "registers", 9) == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "device accel: the interpreter is the device 'registers'");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device accel: to interpret registers in software, use the device 'registers'");
     return accel_open_node(rest, impl, err);
 }
 
@@ -69,20 +70,19 @@ static propane_status accel_driver_registers_open(const char *rest, void **impl,
     snprintf(name, sizeof name, "%.*s", (int)(switches - rest < 39 ? switches - rest : 39), rest);
     PROPANE_TRY(chip_find(name, &c, err));
     if (c->generation != CHIP_H13 && c->generation != CHIP_H14)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "device sim: level=registers is for the A14, the A15, and the M1 and M2 families, not for the "
-            "%s: of its registers too little is known",
-            c->title);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "device sim: level=registers supports the A14, the A15, and the M1 and M2 families; too "
+                            "little is known about the registers of the %s",
+                            c->title);
     size_t used = (size_t)snprintf(which, sizeof which, "registers%s", c->generation == CHIP_H14 ? ",target=m2" : "");
     for (const char *at = switches + 1; *at;) {
         size_t n = strcspn(at, "&");
         bool level = n == strlen("level=registers") && strncmp(at, "level=registers", n) == 0;
         if (!level && strncmp(at, "level=", 6) == 0)
-            return propane_fail(err, PROPANE_ERR_INVALID, "device sim: level is registers, not '%.*s'",
+            return propane_fail(err, PROPANE_ERR_INVALID, "device sim: level must be registers, not '%.*s'",
                                 (int)(n < 40 ? n - 6 : 34), at + 6);
         if (!level) used += (size_t)snprintf(which + used, sizeof which - used, ",%.*s", (int)(n < 40 ? n : 40), at);
-        if (used >= sizeof which) return propane_fail(err, PROPANE_ERR_INVALID, "device sim: too many switches");
+        if (used >= sizeof which) return propane_fail(err, PROPANE_ERR_INVALID, "device sim: too many options");
         at += n + (at[n] == '&');
     }
     return accel_open_node(which, impl, err);
@@ -255,14 +255,14 @@ static propane_status accel_execute(void *impl, const driver_execution *e, propa
 extern const propane_driver accel_driver, registers_driver;
 const propane_driver accel_driver = {
     .name = "accel",
-    .summary = "the Neural Engine of an M1 under Linux, by its registers (never run on hardware)",
+    .summary = "the Neural Engine of an M1 under Linux, programmed through its registers (never run on hardware)",
     .probe = accel_probe,
     .open = accel_open,
     ACCEL_COMMON,
 };
 const propane_driver registers_driver = {
     .name = "registers",
-    .summary = "programs compiled to an M1's or M2's registers, which are interpreted in software; also "
+    .summary = "runs programs compiled for the registers of an M1 or M2, interpreted in software; also "
                "sim:m1?level=registers and sim:m2?level=registers",
     .open = accel_driver_registers_open,
     ACCEL_COMMON,

@@ -69,12 +69,13 @@ static propane_status accel_node_version(const accel_node *n, propane_error *err
                             name);
     if (v.major == 2)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: ABI 2 (M2): no evidence for the bytes of the sections that its firmware takes; "
+                            "%s: ABI 2 (M2) is not supported, because the section format of its firmware is unknown; "
                             "'registers:target=m2' runs programs for M2 in software",
                             n->name);
     if (v.major != 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: version %d.%d of its driver; only ABI 1 (M1) is known",
-                            n->name, v.major, v.minor);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: unknown driver version %d.%d; only ABI 1 (M1) is supported", n->name, v.major,
+                            v.minor);
     return PROPANE_OK;
 }
 
@@ -103,8 +104,8 @@ static propane_status accel_node_first(accel_node *n, propane_error *err) {
     }
     if (seen.status) return propane_fail(err, seen.status, "%s", seen.text);
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                        "no /dev/accel/accelN is the Neural Engine's: it needs an M1 with Linux, a kernel with "
-                        "CONFIG_DRM_ACCEL and the ane driver (docs/asahi.md)");
+                        "no /dev/accel/accelN belongs to a Neural Engine; this needs an M1 with Linux, a kernel with "
+                        "CONFIG_DRM_ACCEL, and the ane driver (docs/asahi.md)");
 }
 
 /* Opens the node in this process. `rest` holds any of ",arithmetic=0|1", ",fail=N" and ",target=m1|m2". */
@@ -120,11 +121,10 @@ static propane_status accel_node_inside(accel_node *n, const char *rest, propane
         end = NULL;
         if (strncmp(rest, names[i], length) == 0) values[i] = strtol(rest + length, &end, 10);
         if (!end || end == rest + length || (*end && *end != ',') || values[i] < least[i] || values[i] > most[i])
-            return propane_fail(
-                err, PROPANE_ERR_INVALID,
-                "device registers: 'arithmetic=0', 'arithmetic=1', 'fail=N', 'target=m1', 'target=m2' or "
-                "nothing stands behind its name, not '%.40s'",
-                rest + (*rest == ','));
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "device registers: unknown option '%.40s'; the options are arithmetic=0, arithmetic=1, "
+                                "fail=N, target=m1 and target=m2",
+                                rest + (*rest == ','));
     }
     n->registers = accel_registers_open(values[TARGET] == 2 ? ENGINE_H14 : ENGINE_H13, (int)values[FAIL],
                                         values[ARITHMETIC] ? ENGINE_ACCUMULATOR : ENGINE_WIDE);
@@ -142,7 +142,7 @@ propane_status accel_node_open(const char *which, accel_node **out, propane_erro
         status = accel_node_inside(n, which + strlen(inside), err);
     } else if (*which && *which != '/')
         status = propane_fail(err, PROPANE_ERR_INVALID,
-                              "device accel: a node's path or nothing may follow the name, not '%.40s'", which);
+                              "device accel: only the path of a device node may follow the name, not '%.40s'", which);
     else
         status = *which ? accel_node_try(n, which, err) : accel_node_first(n, err);
     if (status) {

@@ -109,14 +109,15 @@ static propane_status registers_tasks(accel_registers *r, const accel_submit *s,
     uint8_t *text = arena_copy(a, bars[0].data, (size_t)s->tsk_size);
     if (!text) return propane_fail_memory(why, (size_t)s->tsk_size);
     if (s->td_size % 4 || s->td_size > first->bytes || s->td_size > s->tsk_size)
-        return propane_fail(why, PROPANE_ERR_DEVICE, "a first task of %u bytes", s->td_size);
+        return propane_fail(why, PROPANE_ERR_DEVICE, "the first task has an invalid size of %u bytes", s->td_size);
     if (first->data[2] != ACCEL_NID)
-        return propane_fail(why, PROPANE_ERR_DEVICE, "the first task has the network id 0x%x, not 0x%x", first->data[2],
-                            ACCEL_NID);
+        return propane_fail(why, PROPANE_ERR_DEVICE, "the first task has network id 0x%x instead of 0x%x",
+                            first->data[2], ACCEL_NID);
     memcpy(text, first->data, s->td_size);
     PROPANE_TRY(engine_stream_read(text, (size_t)s->tsk_size, (int)s->td_size / 4, a, tasks, count, why));
     if ((uint32_t)*count != s->td_count)
-        return propane_fail(why, PROPANE_ERR_DEVICE, "%d tasks, submitted as %u", *count, s->td_count);
+        return propane_fail(why, PROPANE_ERR_DEVICE, "the program has %d tasks, but %u were submitted", *count,
+                            s->td_count);
     return PROPANE_OK;
 }
 

@@ -533,10 +533,10 @@ static propane_status check_is_other(const char *path, const file_map *map, prop
     const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};
     const char *other = map->bytes ? file_disguise(map->data, map->bytes) : "";
     if (!*other || check_next_record(&b, NULL, &record)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: nothing that can be checked%s; check takes a program (.mil), a Core ML package, a folder "
-                        "with model.mil or a weight file",
-                        path, other);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s: cannot be checked%s; give a program (.mil), a Core ML package, a folder with model.mil, or a weight file",
+        path, other);
 }
 
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {

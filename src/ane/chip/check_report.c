@@ -150,20 +150,18 @@ void chip_limits_markdown(text *out) {
     static const char *const scopes[] = {"program", "blob", "request", "process", "fact"};
     static const char *const titles[] = {"Programs", "Weight files", "Requests", "Processes",
                                          "Facts that no rule checks"};
-    text_append(
-        out,
-        "# What a Neural Engine does not take\n\n"
-        "Made from `src/ane/chip/limits.def` by `propane check --rules --markdown`. Nothing here was run on an engine\n"
-        "by Propane: each rule says who saw it. *measured*: the source ran it; *documented*: official, or read out\n"
-        "of the system; *reported*: claimed without visible evidence; *inferred*: follows from other facts;\n"
-        "*disputed*: sources contradict each other, both are given. A rule refuses only what was measured or is\n"
-        "documented, on the chips where it was seen or that the source names; elsewhere it warns. `propane check\n"
-        "FILE` applies them. That no rule refuses a program does not mean that it runs.\n\n"
-        "Each rule says by which path it was *seen*: direct (MIL text given to the engine's compiler), e5rt (the\n"
-        "system's runtime below Core ML), coreml, coreai, or any (the engine itself, a file format). What it means\n"
-        "differs by path. *falls back*: Core ML runs the operation on the CPU or GPU, the rest stays on the engine.\n\n"
-        "Generations: h12 A13; h13 A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 "
-        "A19, M6; h19 A20.\n\n");
+    text_append(out,
+                "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
+                "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
+                "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
+                "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
+                "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
+                "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
+                "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
+                "direct (MIL text given to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
+                "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
+                "runs the operation on the CPU or GPU, and the rest stays on the engine.\n\nGenerations: h12 A13; h13 "
+                "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);
     for (int s = 0; s < 5; s++) {
         text_printf(out, "\n## %s\n\n", titles[s]);

@@ -160,7 +160,7 @@ static void check_text_print_rule(printer *p, int from, bool *told) {
         p->out->failed |= line.failed;
         text_deinit(&line);
     }
-    if (hidden > 0) text_printf(p->out, "  and at %d more place%s\n", hidden, hidden == 1 ? "" : "s");
+    if (hidden > 0) text_printf(p->out, "  and in %d more place%s\n", hidden, hidden == 1 ? "" : "s");
     check_text_print_evidence(p, f);
 }
 

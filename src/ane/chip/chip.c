@@ -67,7 +67,7 @@ static propane_status chip_unknown(const char *name, size_t length, propane_erro
     size_t used = 0;
     for (int i = 0; i < CHIP_COUNT; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? " " : "", chips[i].name);
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chip '%.*s'; chips are %s",
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chip '%.*s'; the chips are %s",
                         (int)(length < 40 ? length : 40), name, known);
 }
 

@@ -138,9 +138,10 @@ static propane_status plan_take(compute_plan *p, const plan_place *at, const jso
     compute_row row = {.op = plan_without_opset(op), .function = at->function, .units = at->units, .cost = -1};
     row.preferred = plan_device(device);
     if (row.preferred == COMPUTE_NONE)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: operation %d, '%.60s': '%.60s' is no device; known are CPU, GPU and NeuralEngine",
-                            at->path, p->count + 1, op, device);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: operation %d, '%.60s': unknown device '%.60s'; known devices are CPU, GPU and NeuralEngine", at->path,
+            p->count + 1, op, device);
     if (json_array_size(devices)) row.supported = 1u << row.preferred;
     for (size_t i = 0; i < json_array_size(devices); i++) {
         const char *name = plan_device_text(json_array_get(devices, i));
@@ -214,11 +215,10 @@ propane_status compute_plan_read(const char *path, compute_plan *out, propane_er
     propane_status status = plan_load(path, out, err);
     if (status == PROPANE_OK) status = plan_walk(out, (plan_place){.path = path}, out->json, err);
     if (status == PROPANE_OK && !out->count)
-        status =
-            propane_fail(err, PROPANE_ERR_INVALID,
-                         "%s: it is no compute plan: no object in it names an operation ('operator_name', 'op') and a "
-                         "device ('preferred_compute_device', 'device')",
-                         path);
+        status = propane_fail(err, PROPANE_ERR_INVALID,
+                              "%s: not a compute plan: it has no object with an operation ('operator_name', 'op') and "
+                              "a device ('preferred_compute_device', 'device')",
+                              path);
     if (status == PROPANE_OK) plan_choose(out);
     if (status) compute_plan_deinit(out);
     return status;

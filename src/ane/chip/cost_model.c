@@ -4,7 +4,7 @@
  *
  * The facts behind the formula, each seen by more than one source:
  * - A call has a fixed cost.
- * - An engine has 16 cores x 256 multiply-adds, and a marginal layer runs near the roof.
+ * - An engine has 16 cores x 256 multiply-adds, and a marginal layer runs near the peak.
  * - Weights stream at a rate of the package's memory, or once if all layers share them.
  * - Activations beyond 1 MiB are tiled, and every tile reads the weights again.
  * - Few channels or few pixels leave lanes idle.

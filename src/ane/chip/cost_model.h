@@ -109,7 +109,7 @@ typedef struct cost_program {
     double ms, low_ms, high_ms;
     double fixed_ms, io_ms; /* of the call; of inputs and outputs */
     double flops, bytes, weight_bytes, io_bytes, energy_mj;
-    double utilisation;  /* arithmetic relative to the roof, over the whole call */
+    double utilisation;  /* arithmetic relative to the peak, over the whole call */
     int moved, switches; /* operations that Core ML computes on the CPU, and changes of side (placed_cost.h) */
     double cpu_ms, switch_ms;
     int op_count;

@@ -67,7 +67,7 @@ static propane_status cost_points_next_record(char **at, char *end, const char *
             if (*in != '\r' || quoted) *out++ = *in;
             in++;
         }
-        if (quoted) return propane_fail(err, PROPANE_ERR_INVALID, "%s:%d: a quote does not close", name, first);
+        if (quoted) return propane_fail(err, PROPANE_ERR_INVALID, "%s:%d: a quote is not closed", name, first);
         char stop = in < end ? *in : '\n';
         if (in < end) in++;
         *out++ = 0; /* never beyond `in`: the separator is gone, and the text ends with a zero */
@@ -160,7 +160,7 @@ static const struct {
     {COL_note, "printed latency", "contradicts its own rate"},
     {COL_dtype, "cast-only", "quantised mixture"},
     {COL_note, "split into", "quantised mixture"},
-    {COL_shape, "dynamic", "run-time weights packed with the activation"},
+    {COL_shape, "dynamic", "weights given at run time, packed with the activation"},
     {COL_shape, "programs", "several programs"},
     {COL_note, "weight staging", "several programs"},
     {COL_shape, "_norm", "normalisation"},
@@ -186,7 +186,7 @@ static const chip *cost_points_chip_of(const char *name) {
 static const char *cost_points_why_not(char *const row[COL_COUNT], const chip *c, int path, int kind, double ms) {
     if (strcmp(row[COL_workload], "sdpa") == 0) return "attention: the sources time different sets of operations";
     if (kind < 0) return "not a single program";
-    if (!c || path < 0) return "chip or path not known";
+    if (!c || path < 0) return "chip or path unknown";
     if (ms <= 0) return "no latency published";
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
         if (cost_points_contains(row[reasons[i].column], reasons[i].word)) return reasons[i].reason;
@@ -281,7 +281,7 @@ static void cost_points_read_point(char *const row[COL_COUNT], cost_point *p) {
     cost_call_time(&p->call, &p->time);
     if (p->time.ms > 0 && isfinite(p->time.ms)) return;
     p->covered = false;
-    p->reason = "sizes beyond what the model has numbers for";
+    p->reason = "sizes for which the model has no data";
 }
 
 static propane_status cost_points_read_header(char *const *fields, int count, const char *name, int where[COL_COUNT],
@@ -294,8 +294,8 @@ static propane_status cost_points_read_header(char *const *fields, int count, co
         if (needed && where[c] < 0)
             return propane_fail(
                 err, PROPANE_ERR_INVALID,
-                "%s: there is no column '%s'; the table needs id, chip, path, workload, shape, latency_ms, "
-                "and takes os, dtype, flops, bytes_in, bytes_weights, bytes_out, tflops, source, note",
+                "%s: column '%s' is missing; the table needs id, chip, path, workload, shape and latency_ms, and may "
+                "have os, dtype, flops, bytes_in, bytes_weights, bytes_out, tflops, source and note",
                 name, column_names[c]);
     }
     return PROPANE_OK;

@@ -39,12 +39,12 @@ static propane_status cost_rates_take(const json_t *report, const char *path, co
     };
     if (!answers)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: no report of 'propane devices --probe': it has no \"answers\"", path);
+                            "%s: not a report of 'propane devices --probe': it has no \"answers\"", path);
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         if (figures[i].value <= 0)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: answer \"%s\" has no positive number \"%s\"; make the report with this version: "
-                                "propane devices --probe",
+                                "%s: answer \"%s\" has no positive number \"%s\"; write a new report with this "
+                                "version: propane devices --probe",
                                 path, figures[i].id, figures[i].key);
         *figures[i].to = figures[i].value;
     }

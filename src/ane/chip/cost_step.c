@@ -42,22 +42,16 @@ cost_host cost_host_of(const chip *c) { return cost_step_row_of(c)->host; }
 
 const char *cost_host_sources(void) {
     return "  products: fp32 sgemm as others measured it on the chip, or its nearest; code: a CBLAS such as Accelerate "
-           "(--blas auto), "
-           "never timed on a Mac by Propane; with --blas off own NEON kernels, which are slower\n"
-           "  elementwise: from the parts that published trainers print (staging, elementwise work); code: loops of "
-           "the thread pool\n"
-           "  AdamW: assumed, about 0.8 of the memory's bandwidth; code: one sweep of the pool, bytes by --moments; "
-           "from one set to another (--overlap early) the same bytes, as lines that are written whole are not read "
-           "first "
-           "(STREAM on an M4: 103 of 120 GB/s, arXiv 2502.05317)\n"
-           "  all at once: nine tenths of the bandwidth that Apple states for the chip; engine, products and update "
-           "share it\n"
-           "  engine: the model behind 'propane estimate PROGRAM', fitted to published calls (docs/estimate.md)\n"
-           "  joules: the processor's watts while it computes, the engine's by its operations and bytes, memory for "
-           "what the "
-           "processor moves, 0.3 W idle (M3 Pro, slavko); a range of a factor of two\n"
-           "  order: the queues of train/step: updates go on beside the next batch (--overlap on), as --trace shows "
-           "them\n";
+           "(--blas auto), never timed on a Mac by Propane; with --blas off the built-in NEON kernels, which are "
+           "slower\n  elementwise: from the parts that published trainers print (staging, elementwise work); code: "
+           "loops of the thread pool\n  AdamW: assumed, about 0.8 of the memory's bandwidth; code: one sweep of the "
+           "pool, bytes by --moments; from one set to another (--overlap early) the same bytes, as lines that are "
+           "written whole are not read first (STREAM on an M4: 103 of 120 GB/s, arXiv 2502.05317)\n  all at once: nine "
+           "tenths of the bandwidth that Apple states for the chip; engine, products and update share it\n  engine: "
+           "the model behind 'propane estimate PROGRAM', fitted to published calls (docs/estimate.md)\n  joules: the "
+           "processor's watts while it computes, the engine's by its operations and bytes, memory for what the "
+           "processor moves, 0.3 W idle (M3 Pro, slavko); a range of a factor of two\n  order: the queues of "
+           "train/step: updates go on beside the next batch (--overlap on), as --trace shows them\n";
 }
 
 /* Each position costs time, too: rustane's 24 published sizes (M4 Max) follow 0.535 + 0.00178 x positions for

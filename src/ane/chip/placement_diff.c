@@ -146,12 +146,11 @@ propane_status placement_diff_make(const mil_module *m, const chip *c, int os, c
     snprintf(out->function, sizeof out->function, "%.63s", f->name);
     status = placement_check(out, f, c, os, err);
     if (status == PROPANE_OK && out->same + out->count == 0)
-        status =
-            propane_fail(err, PROPANE_ERR_INVALID,
-                         "%s: none of its %d operations is one of function '%.60s' (the first is %s '%.60s'): is it "
-                         "the plan of another model?",
-                         path, out->plan.count, f->name, out->plan.rows[0].op,
-                         out->plan.rows[0].name_count ? out->plan.rows[0].names[0] : "");
+        status = propane_fail(err, PROPANE_ERR_INVALID,
+                              "%s: none of its %d operations is in function '%.60s' (the first is %s '%.60s'); is it "
+                              "the plan of another model?",
+                              path, out->plan.count, f->name, out->plan.rows[0].op,
+                              out->plan.rows[0].name_count ? out->plan.rows[0].names[0] : "");
     if (status) placement_diff_deinit(out);
     return status;
 }
@@ -176,7 +175,7 @@ static void placement_print_row(const placement_row *r, text *out) {
     text_printf(out, "': the plan says %s", compute_device_name(r->plan->preferred));
     if (r->plan->preferred != COMPUTE_ENGINE && r->plan->supported)
         text_append(out, r->plan->supported & 1u << COMPUTE_ENGINE ? ", which prefers it to the engine"
-                                                                   : ", and that the engine does not take it");
+                                                                   : ", and that the engine does not support it");
     if (r->plan->cost >= 0) text_printf(out, " (cost %.3g)", r->plan->cost);
     text_printf(out, "; check says %s", r->falls ? "CPU" : "engine");
     if (*r->rules) text_printf(out, " (%s)", r->rules);
@@ -188,9 +187,9 @@ void placement_diff_print(const placement_diff *d, text *out) {
     placement_put(out, d->function);
     text_printf(out, "': %d operations, %d on the engine, %d on the GPU, %d on the CPU; ", d->planned,
                 d->on[COMPUTE_ENGINE], d->on[COMPUTE_GPU], d->on[COMPUTE_CPU]);
-    text_printf(out, "check says the same of %d and differs at %d\n", d->same, d->count);
+    text_printf(out, "check agrees on %d and differs on %d\n", d->same, d->count);
     for (int i = 0; i < d->count; i++) placement_print_row(&d->rows[i], out);
-    if (d->unplanned) text_printf(out, "  the plan says nothing of %d operations of the program\n", d->unplanned);
+    if (d->unplanned) text_printf(out, "  the plan does not mention %d operations of the program\n", d->unplanned);
     if (d->strange) text_printf(out, "  %d operations of the plan are not in the program\n", d->strange);
 }
 

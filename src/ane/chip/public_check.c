@@ -83,9 +83,9 @@ static propane_status api_check_read(const propane_check_options *options, const
     else if (o.path && strcmp(o.path, "direct") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "path must be direct or coreml, not '%.40s'", o.path);
     if (o.plan && out->target_count != 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, "plan is of one chip, and target names %d", out->target_count);
+        return propane_fail(err, PROPANE_ERR_INVALID, "plan is for one chip, but target names %d", out->target_count);
     if (o.plan && o.path && out->path != CHIP_PATH_COREML)
-        return propane_fail(err, PROPANE_ERR_INVALID, "plan is Core ML's, and path is direct");
+        return propane_fail(err, PROPANE_ERR_INVALID, "plan is for Core ML, but path is direct");
     return PROPANE_OK;
 }
 

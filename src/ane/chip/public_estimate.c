@@ -35,7 +35,7 @@ static propane_status api_estimate_fill(propane_estimate *e, const propane_modul
     PROPANE_TRY(chip_find_list(options->target ? options->target : "m4", chips, &chip_count, err));
     while (path < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
     if (path == COST_PATH_COUNT)
-        return propane_fail(err, PROPANE_ERR_INVALID, "path is '%.40s'; there are direct, e5rt, coreml, linux",
+        return propane_fail(err, PROPANE_ERR_INVALID, "path is '%.40s'; it must be direct, e5rt, coreml or linux",
                             through);
     e->path = (cost_path)path;
     e->rows = ARENA_ARRAY(e->arena, chip_count * m->function_count + 1, estimate_row);
@@ -150,8 +150,7 @@ static void api_estimate_print_row(cost_path path, const chip *c, const cost_pro
     char least[24], most[24];
     text_printf(out,
                 "%-9s %-14.14s %8.3f ms (%.3f to %.3f)  call %.3f ms, in and out %.3f ms, %.4g GFLOP, weights %.2f MB, "
-                "%4.1f %% of "
-                "the roof, %.2f mJ, compiled in %s to %s",
+                "%4.1f %% of the peak, %.2f mJ, compiled in %s to %s",
                 c->title, p->function->name, p->ms, p->low_ms, p->high_ms, p->fixed_ms, p->io_ms, p->flops / 1e9,
                 p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj,
                 api_estimate_time(least, cost_compile_ms(c, p->weight_bytes)),
@@ -159,7 +158,7 @@ static void api_estimate_print_row(cost_path path, const chip *c, const cost_pro
     if (p->moved)
         text_printf(out, "; %d operation%s on the CPU about %.3f ms, %d switch%s about %.3f ms", p->moved,
                     p->moved == 1 ? "" : "s", p->cpu_ms, p->switches, p->switches == 1 ? "" : "es", p->switch_ms);
-    if (p->uncounted) text_printf(out, "; %d operations whose shapes follow from values are not counted", p->uncounted);
+    if (p->uncounted) text_printf(out, "; not counting %d operations whose shapes depend on values", p->uncounted);
     text_printf(out, "\n");
 }
 
@@ -204,7 +203,7 @@ propane_status propane_estimate_print(const propane_estimate *estimate, propane_
     if (form == PROPANE_JSON) {
         status = api_estimate_print_json(estimate, &t, err);
     } else {
-        text_printf(&t, "%s: estimated for the path %s, not measured\n", estimate->source,
+        text_printf(&t, "%s: estimates for the path %s, not measurements\n", estimate->source,
                     cost_path_name(estimate->path));
         for (int i = 0; i < estimate->count; i++) {
             if (ops) api_estimate_print_ops(estimate->rows[i].chip, &estimate->rows[i].program, &t);

@@ -27,7 +27,7 @@ propane_status chip_refusing_rule(const mil_module *m, char *out, size_t room, p
                  strcmp(best->limit->chips, "all") == 0 ? "" : " on ",
                  strcmp(best->limit->chips, "all") == 0 ? "" : best->limit->chips, best->message, best->limit->fix);
     else
-        snprintf(out, room, "no rule knows this");
+        snprintf(out, room, "no rule covers this");
     chip_report_free(r);
     return status;
 }

@@ -8,7 +8,7 @@
 bool chip_rule_blob_header(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
     if (b->bytes < 64) return chip_found(out, "the file has %zu bytes; the header alone has 64", b->bytes);
-    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "a record is where the header must be");
+    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "there is a record in place of the header");
     uint32_t version = bytes_u32(b->data + 4);
     return version != (uint32_t)view->limit->value && chip_found(out, "the header says version %u", version);
 }
@@ -17,7 +17,7 @@ bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
     if (b->bytes < 64 || bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return false;
     uint32_t count = bytes_u32(b->data);
-    return count != (uint32_t)b->record_count && chip_found(out, "the header counts %u record%s and there are %d",
+    return count != (uint32_t)b->record_count && chip_found(out, "the header announces %u record%s, but there are %d",
                                                             count, count == 1 ? "" : "s", b->record_count);
 }
 
@@ -73,12 +73,12 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         return chip_found(out, "the record at offset %llu: %llu unused bits in %llu bytes of %s elements", at,
                           (unsigned long long)r->padding, (unsigned long long)r->bytes, info->name);
     return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&
-           chip_found(out, "the record at offset %llu: %llu bytes are no whole number of %s elements", at,
+           chip_found(out, "the record at offset %llu: %llu bytes are not a multiple of the size of %s elements", at,
                       (unsigned long long)r->bytes, info->name);
 }
 
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = view->offset;
     if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* rule B2 is about its place */
-    return chip_found(out, "BLOBFILE names offset %llu of %.200s, where no record is", at, view->blob->path);
+    return chip_found(out, "BLOBFILE names offset %llu of %.200s, where there is no record", at, view->blob->path);
 }

@@ -63,20 +63,20 @@ static int64_t rule_coreml_largest(const mil_op *op, const char *param) {
 bool chip_rule_pool_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int64_t n = rule_coreml_largest(view->op, "kernel_sizes");
     return (double)n > view->limit->value &&
-           chip_found(out, "the kernel is %lld long; the most is %.0f", (long long)n, view->limit->value);
+           chip_found(out, "the kernel has length %lld; the maximum is %.0f", (long long)n, view->limit->value);
 }
 
 bool chip_rule_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int64_t n = rule_coreml_largest(view->op, "strides");
     return (double)n > view->limit->value &&
-           chip_found(out, "the stride is %lld; the most is %.0f", (long long)n, view->limit->value);
+           chip_found(out, "the stride is %lld; the maximum is %.0f", (long long)n, view->limit->value);
 }
 
 bool chip_rule_kernel_length(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
     for (int i = 2; w && i < w->type.rank; i++)
         if ((double)w->type.dim[i] > view->limit->value)
-            return chip_found(out, "the kernel is %lld long; the most is %.0f", (long long)w->type.dim[i],
+            return chip_found(out, "the kernel has length %lld; the maximum is %.0f", (long long)w->type.dim[i],
                               view->limit->value);
     return false;
 }
@@ -108,10 +108,10 @@ bool chip_rule_cropping_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
         const int64_t full = (c.out[d] - 1) * c.stride[d] + (c.kernel[d] - 1) * c.dilation[d] + 1;
         const int64_t natural = same ? c.out[d] * c.stride[d] : full - pad[2 * d] - pad[2 * d + 1];
         if (natural != c.in[d])
-            return chip_found(out, "output_shape gives axis %d %lld elements, which has %lld without it", d + 2,
+            return chip_found(out, "output_shape changes axis %d to %lld elements; it has %lld without it", d + 2,
                               (long long)c.in[d], (long long)natural);
         if (pad[2 * d] != pad[2 * d + 1])
-            return chip_found(out, "output_shape is given, and axis %d loses %lld elements in front and %lld behind",
+            return chip_found(out, "with output_shape, axis %d loses %lld elements at the front and %lld at the end",
                               d + 2, (long long)pad[2 * d], (long long)pad[2 * d + 1]);
     }
     return false;
@@ -120,7 +120,7 @@ bool chip_rule_cropping_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 bool chip_rule_stride_fp32(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int64_t n = rule_coreml_largest(view->op, "strides");
     return view->op->results[0]->type.dtype == MIL_fp32 && (double)n > view->limit->value &&
-           chip_found(out, "the stride is %lld, in fp32; the most is %.0f", (long long)n, view->limit->value);
+           chip_found(out, "the stride is %lld, in fp32; the maximum is %.0f", (long long)n, view->limit->value);
 }
 
 bool chip_rule_three_dimensional(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -134,7 +134,7 @@ bool chip_rule_upsample_factor(const chip_view *view, char out[CHIP_TEXT_BYTES])
         const mil_value *v = mil_in(view->op, params[i]);
         const double factor = v && v->constant && v->constant->data ? mil_const_f64(v->constant, 0) : 1;
         if (factor > view->limit->value)
-            return chip_found(out, "the factor is %g; the most is %.0f", factor, view->limit->value);
+            return chip_found(out, "the factor is %g; the maximum is %.0f", factor, view->limit->value);
     }
     return false;
 }
@@ -147,7 +147,7 @@ bool chip_rule_channel_broadcast(const chip_view *view, char out[CHIP_TEXT_BYTES
     const int64_t *a = x->type.dim, *b = y->type.dim;
     const bool x_small = a[last] * a[last - 1] == 1, y_small = b[last] * b[last - 1] == 1;
     return x_small != y_small && a[last - 2] == b[last - 2] && a[last - 2] > 1 &&
-           chip_found(out, "'%.60s' is one number a channel and no constant", (x_small ? x : y)->name);
+           chip_found(out, "'%.60s' has one number per channel and is not a constant", (x_small ? x : y)->name);
 }
 
 bool chip_rule_reflecting(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -166,7 +166,7 @@ bool chip_rule_product_depth(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     if (!x || x->type.rank < 2) return false;
     const int64_t n = x->type.dim[x->type.rank - (turned ? 2 : 1)];
     return (double)n > view->limit->value &&
-           chip_found(out, "it adds %lld products; the most is %.0f", (long long)n, view->limit->value);
+           chip_found(out, "it adds %lld products; the maximum is %.0f", (long long)n, view->limit->value);
 }
 
 /* Finds programs whose only computation is one small matrix product or attention: the planner does not send these to
@@ -178,8 +178,8 @@ bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         if (i != MIL_OP_const && i != MIL_OP_cast) others += view->op_counts[i];
     const int64_t n = x ? mil_type_count(&x->type) : 0;
     return others == 0 && (double)n < view->limit->value &&
-           chip_found(out, "the program is this product alone and small: %lld elements, fewer than %.0f", (long long)n,
-                      view->limit->value);
+           chip_found(out, "the program has only this matrix product, which is small: %lld elements, fewer than %.0f",
+                      (long long)n, view->limit->value);
 }
 
 /* Finds programs in which no value has as many elements as a lone matrix product that ran on the engine (R26).
@@ -205,7 +205,7 @@ static const mil_interface *rule_coreml_interface(const chip_view *view) {
 
 bool chip_rule_flexible(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_interface *face = rule_coreml_interface(view);
-    if (view->function->ranged) return chip_found(out, "an input has a flexible shape: dimensions that are ranges");
+    if (view->function->ranged) return chip_found(out, "an input has a flexible shape with ranges of dimensions");
     for (int i = 0; face && i < face->input_count; i++)
         for (int k = 0; k < face->inputs[i].range_count; k++) {
             const mil_shape_range *r = &face->inputs[i].ranges[k];
@@ -233,8 +233,8 @@ bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         const mil_value *v = view->function->params[i];
         const int64_t n = v->type.rank ? v->type.dim[v->type.rank - 1] : 1;
         if (v->type.container == MIL_STATE && n % (int64_t)view->limit->value != 0)
-            return chip_found(out, "the last axis of the state '%.60s' has %lld elements, no multiple of %.0f", v->name,
-                              (long long)n, view->limit->value);
+            return chip_found(out, "the last axis of the state '%.60s' has %lld elements, not a multiple of %.0f",
+                              v->name, (long long)n, view->limit->value);
     }
     return false;
 }
@@ -252,7 +252,7 @@ bool chip_rule_update_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_moving_update(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *begin = mil_in(view->op, "begin");
-    return begin && !chip_is_constant(begin) && chip_found(out, "begin is no constant: '%.60s'", begin->name);
+    return begin && !chip_is_constant(begin) && chip_found(out, "begin is not a constant: '%.60s'", begin->name);
 }
 
 /* ---- weights with scales ------------------------------------------------------------------------------------------------ */
@@ -261,15 +261,16 @@ bool chip_rule_block_scale(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *s = mil_in(view->op, "scale"), *data = mil_in(view->op, "data");
     for (int i = 1; s && !mil_dtype_is_float(data->type.dtype) && i < s->type.rank; i++)
         if (s->type.dim[i] > 1)
-            return chip_found(out, "it has %lld blocks with scales of their own along axis %d",
-                              (long long)s->type.dim[i], i);
+            return chip_found(out, "it has %lld blocks, each with its scale, along axis %d", (long long)s->type.dim[i],
+                              i);
     return false;
 }
 
 bool chip_rule_palette_scale(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *data = mil_in(view->op, "data");
     return mil_dtype_is_float(data->type.dtype) &&
-           chip_found(out, "it gives %s a scale, the entries of a palette", mil_dtype_get(data->type.dtype)->name);
+           chip_found(out, "it gives a scale to %s, which holds the entries of a palette",
+                      mil_dtype_get(data->type.dtype)->name);
 }
 
 bool chip_rule_palette_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -282,7 +283,7 @@ bool chip_rule_dequantized_factor(const chip_view *view, char out[CHIP_TEXT_BYTE
     const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
     for (int i = 0; i < 2; i++)
         if (rule_coreml_made_by(pair[i], MIL_OP_dequantize) && !chip_is_constant(pair[1 - i]))
-            return chip_found(out, "'%.60s' has a scale of its own", pair[i]->name);
+            return chip_found(out, "'%.60s' has a separate scale", pair[i]->name);
     return false;
 }
 

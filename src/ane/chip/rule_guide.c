@@ -79,7 +79,7 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
     for (int i = 2; w && i < w->type.rank; i++)
         if ((double)w->type.dim[i] >= view->limit->value)
-            return chip_found(out, "the kernel is %lld long", (long long)w->type.dim[i]);
+            return chip_found(out, "the kernel has length %lld", (long long)w->type.dim[i]);
     return false;
 }
 
@@ -207,7 +207,7 @@ bool chip_rule_byte_activations(const chip_view *view, char out[CHIP_TEXT_BYTES]
 /* A reshape has already folded all axes into one. */
 bool chip_rule_argmax_of_all(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");
-    return x->type.rank == 1 && chip_found(out, "it looks over all %lld elements", (long long)x->type.dim[0]);
+    return x->type.rank == 1 && chip_found(out, "it searches all %lld elements", (long long)x->type.dim[0]);
 }
 
 bool chip_rule_flexible_mean(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -218,7 +218,7 @@ bool chip_rule_flexible_mean(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         while (y->def && (y->def->info->code == MIL_OP_clip || y->def->info->code == MIL_OP_maximum))
             y = mil_in(y->def, "x");
         if (x->def && x->def->info->code == MIL_OP_reduce_sum && y->def && y->def->info->code == MIL_OP_reduce_sum)
-            return chip_found(out, "'%.60s' is a sum by a sum over a flexible shape", op->results[0]->name);
+            return chip_found(out, "'%.60s' divides one sum by another over a flexible shape", op->results[0]->name);
     }
     return false;
 }
@@ -262,9 +262,9 @@ bool chip_rule_palette_beside_state(const chip_view *view, char out[CHIP_TEXT_BY
 bool chip_rule_open_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < view->op->result_count; i++)
         if (mil_type_is_open(&view->op->results[i]->type))
-            return chip_found(out, "the shape of '%.60s' follows from values", view->op->results[i]->name);
+            return chip_found(out, "the shape of '%.60s' depends on values", view->op->results[i]->name);
     MIL_FOR_OPERANDS (view->op, v)
-        if (mil_type_is_open(&v->type)) return chip_found(out, "the shape of '%.60s' follows from values", v->name);
+        if (mil_type_is_open(&v->type)) return chip_found(out, "the shape of '%.60s' depends on values", v->name);
     return false;
 }
 

@@ -90,7 +90,7 @@ static bool rule_numbers_mean_of_squares(const chip_view *view, bool wide, char 
     const double terms =
         (double)mil_type_count(&x->type) / fmax((double)mil_type_count(&view->op->results[0]->type), 1);
     return (terms >= view->limit->value) == wide && chip_range_of(x).high >= -HALF_LOWEST &&
-           chip_found(out, "'%.60s' are squares in fp16, which overflow from 256 on, %.0f in a mean", x->name, terms);
+           chip_found(out, "'%.60s' holds squares in fp16, which overflow from 256, or %.0f in a mean", x->name, terms);
 }
 
 bool chip_rule_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -330,8 +330,8 @@ bool chip_rule_turns(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_range r = chip_range_of(x);
     const double factor = rule_numbers_factor(x, 0).largest, most = chip_limit_value("N9");
     return factor >= view->limit->value && fmax(fabs(r.low), fabs(r.high)) > most &&
-           chip_found(out, "'%.60s' is multiplied by %.4g in fp16, and nothing keeps it within %.0f",
-                      chip_value_name(x), factor, most);
+           chip_found(out, "'%.60s' is multiplied by %.4g in fp16 without a bound of %.0f", chip_value_name(x), factor,
+                      most);
 }
 
 /* ---- an angle of two numbers ------------------------------------------------------------------------------------------------ */
@@ -355,7 +355,7 @@ bool chip_rule_open_quadrant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                   rule_numbers_compared(op, MIL_OP_less_equal, y) || rule_numbers_compared(op, MIL_OP_equal, y);
     }
     return above && below && !closed &&
-           chip_found(out, "'%.60s' is compared with 0 by greater and less: where it is 0, no quadrant holds",
+           chip_found(out, "'%.60s' is compared with 0 by greater and less, so a value of 0 belongs to no quadrant",
                       chip_value_name(y));
 }
 
@@ -370,7 +370,8 @@ bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         if (member[i]) n *= (double)x->type.dim[i];
     const chip_range r = chip_range_of(x);
     return (r.high - r.low) * (n - 1) / n >= view->limit->value &&
-           chip_found(out, "nothing keeps '%.60s' within %.0f of its mean", chip_value_name(x), view->limit->value);
+           chip_found(out, "the distance of '%.60s' from its mean has no bound of %.0f", chip_value_name(x),
+                      view->limit->value);
 }
 
 /* Returns whether a value is an input that is returned unchanged, and so is not rounded again. */

@@ -45,12 +45,12 @@ bool chip_rule_inline_literal_elsewhere(const chip_view *view, char out[CHIP_TEX
 }
 
 bool chip_rule_concat_form(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    if (!mil_in(view->op, "interleave")) return chip_found(out, "interleave is left out");
+    if (!mil_in(view->op, "interleave")) return chip_found(out, "interleave is omitted");
     return chip_rule_inline_literal(view, out);
 }
 
 bool chip_rule_gelu_form(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return !mil_in(view->op, "mode") && chip_found(out, "mode is left out");
+    return !mil_in(view->op, "mode") && chip_found(out, "mode is omitted");
 }
 
 bool chip_rule_conv_bias(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -74,7 +74,7 @@ bool chip_rule_fp32_arithmetic(const chip_view *view, char out[CHIP_TEXT_BYTES])
 bool chip_rule_op_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = rule_op_result_type(view->op)->rank;
     return rank > view->limit->value &&
-           chip_found(out, "its result has %d axes; the most is %.0f", rank, view->limit->value);
+           chip_found(out, "its result has %d axes; the maximum is %.0f", rank, view->limit->value);
 }
 
 bool chip_rule_conv_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -86,7 +86,7 @@ bool chip_rule_conv_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 bool chip_rule_kernel_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_type *w = rule_op_type_of(view->op, "weight");
     return w && w->rank > 2 && (double)w->dim[w->rank - 1] > view->limit->value &&
-           chip_found(out, "the kernel is %lld wide; the most is %.0f", (long long)w->dim[w->rank - 1],
+           chip_found(out, "the kernel has width %lld; the maximum is %.0f", (long long)w->dim[w->rank - 1],
                       view->limit->value);
 }
 
@@ -121,7 +121,7 @@ bool chip_rule_softmax_between_products(const chip_view *view, char out[CHIP_TEX
     for (const mil_op *op = view->op->next; op; op = op->next)
         if (op->info->code == MIL_OP_matmul) behind |= mil_in(op, "x") == y || mil_in(op, "y") == y;
     return x && x->def && behind &&
-           chip_found(out, "it is taken over %lld elements between two products",
+           chip_found(out, "it is computed over %lld elements between two matrix products",
                       (long long)mil_in(view->op, "x")->type.dim[axis]);
 }
 
@@ -145,15 +145,15 @@ bool chip_rule_dynamic_batch(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
     const mil_type *x = rule_op_type_of(view->op, "x");
     return rule_op_is_dynamic(w) && x && x->dim[0] != 1 &&
-           chip_found(out, "the weight '%.60s' is no constant and the batch is %lld", w->name, (long long)x->dim[0]);
+           chip_found(out, "the weight '%.60s' is not a constant and the batch is %lld", w->name, (long long)x->dim[0]);
 }
 
 bool chip_rule_dynamic_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
     int64_t groups = 1;
     if (!rule_op_is_dynamic(w) || mil_attr_int(view->op, "groups", &groups, NULL) != PROPANE_OK) return false;
-    return groups != 1 &&
-           chip_found(out, "the weight '%.60s' is no constant and there are %lld groups", w->name, (long long)groups);
+    return groups != 1 && chip_found(out, "the weight '%.60s' is not a constant and there are %lld groups", w->name,
+                                     (long long)groups);
 }
 
 /* ---- slices of the last axis -------------------------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ static int64_t rule_op_width_begin(const mil_op *op) {
 
 bool chip_rule_width_slice(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int64_t begin = rule_op_width_begin(view->op);
-    return begin > 0 && chip_found(out, "it begins at %lld of the last axis", (long long)begin);
+    return begin > 0 && chip_found(out, "it begins at element %lld of the last axis", (long long)begin);
 }
 
 bool chip_rule_concat_width_slices(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -274,7 +274,7 @@ bool chip_rule_square_nonlinear(const chip_view *view, char out[CHIP_TEXT_BYTES]
     if (!x || !x->def || x->def->info->code != MIL_OP_square || x->type.rank == 0) return false;
     int64_t width = x->type.dim[x->type.rank - 1];
     return (double)(width % 128) > view->limit->value &&
-           chip_found(out, "'%.60s' is a square and its last axis is %lld", x->name, (long long)width);
+           chip_found(out, "'%.60s' is a square whose last axis has %lld elements", x->name, (long long)width);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------------ */
@@ -336,7 +336,7 @@ static bool rule_op_epsilon_below(const chip_view *view, double *eps) {
 bool chip_rule_small_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double eps = 0;
     return rule_op_epsilon_below(view, &eps) &&
-           chip_found(out, "epsilon is %.3g%s", eps, mil_in(view->op, "epsilon") ? "" : " where it is left out");
+           chip_found(out, "epsilon is %.3g%s", eps, mil_in(view->op, "epsilon") ? "" : " when it is omitted");
 }
 
 /* Returns the number that keeps a divisor from 0: what is added to it, or the least that a maximum or a clip leaves.

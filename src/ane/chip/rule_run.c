@@ -113,22 +113,22 @@ static bool rule_run_more(const chip_view *view, int64_t count, const char *what
 bool chip_rule_compiles(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_more(
         view, view->process->compiles,
-        "this would be compile %lld of this process, and after about %.0f the compiler fails without a reason", out);
+        "this would be compile %lld of this process; after about %.0f the compiler fails without a reason", out);
 }
 bool chip_rule_loaded(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_more(view, view->process->loaded,
-                         "this would be program %lld that is loaded at the same time; the most is %.0f", out);
+                         "this would be program number %lld loaded at the same time; the maximum is %.0f", out);
 }
 bool chip_rule_evaluations(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_more(view, view->process->evaluations, "%lld evaluations; chips like this slow down after %.0f",
                          out);
 }
 bool chip_rule_in_flight(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_run_more(view, view->process->in_flight, "%lld requests in flight; the most is %.0f", out);
+    return rule_run_more(view, view->process->in_flight, "%lld requests are in flight; the maximum is %.0f", out);
 }
 bool chip_rule_same_model(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_more(view, view->process->same_model_in_flight,
-                         "%lld requests of one loaded program in flight; the most is %.0f", out);
+                         "%lld requests of one loaded program are in flight; the maximum is %.0f", out);
 }
 bool chip_rule_overwritten(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return view->process->weights_overwritten &&

@@ -36,7 +36,7 @@ bool chip_rule_weight_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                 op->results[0]->type.dtype != MIL_string && op->results[0]->type.dtype != MIL_int32)
                 bytes += (double)mil_type_bytes(&op->results[0]->type);
     return bytes > view->limit->value &&
-           chip_found(out, "its constants have %.0f bytes; the most is %.0f", bytes, view->limit->value);
+           chip_found(out, "its constants have %.0f bytes; the maximum is %.0f", bytes, view->limit->value);
 }
 
 /* Returns the first weight file of the program other than `but` (NULL excludes none), or NULL if there is none. */
@@ -69,7 +69,7 @@ static int rule_shape_op_total(const chip_view *view) {
 bool chip_rule_conv_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int count = view->op_counts[MIL_OP_conv];
     return count > view->limit->value &&
-           chip_found(out, "%d convolutions; the most is %.0f", count, view->limit->value);
+           chip_found(out, "%d convolutions; the maximum is %.0f", count, view->limit->value);
 }
 
 bool chip_rule_op_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -117,7 +117,8 @@ static bool rule_shape_found_io(const chip_view *view, io_test wrong, char out[C
     chip_found(out, "'%.60s' is %s", v->name, mil_type_print(type, &v->type));
     if (count > 1) {
         size_t used = strlen(out);
-        snprintf(out + used, CHIP_TEXT_BYTES - used, ", and %d other%s likewise", count - 1, count == 2 ? "" : "s");
+        snprintf(out + used, CHIP_TEXT_BYTES - used, ", and %d other%s in the same way", count - 1,
+                 count == 2 ? "" : "s");
     }
     return true;
 }
@@ -194,7 +195,7 @@ bool chip_rule_unequal_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 static bool rule_shape_too_long(const chip_view *view, const char *axis, int index, char out[CHIP_TEXT_BYTES]) {
     const mil_value *v = view->value;
     int64_t n = v->type.dim[index];
-    return (double)n > view->limit->value && chip_found(out, "the %s of '%.60s' has %lld elements; the most is %.0f",
+    return (double)n > view->limit->value && chip_found(out, "the %s of '%.60s' has %lld elements; the maximum is %.0f",
                                                         axis, chip_value_name(v), (long long)n, view->limit->value);
 }
 
@@ -226,6 +227,6 @@ bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 /* Skips constants, which the compiler lays out: tables of palettes have six axes and more. */
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = chip_is_constant(view->value) ? 0 : view->value->type.rank;
-    return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the most is %.0f",
+    return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the maximum is %.0f",
                                                    chip_value_name(view->value), rank, view->limit->value);
 }

@@ -43,7 +43,7 @@ propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_dev
     if (pthread_mutex_init(&(*out)->mutex, NULL) == 0) return PROPANE_OK;
     mem_free(*out);
     *out = NULL;
-    return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+    return propane_fail(err, PROPANE_ERR_DEVICE, "the system cannot create a lock");
 }
 
 void ane_device_free(ane_device *d) {
@@ -63,7 +63,7 @@ static propane_status ane_device_find_donor(const ane_device *d, const propane_c
     if (!donor || donor->unit->text.length != s->program.length ||
         memcmp(donor->unit->text.data, s->program.data, s->program.length) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "ane: the program is not the donor's with other weights: its text differs");
+                            "ane: the program is not the donor program with other weights, because its text differs");
     *out = &donor->unit->model;
     return PROPANE_OK;
 }

@@ -99,12 +99,12 @@ static propane_status ane_driver_fail_option(const char *key, const char *value,
         if (strcmp(numbers[i].key, key) == 0)
             snprintf(known, sizeof known, "a number from %d to %d", numbers[i].min, numbers[i].max);
     if (*known)
-        return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane': %s=%.60s is not known; it is %s", key, value,
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane': unknown value %s=%.60s; it must be %s", key, value,
                             known);
     return propane_fail(
         err, PROPANE_ERR_INVALID,
-        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, events, "
-        "dialect, sizes, descriptor, folder, names, literals, defaults, outputs, qos, budget, pause, limit and profile",
+        "device 'ane': unknown option '%.60s'; the options are dispatch, procedures, statistics, events, dialect, "
+        "sizes, descriptor, folder, names, literals, defaults, outputs, qos, budget, pause, limit and profile",
         key);
 }
 
@@ -257,7 +257,7 @@ bool ane_program_symbols(const propane_program *program, char *out, size_t size)
 const propane_driver ane_driver = {
     .name = "ane",
     .reloads = true,
-    .summary = "Apple's Neural Engine, without Core ML (written without one at hand: never run on Apple hardware)",
+    .summary = "Apple's Neural Engine, without Core ML (never run on Apple hardware)",
     .probe = ane_probe,
     .open = ane_open,
     .close = ane_close,

@@ -145,7 +145,7 @@ static propane_status lab_name_folder(lab *l, json_t *out, propane_error *err) {
     json_put(out, "localModelPath", *told ? json_words(told) : json_null());
     if (ANE_HAS(a, descriptor_hashes))
         json_put(out, "perFileHashes", lab_json(a, ANE_SEND0(a, descriptor_hashes, l->descriptor)));
-    if (!*hex || strchr(hex, '/')) return propane_fail(err, PROPANE_ERR_DEVICE, "the model gives no name");
+    if (!*hex || strchr(hex, '/')) return propane_fail(err, PROPANE_ERR_DEVICE, "the model returns no name");
     if (l->p.folder)
         snprintf(l->folder, sizeof l->folder, "%.700s/%s", l->p.folder, hex);
     else if (*told)
@@ -162,10 +162,10 @@ static propane_status lab_open_memory(lab *l, json_t *out, propane_error *err) {
     if (program && weights) l->descriptor = ANE_SEND(a, descriptor, ANE_CLASS(a, descriptor), program, weights, NULL);
     ane_release(a, program);
     ane_release(a, weights);
-    if (!l->descriptor) return propane_fail(err, PROPANE_ERR_DEVICE, "the descriptor does not take the program");
+    if (!l->descriptor) return propane_fail(err, PROPANE_ERR_DEVICE, "the descriptor rejects the program");
     a->objc_retain(l->descriptor);
     l->object = ANE_SEND(a, memory_model, ANE_CLASS(a, memory_model), l->descriptor);
-    if (!l->object) return propane_fail(err, PROPANE_ERR_DEVICE, "the model does not take the descriptor");
+    if (!l->object) return propane_fail(err, PROPANE_ERR_DEVICE, "the model rejects the descriptor");
     a->objc_retain(l->object);
     return lab_name_folder(l, out, err);
 }
@@ -190,7 +190,7 @@ static propane_status lab_open_client(lab *l, propane_error *err) {
     l->client = ANE_SEND0(a, client, ANE_CLASS(a, client));
     if (!l->object || !l->client)
         return propane_fail(err, PROPANE_ERR_DEVICE, "%s",
-                            l->object ? "the client gives no connection" : "the model does not take the folder");
+                            l->object ? "the client returns no connection" : "the model rejects the folder");
     a->objc_retain(l->client);
     return PROPANE_OK;
 }
@@ -376,7 +376,7 @@ static bool lab_evaluate(lab *l, ane_id *error, propane_error *err) {
         if (lab_make_buffer(l, i, err) != PROPANE_OK) return false;
     ane_id request = lab_make_request(l);
     if (!request) {
-        (void)propane_fail(err, PROPANE_ERR_DEVICE, "_ANERequest does not take the surfaces");
+        (void)propane_fail(err, PROPANE_ERR_DEVICE, "_ANERequest rejects the surfaces");
         return false;
     }
     return l->p.route == 0 ? ANE_SEND(a, memory_evaluate, l->object, ANE_QOS, a->empty, request, error)

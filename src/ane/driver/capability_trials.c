@@ -130,7 +130,7 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
     const ane_api *a;
     propane_error why = {0};
     PROPANE_TRY(ane_api_get(&a, err));
-    PROPANE_TRY(ane_remember(a, route, ANE_FACT_sizes, "no", "its trial did not end", err));
+    PROPANE_TRY(ane_remember(a, route, ANE_FACT_sizes, "no", "its trial did not finish", err));
     propane_status status = trial_begin(
         &t, route ? "client?dispatch=standard&sizes=any" : "memory?dispatch=standard&sizes=any", uneven, &why);
     if (status == PROPANE_OK) status = trial_run_uneven(&t, &why);
@@ -173,7 +173,7 @@ static propane_status trial_without(const ane_api *a, int route, ane_fact fact, 
     text source = {0};
     char rest[80];
     propane_error why = {0};
-    PROPANE_TRY(ane_remember(a, route, fact, "no", "its trial did not end", err));
+    PROPANE_TRY(ane_remember(a, route, fact, "no", "its trial did not finish", err));
     snprintf(rest, sizeof rest, "%s?dispatch=standard&descriptor=keep&folder=keep&%s=drop", route ? "client" : "memory",
              what);
     trial_write_sum(&source);
@@ -229,7 +229,8 @@ static propane_status trial_run_in_turn(trial *t, uint64_t run, propane_error *e
     PROPANE_TRY(status);
     if (!waited) return propane_fail(err, PROPANE_ERR_DEVICE, "the engine does not wait for the event");
     if (ANE_SEND0(a, event_value, s.event) != 2 * run)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "the event's value is %llu after run %llu, not twice as much",
+        return propane_fail(err, PROPANE_ERR_DEVICE,
+                            "the event's value is %llu after run %llu; it should be twice that",
                             (unsigned long long)ANE_SEND0(a, event_value, s.event), (unsigned long long)run);
     return trial_compare(t, 0, trial_twice, err);
 }
@@ -239,7 +240,7 @@ propane_status ane_try_events(text *answer, propane_error *err) {
     const ane_api *a;
     propane_error why = {0};
     PROPANE_TRY(ane_api_get(&a, err));
-    PROPANE_TRY(ane_remember(a, ANE_ROUTE_CLIENT, ANE_FACT_events, "no", "its trial did not end", err));
+    PROPANE_TRY(ane_remember(a, ANE_ROUTE_CLIENT, ANE_FACT_events, "no", "its trial did not finish", err));
     propane_status status = trial_begin(&t, "client?events=gpu&limit=" ANSWER_MS, doubled, &why);
     for (uint64_t run = 1; run <= RUNS && status == PROPANE_OK; run++) status = trial_run_in_turn(&t, run, &why);
     trial_end(&t);
@@ -281,7 +282,7 @@ propane_status ane_try_chaining(text *answer, propane_error *err) {
     propane_status status = trial_begin(&t, "client?dispatch=standard", doubled, err);
     if (status == PROPANE_OK) status = ane_buffer_create(t.device, stats.bytes, &stats, err);
     if (status == PROPANE_OK && !trial_chaining_there(t.api)) {
-        text_append(answer, "not there: a class or method of chaining is missing or of another type");
+        text_append(answer, "not available: a class or method for chaining is missing or has another type");
     } else if (status == PROPANE_OK) {
         const ane_api *a = t.api;
         const ane_model *m = &((const ane_program *)t.program.impl)->unit->model;
@@ -290,9 +291,9 @@ propane_status ane_try_chaining(text *answer, propane_error *err) {
         void *pool = a->objc_autoreleasePoolPush();
         ane_id chain = trial_make_chain(&t, ((const ane_buffer *)stats.impl)->surface);
         if (!chain)
-            text_append(answer, "no chaining request can be made");
+            text_append(answer, "a chaining request cannot be created");
         else if (ANE_SEND(a, client_chain, m->client, m->object, a->empty, chain, ANE_QOS, &error))
-            text_append(answer, "prepareChaining answers yes; running a chain is not tried");
+            text_append(answer, "prepareChaining returns YES; running a chain was not tried");
         else
             text_printf(answer, "refused: %s", ane_reason(a, error, reason, sizeof reason));
         a->objc_autoreleasePoolPop(pool);

@@ -52,7 +52,7 @@ void ane_way_end(ane_device *d) {
 void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why) {
     char words[200];
     propane_error unwritten = {0};
-    snprintf(words, sizeof words, "%s evaluation failed at work: %.150s", ane_way_name(way), why);
+    snprintf(words, sizeof words, "%s evaluation failed in use: %.150s", ane_way_name(way), why);
     pthread_mutex_lock(&mutex);
     memcpy(failures[d->options.route][way], words, sizeof words);
     pthread_mutex_unlock(&mutex);
@@ -66,7 +66,7 @@ static ane_dispatch dispatch_remembered(const ane_device *d, char why[600]) {
     ane_answer answer;
     ane_remembered_note(d->api, why);
     if (!ane_remembered(d->api, d->options.route, ANE_FACT_way, &answer)) {
-        if (!*why) snprintf(why, 600, "'propane devices' tries the other ways");
+        if (!*why) snprintf(why, 600, "'propane devices' tries the other methods");
         return ANE_STANDARD;
     }
     snprintf(why, 600, "%s", answer.detail);

@@ -64,7 +64,7 @@ static void dispatch_describe(const way_result m[ANE_DISPATCH_COUNT], char *out,
         size_t used = strlen(out);
         if (m[way].right)
             snprintf(out + used, size - used, "%s%s %.4f ms%s", way ? ", " : "", ane_way_name((ane_dispatch)way),
-                     (double)m[way].best_ns / 1e6, m[way].without_task ? " (beginRealTimeTask answers no)" : "");
+                     (double)m[way].best_ns / 1e6, m[way].without_task ? " (beginRealTimeTask returns NO)" : "");
         else
             snprintf(out + used, size - used, "%s%s cannot be used (%.120s)", way ? ", " : "",
                      ane_way_name((ane_dispatch)way), m[way].why);
@@ -75,7 +75,8 @@ static propane_status dispatch_try(const ane_api *a, int route, ane_rig *r, ane_
                                    propane_error *err) {
     way_result m[ANE_DISPATCH_COUNT] = {{false}};
     propane_status status = PROPANE_OK;
-    for (int way = 0; way < ANE_DISPATCH_COUNT; way++) snprintf(m[way].why, sizeof m[way].why, "its trial did not end");
+    for (int way = 0; way < ANE_DISPATCH_COUNT; way++)
+        snprintf(m[way].why, sizeof m[way].why, "its trial did not finish");
     for (int last = 0; last < ANE_DISPATCH_COUNT && status == PROPANE_OK; last++) {
         dispatch_describe(m, words, 400);
         status = ane_remember(a, route, ANE_FACT_way, ane_way_name(*best), words, err);

@@ -104,16 +104,16 @@ static const char *events_missing(const ane_api *a) {
         return "Metal, or blocks, are missing";
     if (!ANE_HAS(a, wait_event) || !ANE_HAS(a, signal_event) || !ANE_HAS(a, shared_events) ||
         !ANE_HAS(a, request_events) || !ANE_HAS(a, request_handler))
-        return "a class or method of shared events is missing or of another type";
+        return "a class or method for shared events is missing or has another type";
     return NULL;
 }
 
 static const char *events_make_event(const ane_api *a, ane_id *out) {
     ane_id gpu = ane_late_get(a)->MTLCreateSystemDefaultDevice();
-    if (!gpu) return "the system gives no Metal device";
+    if (!gpu) return "the system has no Metal device";
     *out = ane_meet(a, ANE_CLASS_metal_device, gpu) ? ANE_SEND0(a, metal_event, gpu) : NULL;
     ane_release(a, gpu);
-    if (!*out) return "the Metal device gives no shared event";
+    if (!*out) return "the Metal device creates no shared event";
     return ane_meet(a, ANE_CLASS_shared_event, *out) ? NULL
                                                      : "the shared event has no value that can be set, or no eventPort";
 }
@@ -123,10 +123,9 @@ propane_status ane_events_open(ane_device *d, propane_error *err) {
     if (d->options.events == ANE_EVENTS_OFF) return PROPANE_OK;
     if (d->options.route != ANE_ROUTE_CLIENT ||
         (d->options.dispatch != ANE_AUTO && d->options.dispatch != ANE_STANDARD))
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "device 'ane': events= needs the route ane:client and standard evaluation: elsewhere events have "
-            "been seen to be ignored, or to crash");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device 'ane': events= needs the route ane:client and standard evaluation; with others, "
+                            "events were ignored or caused crashes");
     const char *missing = events_missing(a);
     ane_events *e = missing ? NULL : mem_alloc(sizeof *e);
     if (!missing && !e) return propane_fail_memory(err, sizeof *e);
@@ -139,7 +138,7 @@ propane_status ane_events_open(ane_device *d, propane_error *err) {
     }
     if (!missing) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "ane: there are no shared events here: %s; leave out events=", missing);
+                        "ane: shared events are not available: %s; leave out events=", missing);
 }
 
 void ane_events_close(ane_device *d) {
@@ -201,10 +200,10 @@ static propane_status events_lose(ane_events *e, ane_unit *unit, ane_id request,
     e->api->objc_retain(request);
     return propane_fail(
         err, PROPANE_ERR_DEVICE,
-        "ane: a request with shared events has not ended in %d ms: its handler was %s; %s (limit= gives it "
-        "longer)",
+        "ane: a request with shared events did not finish within %d ms: its handler was %s; %s (limit= sets a longer "
+        "limit)",
         e->limit_ms, h->calls ? "called, but its event was not signalled" : "not called",
-        e->others ? "either the GPU did not signal the value that it waits for, or the engine ignores events"
+        e->others ? "either the GPU did not signal the value that the request waits for, or the engine ignores events"
                   : "the engine ignores events");
 }
 

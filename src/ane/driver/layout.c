@@ -63,15 +63,15 @@ static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane
         if (size[k] < 1 || stride[k] < 0 || size[k] > ((int64_t)1 << 40) || stride[k] > ((int64_t)1 << 40) ||
             (size[k] > 1 && stride[k] < 1))
             return propane_fail(err, PROPANE_ERR_DEVICE,
-                                "ane: '%s': the engine gives a %s of %lld with steps of %lld bytes", io->name, sizes[k],
-                                (long long)size[k], (long long)stride[k]);
+                                "ane: '%s': the engine reports a %s of %lld with steps of %lld bytes", io->name,
+                                sizes[k], (long long)size[k], (long long)stride[k]);
     }
     if (size[AXES - 1] > 1 && stride[AXES - 2] > 0 && stride[AXES - 2] < size[AXES - 1] * layout_element_bytes(io))
-        return propane_fail(
-            err, PROPANE_ERR_DEVICE,
-            "ane: '%s': the engine gives rows of %lld bytes for %lld elements of %lld: it takes another "
-            "element type than the program has",
-            io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1], (long long)layout_element_bytes(io));
+        return propane_fail(err, PROPANE_ERR_DEVICE,
+                            "ane: '%s': the engine reports rows of %lld bytes for %lld elements of %lld bytes, so its "
+                            "element type differs from the program's",
+                            io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1],
+                            (long long)layout_element_bytes(io));
     int axis = AXES - 1;
     int64_t inner = layout_element_bytes(io), extent = layout_element_bytes(io);
     for (int k = io->rank - 1; k >= 0; k--) { /* from the last dimension backwards */
@@ -82,8 +82,8 @@ static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane
         while (axis >= 0 && size[axis] == 1) axis--;
         if (axis < 0 || size[axis] != io->dim[k])
             return propane_fail(err, PROPANE_ERR_DEVICE,
-                                "ane: '%s': the engine gives the shape [%lld, %lld, %lld, %lld, %lld], in which its "
-                                "dimension of %lld is not to be found",
+                                "ane: '%s': the engine reports the shape [%lld, %lld, %lld, %lld, %lld], which lacks "
+                                "the dimension of %lld",
                                 io->name, (long long)size[0], (long long)size[1], (long long)size[2],
                                 (long long)size[3], (long long)size[4], (long long)io->dim[k]);
         io->stride[k] = stride[axis];
@@ -141,17 +141,17 @@ static propane_status layout_read_side(const ane_api *a, ane_id symbols, const c
         int i = layout_find_value(symbol, values, count);
         if (i == count && alone)
             return propane_fail(err, PROPANE_ERR_DEVICE,
-                                "ane: the engine names %s number %d '%s', which the program does not have", what, k,
-                                symbol);
+                                "ane: the engine reports %s number %d as '%s', which the program does not have", what,
+                                k, symbol);
         if (i == count) continue;
         if (out->count == count)
-            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine names %s '%s' twice", what, symbol);
+            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine reports %s '%s' twice", what, symbol);
         out->bound[out->count] = i;
         out->symbol[out->count++] = k;
     }
     if (out->count || !count) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine names no %s of '%s', but '%s'", what, values[0]->name,
-                        symbol);
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine reports no %s of '%s', but '%s'", what,
+                        values[0]->name, symbol);
 }
 
 propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, int index, driver_program *p,
@@ -169,7 +169,7 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
     int64_t procedure = index;
     (void)ane_entry_number(a, ane_entry(a, model, "kANEFModelProcedureNameToIDMapKey"), f->name, &procedure);
     if (procedure < 0 || procedure >= ANE_MAX_PROCEDURES)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine gives '%s' as procedure %lld", f->name,
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine reports '%s' as procedure %lld", f->name,
                             (long long)procedure);
     order->procedure = (int)procedure;
     order->told = ane_array_count(a, input_symbols) > 0;

@@ -45,9 +45,10 @@ static propane_status model_wait(int64_t ns, const char *name, propane_error *er
         int64_t slice = left < POLL_MS * INT64_C(1000000) ? left : POLL_MS * INT64_C(1000000);
         nanosleep(&(struct timespec){.tv_nsec = (long)slice}, NULL);
     }
-    return poll_end(
-        &scope, ended ? propane_fail(err, PROPANE_ERR_CANCELLED, "ane: stopped while '%s' waited", name) : PROPANE_OK,
-        err);
+    return poll_end(&scope,
+                    ended ? propane_fail(err, PROPANE_ERR_CANCELLED, "ane: stopped while '%s' was waiting", name)
+                          : PROPANE_OK,
+                    err);
 }
 
 /* ---- the process ------------------------------------------------------------------------------------------------------- */
@@ -70,11 +71,11 @@ static propane_status model_take_compile(const ane_options *o, const char *name,
     propane_status status = PROPANE_OK;
     int64_t wait = pause_until - clock_ns();
     if (o->budget && compiles >= o->budget)
-        status = propane_fail(err, PROPANE_ERR_LIMIT,
-                              "ane: '%s' would be compile %d of this process, and after about %d the compiler fails "
-                              "without a reason (C1): give weights as inputs, or write a checkpoint and exec() the "
-                              "process again",
-                              name, compiles + 1, o->budget);
+        status =
+            propane_fail(err, PROPANE_ERR_LIMIT,
+                         "ane: '%s' would be compile %d of this process, and after about %d the compiler fails without "
+                         "a reason (C1): use --weights inputs, or write a checkpoint and exec() the process again",
+                         name, compiles + 1, o->budget);
     else
         compiles++;
     pthread_mutex_unlock(&process_mutex);
@@ -169,14 +170,14 @@ static propane_status model_compile(const job *j, propane_error *err) {
     const char *other = ane_folder_other(j->m->folder);
     if (ane_compile_count() > ANE_BUDGET) /* since macOS 27 there is no limit, as far as is known */
         snprintf(late, sizeof late,
-                 "; more than %d compiles of a process have failed without a reason (C1): take budget=%d", ANE_BUDGET,
+                 "; more than %d compiles in one process have failed without a reason (C1): use budget=%d", ANE_BUDGET,
                  ANE_BUDGET);
     else
         model_say_foreign_tmpdir(j, error, late, sizeof late);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "ane: Apple's compiler refuses '%s' (compile %d of this process): %s%s%s%.250s%s%.250s",
                         j->name, ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason), late,
-                        *other ? "; the system names two folders for it: " : "",
+                        *other ? "; the system reports two folders for it: " : "",
                         *other ? ane_folder_path(j->m->folder) : "", *other ? " and " : "", other);
 }
 
@@ -203,10 +204,10 @@ static propane_status model_fail_load(const job *j, const ane_failure *failure, 
     const bool full = ane_failure_no_place(failure);
     if (full)
         snprintf(holders, sizeof holders, "; this process has %d program%s loaded: %s", own, own == 1 ? "" : "s",
-                 own < MANY_LOADED ? "other processes hold the rest of the engine's places"
-                                   : "most places are its own");
+                 own < MANY_LOADED ? "other processes use the rest of the engine's slots"
+                                   : "it uses most of the slots");
     return propane_fail(err, full ? PROPANE_ERR_LIMIT : PROPANE_ERR_DEVICE,
-                        "ane: '%s' is compiled but does not load%s: %s%s", j->name, tried,
+                        "ane: '%s' compiled but cannot be loaded%s: %s%s", j->name, tried,
                         ane_failure_print(failure, reason, sizeof reason), holders);
 }
 
@@ -268,8 +269,8 @@ static propane_status model_make_descriptor(const job *j, ane_id *out, propane_e
     ane_release(a, weights);
     if (!made) return propane_fail_memory(err, j->s->program.length);
     return *out ? PROPANE_OK
-                : propane_fail(err, PROPANE_ERR_DEVICE,
-                               "ane: '%s': _ANEInMemoryModelDescriptor does not take the program", j->name);
+                : propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModelDescriptor rejects the program",
+                               j->name);
 }
 
 /* Returns the path where the model says that its files belong, and the path in the system's temporary folder. The
@@ -287,7 +288,7 @@ static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES]
     if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, j->m->object), path, ANE_PATH_BYTES);
     if (!path[0]) memcpy(path, other, ANE_PATH_BYTES);
     if (path[0]) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model gives no folder for its files", j->name);
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model reports no folder for its files", j->name);
 }
 
 /* Gets the inner model's attributes. The wrapper's have been seen to raise an exception on macOS 27, so they are used
@@ -309,8 +310,7 @@ static propane_status model_memory_create(const job *j, const ane_model *donor, 
     PROPANE_TRY(model_make_descriptor(j, &descriptor, err));
     j->m->object = ANE_SEND(a, memory_model, ANE_CLASS(a, memory_model), descriptor);
     if (!j->m->object)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModel does not take the descriptor",
-                            j->name);
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModel rejects the descriptor", j->name);
     a->objc_retain(j->m->object);
     PROPANE_TRY(model_memory_paths(j, path, other, err));
     PROPANE_TRY(ane_folder_open(path, &j->m->folder, err));
@@ -346,7 +346,7 @@ static propane_status model_client_create(const job *j, const ane_model *donor, 
     j->m->client = ANE_SEND0(a, client, ANE_CLASS(a, client));
     if (!j->m->object || !j->m->client)
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': %s", j->name,
-                            j->m->object ? "_ANEClient gives no connection" : "_ANEModel does not take the folder");
+                            j->m->object ? "_ANEClient returns no connection" : "_ANEModel rejects the folder");
     PROPANE_TRY(model_compile_and_load(j, donor, err));
     j->m->inner = j->m->object;
     if (ANE_HAS(a, model_attributes)) j->m->attributes = ANE_SEND0(a, model_attributes, j->m->object);

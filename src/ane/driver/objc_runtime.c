@@ -108,9 +108,8 @@ static propane_status objc_open_libraries(ane_api *a, propane_error *err) {
     a->library = own && *own ? own : NULL;
 #ifndef __APPLE__
     if (!a->library)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "ane: this is not macOS, and there is no Apple Neural Engine without it; 'sim:m4' simulates one");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "ane: the Apple Neural Engine is available only on macOS; 'sim:m4' simulates one");
 #endif
     for (int i = 0; i < LIBRARY_COUNT; i++) {
         const char *path = a->library ? a->library : library_paths[i];
@@ -127,8 +126,9 @@ static propane_status objc_find_symbol(library_index library, const char *symbol
                                        propane_error *err) {
     void *found = dlsym(libraries[library], symbol);
     if (!found && need == ANE_REQUIRED)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "ane: %s has no '%s'; this system is not one that is known",
-                            library_paths[library], symbol);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "ane: %s has no '%s'; this version of the system is not supported", library_paths[library],
+                            symbol);
     memcpy(out, &found, sizeof found); /* ISO C has no conversion from void * to a function pointer */
     return PROPANE_OK;
 }
@@ -154,7 +154,7 @@ static const char *objc_find_encoding(const ane_api *a, const method_row *row, a
 static propane_status objc_check_class(const ane_api *a, int index, propane_error *err) {
     if (a->classes[index]) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "ane: the class %s is missing; this system is older or newer than what is known",
+                        "ane: the class %s is missing; this version of the system is not supported",
                         class_rows[index].name);
 }
 
@@ -163,12 +163,12 @@ static propane_status objc_check_method(const ane_api *a, int index, propane_err
     const char *class = class_rows[row->class].name, *found = objc_find_encoding(a, row, a->selectors[index]);
     if (!found)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "ane: %c[%s %s] is missing; this system is older or newer than what is known", row->level,
-                            class, row->selector);
+                            "ane: %c[%s %s] is missing; this version of the system is not supported", row->level, class,
+                            row->selector);
     if (!ane_encoding_matches(row->encoding, found))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "ane: %c[%s %s] has the type '%.80s', not '%s': calling it would be unsafe, so it is not "
-                            "called; this system is newer than what is known",
+                            "ane: %c[%s %s] has the type '%.80s', not '%s', so calling it would be unsafe; this "
+                            "version of the system is not supported",
                             row->level, class, row->selector, found, row->encoding);
     return PROPANE_OK;
 }

@@ -20,15 +20,15 @@ static propane_status profile_read(const json_t *report, const char *path, const
     if (!route || !options || !of || strpbrk(route, "?&") || strstr(options, "profile"))
         return propane_fail(
             err, PROPANE_ERR_INVALID,
-            "%s: there is no \"profile\" in it; 'propane devices --probe --output FILE' on the Mac writes one", path);
+            "%s: it has no \"profile\"; write one on the Mac with 'propane devices --probe --output FILE'", path);
     if (strcmp(of, build) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: it is of the system build '%.60s', and this one is '%.60s': probe again, or leave "
-                            "profile= out",
+                            "%s: it was written on system build '%.60s', but this system is '%.60s': probe again, or "
+                            "leave out profile=",
                             path, of, build);
     const int length = snprintf(out, PROFILE_REST, "%s?%s", route, options);
     if (length < PROFILE_REST) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its profile has more options than the driver knows", path);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its profile has more options than the driver supports", path);
 }
 
 propane_status ane_profile_read(const char *path, const char *build, char out[PROFILE_REST], propane_error *err) {

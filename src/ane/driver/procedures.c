@@ -128,7 +128,7 @@ static propane_status procedures_compile_group(ane_device *d, const mil_function
             return PROPANE_OK;
         }
         if (!procedures_may_halve(d, n, status)) return propane_fail(err, status, "%s", why.text);
-        if (!g->why[0]) snprintf(g->why, sizeof g->why, ", since a group of %d fails: %.180s", n, why.text);
+        if (!g->why[0]) snprintf(g->why, sizeof g->why, ", because a group of %d fails: %.180s", n, why.text);
         g->most = n / 2;
     }
 }
@@ -163,7 +163,7 @@ propane_status ane_compile_all(void *impl, const mil_function *const *f, int cou
     snprintf(report->how, sizeof report->how, "a program each%s%.220s",
              count < 2                            ? ""
              : d->options.procedures == ANE_APART ? ", as asked for"
-                                                  : ", since procedures do not hold here: ",
+                                                  : ", because procedures do not work on this system: ",
              p.why);
     report->failed = 0;
     return procedures_compile_apart(d, f, count, options, out, report, err);

@@ -57,9 +57,10 @@ static json_t *remembered_load(const ane_api *a, char note[400]) {
     remembered_key(a, key);
     if (status == PROPANE_OK && strcmp(of, key) == 0) return all;
     if (status == PROPANE_OK)
-        snprintf(note, 400, "what is remembered of the engine is not used: it is of %.120s, not of %.120s", of, key);
+        snprintf(note, 400, "the cached trial results of the engine are not used: they are for %.120s, not for %.120s",
+                 of, key);
     else
-        snprintf(note, 400, "what is remembered of the engine is not used: %.300s", why.text);
+        snprintf(note, 400, "the cached trial results of the engine are not used: %.300s", why.text);
     json_decref(all);
     return NULL;
 }
@@ -92,9 +93,9 @@ bool ane_remembered_yes(const ane_api *a, int route, ane_fact fact) {
 static propane_status remembered_write(const json_t *all, propane_error *err) {
     char folder[USER_CACHE_PATH_ROOM], path[USER_CACHE_PATH_ROOM];
     if (!user_cache_path("", folder) || !user_cache_path(file_name, path))
-        return propane_fail(err, PROPANE_ERR_IO,
-                            "ane: what was found of the engine cannot be remembered: neither HOME nor XDG_CACHE_HOME "
-                            "names a folder");
+        return propane_fail(
+            err, PROPANE_ERR_IO,
+            "ane: the trial results of the engine cannot be cached: neither HOME nor XDG_CACHE_HOME names a folder");
     PROPANE_TRY(file_make_dir(folder, err));
     return json_write(path, all, JSON_INDENT(2), err);
 }

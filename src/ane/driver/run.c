@@ -109,7 +109,7 @@ static propane_status run_build(const ane_device *d, ane_request *r, ane_id even
     for (int i = 0; i < 5; i++) ane_release(a, part[i]);
     r->generation = run_generation_of(e);
     return r->object ? PROPANE_OK
-                     : propane_fail(err, PROPANE_ERR_DEVICE, "ane: _ANERequest does not take %d inputs and %d outputs",
+                     : propane_fail(err, PROPANE_ERR_DEVICE, "ane: _ANERequest rejects %d inputs and %d outputs",
                                     p->order.inputs.count, p->order.outputs.count);
 }
 
@@ -171,7 +171,7 @@ static propane_status run_once(ane_device *d, ane_request *r, ane_dispatch way, 
         return PROPANE_OK;
     }
     ane_id events = ane_events_make(d->events);
-    if (!events) return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the system makes no shared events for a request");
+    if (!events) return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the system creates no shared events for a request");
     PROPANE_TRY(run_build(d, r, events, err));
     return ane_events_evaluate(d->events, unit, (uint32_t)d->options.qos, r->object, done, &r->error, err);
 }
@@ -242,7 +242,7 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
     if (way != ANE_STANDARD) snprintf(suffix, sizeof suffix, " (%s evaluation)", ane_way_name(way));
     if (!ane_way_offered(d->api, m, way))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "ane: this system does not offer%s; leave out dispatch=", suffix);
+                            "ane: this system does not support%s; leave out dispatch=", suffix);
     bool done = false;
     PROPANE_TRY(run_evaluate(d, r, way, &done, out, err));
     if (!done && d->options.dispatch == ANE_AUTO && way != ANE_STANDARD) { /* this way was only optional */

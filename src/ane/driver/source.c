@@ -20,7 +20,7 @@
 static propane_status source_copy_function(const mil_function *f, const char *name, ane_source *s, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         if (op->block_count > 0)
-            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no Neural Engine is known to take control flow");
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no Neural Engine is known to support control flow");
     mil_function *copy;
     return mil_function_copy(f, s->module, name, &copy, err);
 }

@@ -43,9 +43,9 @@ static propane_status surface_create(const ane_api *a, size_t bytes, ane_surface
     if (*object) a->objc_retain(*object);
     a->objc_autoreleasePoolPop(pool);
     if (*object) return PROPANE_OK;
-    const char *what = *surface ? "_ANEIOSurfaceObject takes no IOSurface" : "the system gives no IOSurface";
+    const char *what = *surface ? "_ANEIOSurfaceObject rejects the IOSurface" : "the system creates no IOSurface";
     surface_drop(a, *surface, NULL);
-    return propane_fail(err, PROPANE_ERR_MEMORY, "ane: %s of %zu bytes", what, allocated);
+    return propane_fail(err, PROPANE_ERR_MEMORY, "ane: invalid size: %s of %zu bytes", what, allocated);
 }
 
 /* Copies `source` to the beginning of `target` and zeroes the rest. */
@@ -75,10 +75,10 @@ propane_status ane_buffer_create(void *impl, size_t bytes, driver_buffer *out, p
         b->allocated = d->api->IOSurfaceGetAllocSize(b->surface);
         status = b->allocated >= bytes
                      ? surface_fill(d->api, b->surface, b->allocated, NULL, 0, err)
-                     : propane_fail(err, PROPANE_ERR_MEMORY, "ane: an IOSurface for %zu bytes has only %zu", bytes,
-                                    b->allocated);
+                     : propane_fail(err, PROPANE_ERR_MEMORY, "ane: an IOSurface created for %zu bytes has only %zu",
+                                    bytes, b->allocated);
         if (status == PROPANE_OK && pthread_mutex_init(&b->mutex, NULL))
-            status = propane_fail(err, PROPANE_ERR_MEMORY, "the system gives no lock");
+            status = propane_fail(err, PROPANE_ERR_MEMORY, "the system cannot create a lock");
         if (status != PROPANE_OK) surface_drop(d->api, b->surface, b->object);
     }
     if (status != PROPANE_OK) {
@@ -165,8 +165,8 @@ propane_status ane_buffer_grow(ane_device *d, driver_buffer *buffer, size_t byte
     if (b->allocated < bytes)
         status = b->readers || b->writers
                      ? propane_fail(err, PROPANE_ERR_INVALID,
-                                    "ane: a surface of %zu bytes must become %zu, as large as those that it is bound "
-                                    "together with (C11), but it is locked; unlock it before the request is made",
+                                    "ane: a surface of %zu bytes must grow to %zu, the size of the surfaces bound with "
+                                    "it (C11), but it is locked; unlock it before you create the request",
                                     b->allocated, bytes)
                      : surface_replace(d, b, bytes, err);
     pthread_mutex_unlock(&b->mutex);

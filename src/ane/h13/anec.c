@@ -54,12 +54,13 @@ static propane_status anec_surfaces(const uint8_t *data, engine_object *o, uint3
         uint64_t most = (uint64_t)bytes_u32(data + ANEC_TILES + 4 * bar) * ENGINE_PAGE;
         for (int i = 0; i < 4; i++)
             if (dims[i] == 0 || dims[i] > UINT32_MAX)
-                return propane_fail(err, PROPANE_ERR_INVALID, "%s: base register %d: a dimension of %llu", o->source,
+                return propane_fail(err, PROPANE_ERR_INVALID, "%s: base register %d: invalid dimension %llu", o->source,
                                     bar, (unsigned long long)dims[i]);
         if (dims[4] > most || dims[5] > most || dims[1] > most || dims[1] * dims[4] > most)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: base register %d: %llu planes of %llu bytes in a buffer of %llu", o->source, bar,
-                                (unsigned long long)dims[1], (unsigned long long)dims[4], (unsigned long long)most);
+                                "%s: base register %d: %llu planes of %llu bytes do not fit into a buffer of %llu",
+                                o->source, bar, (unsigned long long)dims[1], (unsigned long long)dims[4],
+                                (unsigned long long)most);
         s->bar = bar, s->n = (int64_t)dims[0], s->c = (int64_t)dims[1], s->h = (int64_t)dims[2],
         s->w = (int64_t)dims[3];
         s->plane = dims[4], s->row = dims[5], s->bytes = s->batch = dims[1] * dims[4];
@@ -68,8 +69,8 @@ static propane_status anec_surfaces(const uint8_t *data, engine_object *o, uint3
     }
     if ((uint64_t)sources + results != (uint64_t)o->surface_count)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %u sources and %u results, but %d buffers from base register 4 on", o->source, sources,
-                            results, o->surface_count);
+                            "%s: %u sources and %u results, but %d buffers starting at base register 4", o->source,
+                            sources, results, o->surface_count);
     return PROPANE_OK;
 }
 
@@ -80,21 +81,22 @@ propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_objec
     o->anec = true;
     o->subtype = anec_h14_at(data, bytes, payload) ? ENGINE_H14 : ENGINE_H13;
     if (size > bytes - payload || text > size || constants > size - text)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: a payload of %llu bytes with %llu of tasks and %llu of constants, the file holds %zu",
-                            o->source, (unsigned long long)size, (unsigned long long)text,
-                            (unsigned long long)constants, bytes - payload);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: a payload of %llu bytes with %llu of tasks and %llu of constants, but the file holds %zu", o->source,
+            (unsigned long long)size, (unsigned long long)text, (unsigned long long)constants, bytes - payload);
     if (first % 4 || first / 4 > ENGINE_TASK_WORDS || text < 40)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a first task of %u bytes in %llu bytes of tasks", o->source,
-                            first, (unsigned long long)text);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the first task claims %u bytes of the %llu bytes of tasks",
+                            o->source, first, (unsigned long long)text);
     o->first_words = (int)(first / 4);
     o->text_bytes = text;
     o->constant_bytes = constants;
     o->text = arena_copy(o->arena, data + payload, (size_t)text);
     uint64_t at = (text + 0x3f) & ~(uint64_t)0x3f;
     if (constants && (at > size || constants > size - at))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu bytes of constants at 0x%llx of a payload of 0x%llx",
-                            o->source, (unsigned long long)constants, (unsigned long long)at, (unsigned long long)size);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %llu bytes of constants at 0x%llx are outside the payload of 0x%llx bytes", o->source,
+                            (unsigned long long)constants, (unsigned long long)at, (unsigned long long)size);
     o->constants = arena_copy(o->arena, data + payload + (constants ? at : 0), (size_t)constants);
     if (!o->text || !o->constants) return propane_fail_memory(err, (size_t)size);
     for (int bar = 2; bar < ENGINE_BAR_SURFACES; bar++)

@@ -53,8 +53,8 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     int count = f->param_count + f->result_count;
     if (count > SURFACES_MAX)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: %d inputs and outputs; the engine has base registers for %d", f->name, count,
-                            SURFACES_MAX);
+                            "%s: the program has %d inputs and outputs; the engine has base registers for %d", f->name,
+                            count, SURFACES_MAX);
     c->object->surfaces = ARENA_ARRAY(c->object->arena, count + 1, engine_surface);
     if (!c->object->surfaces) return propane_fail_memory(err, sizeof(engine_surface));
     for (int i = 0; i < f->param_count; i++) sorted[i] = f->params[i];
@@ -63,7 +63,8 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     for (int i = 0; i < count; i++) {
         if (sorted[i]->constant || (i && sorted[i] == sorted[i - 1]))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: '%s' is a result twice, or a constant, or an input too", f->name, sorted[i]->name);
+                                "%s: '%s' must be a result only once, and neither a constant nor an input", f->name,
+                                sorted[i]->name);
         PROPANE_TRY(compile_surface(c, sorted[i], ENGINE_BAR_SURFACES + i, sorted[i]->def != NULL, err));
     }
     return PROPANE_OK;
@@ -198,7 +199,7 @@ static void compile_tell(compile *c, const mil_op *op, int before, size_t consta
     }
     text_printf(
         report,
-        "%-20s %-24s %3d task%s, %zu bytes of constants, %lld through DMA, %lld on chip, %lld results kept there\n",
+        "%-20s %-24s %3d task%s, %zu bytes of constants, %lld through DMA, %lld on chip, %lld results kept on chip\n",
         op->info->name, op->results[0]->name, c->e.count - before, c->e.count - before == 1 ? " " : "s",
         c->e.constants.length - constants, (long long)dma, (long long)chip, (long long)kept);
     if (c->apart[0]) text_printf(report, "%20s %s\n", "", c->apart);
@@ -212,7 +213,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
     if (op->info->code == MIL_OP_const || op->results[0]->constant) return PROPANE_OK;
     if (c->taken[op->results[0]->id]) {
         if (report)
-            text_printf(report, "%-20s %-24s taken into the task before it\n", op->info->name, op->results[0]->name);
+            text_printf(report, "%-20s %-24s merged into the task before it\n", op->info->name, op->results[0]->name);
         return PROPANE_OK;
     }
     if (!c->places[op->results[0]->id].known && compile_behind(op->results[0])) return PROPANE_OK;
@@ -250,7 +251,7 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     PROPANE_TRY(compile_scratch(c, err));
     c->e.scratch = c->scratch;
     for (const mil_op *op = f->first; op; op = op->next) PROPANE_TRY(compile_one(c, op, report, err));
-    if (!c->e.count) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: there is nothing to compute", f->name);
+    if (!c->e.count) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: the program computes nothing", f->name);
     static const char zeros[COMPILE_ZEROS];
     if (!c->e.constants.length) text_append_n(&c->e.constants, zeros, sizeof zeros);
     if (c->e.constants.failed) return propane_fail_memory(err, c->e.constants.length);
@@ -265,7 +266,7 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     int wide = 0;
     for (int i = 0; i < o->surface_count; i++) wide += o->surfaces[i].wide;
     if (report && wide)
-        text_printf(report, "%d of %d inputs and outputs are fp32 in the program; here they are fp16\n", wide,
+        text_printf(report, "%d of %d inputs and outputs are fp32 in the program and fp16 when compiled\n", wide,
                     o->surface_count);
     if (report)
         text_printf(report,

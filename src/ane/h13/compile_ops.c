@@ -183,7 +183,7 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
         if (n && a.h <= b.h && a.w <= b.w && code != LOWER_SUB)
             return compile_by_batch(c, op, code, &b, &a, shared, n, &to, err);
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "one of several dimensions in front of rows and columns is repeated");
+                            "only one of several dimensions before rows and columns is repeated");
     }
     if (a.c == b.c && a.h == b.h && a.w == b.w) return lower_binary(&c->e, code, &a, &b, clamp, &to, err);
     if (compile_smaller(&b, &a)) return lower_broadcast(&c->e, code, &a, &b, &to, err);
@@ -231,7 +231,7 @@ propane_status compile_pow(compile *c, const mil_op *op, propane_error *err) {
     double power = 0;
     engine_table table;
     if (!compile_scalar(mil_in(op, "y"), &power) || (power != 2 && power != 0.5 && power != -0.5 && power != -1))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "powers but 2, 0.5, -0.5 and -1");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "powers other than 2, 0.5, -0.5 and -1");
     PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
     if (power == 2) return lower_binary(&c->e, LOWER_MUL, &a, &a, false, &y, err);
@@ -313,7 +313,7 @@ static propane_status compile_slice_lead(const mil_slice *s, const mil_value *x,
     for (int i = 0; i < d; i++) outer *= s->count[i];
     for (int i = d + 1; i < s->rank - 2; i++) inner *= x->type.dim[i];
     if (outer != 1 || s->step[d] != 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a slice of an inner one of several dimensions");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a slice of an inner dimension among several");
     *begin += s->begin[d] * inner;
     *count = s->count[d] * inner;
     return PROPANE_OK;

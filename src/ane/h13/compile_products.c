@@ -27,11 +27,12 @@ static void compile_tell_apart(compile *c, const mil_value *v, const compile_pos
     else if (!op)
         snprintf(c->apart, sizeof c->apart, "'%.60s' is read %d times", v->name, c->users[v->id]);
     else if (out->relu || out->table)
-        snprintf(c->apart, sizeof c->apart, "%s '%.60s' stays apart: there is a function before it", op->info->name,
+        snprintf(c->apart, sizeof c->apart, "%s '%.60s' is not merged: a function comes before it", op->info->name,
                  op->results[0]->name);
     else
         snprintf(c->apart, sizeof c->apart,
-                 "%s '%.60s' stays apart: a product takes a bias by output, then a scalar factor, then ReLU or a table",
+                 "%s '%.60s' is not merged: after a matrix product come a bias per output, a scalar factor, then ReLU "
+                 "or a table",
                  op->info->name, op->results[0]->name);
 }
 
@@ -237,7 +238,7 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &p.transpose_x, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &p.transpose_y, err));
     if (x->type.rank < 2 || w->type.rank < 2)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a product with a vector: give it a second dimension");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a matrix product with a vector: give it a second dimension");
     p.m = m.m, p.n = m.n, p.k = m.k;
     bool weight = w->constant && w->type.rank == 2;
     PROPANE_TRY(compile_take(c, op->results[0], weight ? p.n : -1, 2, &post, err));
@@ -356,7 +357,8 @@ propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *e
     emit_tensor a, y;
     double epsilon;
     if (mil_in(op, "gamma") || mil_in(op, "beta"))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "scale and offset: multiply and add them after it");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "scale and offset are not supported: multiply and add them afterwards");
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     PROPANE_TRY(mil_attr_axes(op, "axes", x->type.rank, member, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
@@ -365,7 +367,7 @@ propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *e
     for (int d = 0; d < x->type.rank; d++) {
         if (member[d] && d - (x->type.rank - 3) >= 0) axes |= 1 << (d - (x->type.rank - 3));
         if (!member[d] && x->type.dim[d] != 1)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dimension %d of %lld is not normalised over", d,
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dimension %d of %lld is not normalized over", d,
                                 (long long)x->type.dim[d]);
     }
     return lower_layer_norm(&c->e, axes, epsilon, &a, &y, err);

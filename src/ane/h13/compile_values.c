@@ -21,11 +21,10 @@ propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *
     for (int i = 0; fits && i < 3; i++) fits = d[i] > 0 && d[i] <= (i ? 0x7fff : 0x1ffff);
     if (!fits) {
         mil_type_print(type, &v->type);
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "%s: '%s' is %s; the engine takes floating-point tensors [1, C, H, W] of at most 131071 channels and "
-            "32767 rows and columns",
-            op ? op->info->name : "function", v->name, type);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: '%s' is %s; the engine supports floating-point tensors [1, C, H, W] with at most "
+                            "131071 channels and 32767 rows and columns",
+                            op ? op->info->name : "function", v->name, type);
     }
     *out = emit_surface(0, 0, d[0], d[1], d[2]);
     return PROPANE_OK;
@@ -61,7 +60,7 @@ propane_status compile_tensor(compile *c, const mil_op *op, mil_value *v, emit_t
     if (behind) PROPANE_TRY(compile_constant(c, v, behind, out, err));
     compile_place *p = &c->places[v->id];
     if (!p->known)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: '%s' has no place in memory", op->info->name, v->name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: '%s' has no address in memory", op->info->name, v->name);
     out->bar = p->bar;
     out->base = p->base;
     return PROPANE_OK;

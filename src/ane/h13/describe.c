@@ -133,7 +133,7 @@ static void describe_words(const engine_task *t, text *out) {
     for (int i = 0; i < t->header_words; i++) describe_word(true, 4u * (uint32_t)i, t->header[i], out);
     for (int r = 0; r < t->record_count; r++) {
         const engine_record *record = &t->records[r];
-        text_printf(out, "   record: %d registers from 0x%05x on\n", record->count, record->address);
+        text_printf(out, "   record: %d registers starting at 0x%05x\n", record->count, record->address);
         for (int i = 0; i < record->count; i++)
             describe_word(false, record->address + 4u * (uint32_t)i, engine_get(t, record->address + 4u * (uint32_t)i),
                           out);

@@ -42,7 +42,7 @@ static bool difference_is_read(const engine_object *o) { return o->task_count > 
 
 static int difference_tasks(const engine_object *a, const engine_object *b, text *out) {
     int words = 0, both = a->task_count < b->task_count ? a->task_count : b->task_count;
-    if (a->subtype != ENGINE_H13 || b->subtype != ENGINE_H13) text_append(out, "  registers as H13 has them\n");
+    if (a->subtype != ENGINE_H13 || b->subtype != ENGINE_H13) text_append(out, "  registers in the form of H13\n");
     if (a->task_count != b->task_count) {
         const engine_object *more = a->task_count > both ? a : b;
         text_printf(out, "  tasks %d | %d\n", a->task_count, b->task_count);

@@ -71,7 +71,7 @@ static propane_status h14_unpaired(h14_reader *r, uint32_t address, uint32_t h13
     enum { TAGS = 0xff0000 };
     uint32_t value;
     if (!engine_later_pair(ENGINE_H14, address, true, h14_value(r, address) & ~(uint32_t)TAGS, &value))
-        return h14_refuse(r, address, "no program for both chips shows what it is on H13");
+        return h14_refuse(r, address, "its H13 equivalent is unknown, because no program is known for both chips");
     engine_set(t, h13, value);
     return PROPANE_OK;
 }
@@ -84,7 +84,7 @@ static void h14_unstride(h14_reader *r, uint32_t address, uint32_t h13, engine_t
 static propane_status h14_pointed(h14_reader *r, uint32_t address, uint32_t h13, engine_task *t, int *bar) {
     *bar = r->bar[address / 4];
     if (!h14_given(r, address) || *bar == H14_NO_BAR || h14_value(r, address + 4))
-        return h14_refuse(r, address, "an address with a base register, below 2^32, is wanted here");
+        return h14_refuse(r, address, "it must be an address with a base register, below 2^32");
     engine_set(t, h13, h14_value(r, address));
     return PROPANE_OK;
 }
@@ -127,7 +127,7 @@ static propane_status h14_untable(h14_reader *r, engine_task *t, int *bar) {
     uint32_t lanes = 1u << engine_get_bits(t, 0x34, 19, 3);
     PROPANE_TRY(h14_pointed(r, H14_TABLE_ADDRESS, 0x1f848, t, bar));
     if (h14_value(r, H14_TABLE_BASE) != h14_value(r, H14_TABLE_ADDRESS))
-        return h14_refuse(r, H14_TABLE_BASE, "another address than the table's");
+        return h14_refuse(r, H14_TABLE_BASE, "the address differs from the table's");
     for (uint32_t i = 0; i < ENGINE_LANES && i < lanes; i++) {
         engine_set(t, 0x1f808 + 4 * i, 0x81);
         engine_set(t, 0x1f848 + 4 * i, h14_value(r, H14_TABLE_ADDRESS));
@@ -153,7 +153,7 @@ static propane_status h14_unkernel(h14_reader *r, engine_task *t) {
     int bar;
     if (!(h14_value(r, H14_KERNEL) & 0x40)) return PROPANE_OK;
     if (h14_value(r, H14_KERNEL) & 0x20)
-        return h14_refuse(r, H14_KERNEL, "how kernels without their zeros lie in memory is not known of H14");
+        return h14_refuse(r, H14_KERNEL, "the H14 layout of kernels stored without zeros is unknown");
     engine_set(t, 0x1f800, 0x40);
     PROPANE_TRY(h14_given(r, H14_TABLE_SIZE) ? h14_untable(r, t, &bar) : h14_unlanes(r, t, &bar));
     t->header[9] |= h14_bar(bar, 0);
@@ -167,8 +167,7 @@ static propane_status h14_known(h14_reader *r) {
         later_field fields[LATER_FIELDS];
         if (!r->r.given[i]) continue;
         int count = engine_later_fields(ENGINE_H14, false, 4 * i, fields);
-        if (engine_later_unknown(r->r.value[i], fields, count))
-            return h14_refuse(r, 4 * i, "bits that are not understood");
+        if (engine_later_unknown(r->r.value[i], fields, count)) return h14_refuse(r, 4 * i, "unknown bits");
     }
     return PROPANE_OK;
 }

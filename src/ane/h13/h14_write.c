@@ -142,8 +142,8 @@ static propane_status h14_paired(h14_writer *w, uint32_t address, uint32_t h13, 
     uint32_t value = engine_get(w->t, h13), other;
     if (!engine_later_pair(ENGINE_H14, address, false, value, &other))
         return propane_fail(w->err, PROPANE_ERR_UNSUPPORTED,
-                            "H14: no evidence for task %d, which on H13 has 0x%08x in register 0x%05x", w->index, value,
-                            h13);
+                            "H14: the form of task %d, which has 0x%08x in register 0x%05x on H13, is unknown",
+                            w->index, value, h13);
     h14_set(w, address, other | (tagged ? h14_tag(w) : 0));
     return PROPANE_OK;
 }
@@ -160,7 +160,7 @@ static propane_status h14_sources(h14_writer *w) {
     if (!h14_get(w, 0x13800, 0, 1)) {
         if (!second) return PROPANE_OK;
         return propane_fail(w->err, PROPANE_ERR_UNSUPPORTED,
-                            "H14: no evidence for task %d, which fetches its second source alone", w->index);
+                            "H14: the form of task %d, which fetches only its second source, is unknown", w->index);
     }
     PROPANE_TRY(h14_paired(w, H14_SOURCE, 0x13800, true));
     PROPANE_TRY(h14_paired(w, H14_SOURCE_EXT, 0x13800, false));
@@ -343,7 +343,7 @@ propane_status engine_h14_write(const engine_task *tasks, int count, arena *a, c
     text out = {0};
     if (count > H14_TASKS_MAX)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "H14: no evidence for the tags of more than %d tasks; the program has %d", H14_TASKS_MAX,
+                            "H14: the tags of more than %d tasks are unknown; the program has %d", H14_TASKS_MAX,
                             count);
     uint32_t *live = ARENA_ARRAY(a, count, uint32_t);
     if (!live) return propane_fail_memory(err, (size_t)count * sizeof *live);

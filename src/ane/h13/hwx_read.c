@@ -59,8 +59,9 @@ static propane_status hwx_sections(hwx_reader *r, const uint8_t *command, uint32
         to->offset = bytes_u32(s + 48);
         if (to->offset && (to->offset > r->bytes || to->bytes > r->bytes - to->offset))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: section %s,%s: 0x%llx bytes at 0x%llx, the file has 0x%zx", o->source, to->segment,
-                                to->name, (unsigned long long)to->bytes, (unsigned long long)to->offset, r->bytes);
+                                "%s: section %s,%s: 0x%llx bytes at 0x%llx, but the file has 0x%zx", o->source,
+                                to->segment, to->name, (unsigned long long)to->bytes, (unsigned long long)to->offset,
+                                r->bytes);
     }
     return PROPANE_OK;
 }
@@ -86,8 +87,8 @@ static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t
 static propane_status hwx_name(hwx_reader *r, const uint8_t *command, uint32_t size, bool newer, int index,
                                propane_error *err) {
     if (size < (newer ? 24u : 20u))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a surface's name in %u bytes", r->o->source,
-                            index, size);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: %u bytes are too few for a surface's name",
+                            r->o->source, index, size);
     struct hwx_name *n = &r->name[r->names++];
     r->o->newer |= newer;
     n->address = newer ? bytes_u64(command + 16) : bytes_u32(command + 16);
@@ -98,12 +99,13 @@ static propane_status hwx_tensor(hwx_reader *r, const uint8_t *command, uint32_t
     engine_object *o = r->o;
     engine_surface *s = &o->surfaces[o->surface_count++];
     if (size < TENSOR_BYTES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a tensor's descriptor of %u bytes, not %d",
-                            o->source, index, size, TENSOR_BYTES);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: load command %d: a tensor descriptor of %u bytes instead of %d", o->source, index,
+                            size, TENSOR_BYTES);
     if (bytes_u32(command + 0x24) != 5)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: load command %d: elements of code %u; only 5, fp16, is known", o->source, index,
-                            bytes_u32(command + 0x24));
+                            "%s: load command %d: unknown element type %u; only 5 (fp16) is supported", o->source,
+                            index, bytes_u32(command + 0x24));
     *s = (engine_surface){.bar = -1, .output = bytes_u32(command + 0x14) == 2};
     s->n = bytes_u32(command + 0x28), s->c = bytes_u32(command + 0x2c);
     s->h = bytes_u32(command + 0x30), s->w = bytes_u32(command + 0x34);
@@ -149,8 +151,8 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
         uint32_t size = end - at >= 8 ? bytes_u32(r->data + at + 4) : 0;
         if (size < 8 || size > end - at)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: load command %u at 0x%zx: 0x%x bytes, of which 0x%zx are there", r->o->source, i,
-                                at, size, end - at);
+                                "%s: load command %u at 0x%zx: it has 0x%x bytes, but only 0x%zx are left",
+                                r->o->source, i, at, size, end - at);
         PROPANE_TRY(hwx_command(r, r->data + at, bytes_u32(r->data + at), size, (int)i, err));
         at += size;
     }
@@ -188,7 +190,8 @@ static propane_status hwx_copy(hwx_reader *r, const engine_section *s, const uin
 propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err) {
     hwx_reader r = {.data = data, .bytes = bytes, .o = o};
     if (bytes < HEADER_BYTES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes, a header has %d", o->source, bytes, HEADER_BYTES);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file has %zu bytes, but a header has %d", o->source,
+                            bytes, HEADER_BYTES);
     o->subtype = bytes_u32(data + 8);
     if (!engine_generation(o->subtype, NULL))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a program of an unknown generation (subtype %u)",

@@ -93,7 +93,7 @@ propane_status engine_kernel_pack(const engine_kernel *k, const uint16_t *weight
         size_t from = out->length;
         int count = engine_kernel_planes(k, lane, planes);
         if (count < 0)
-            status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%lld outputs in %lld groups are more than %d planes",
+            status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%lld outputs in %lld groups need more than %d planes",
                                   (long long)k->outputs, (long long)k->groups, ENGINE_PLANES);
         if (k->table)
             for (int i = 0; i < ENGINE_TABLE_HALVES; i++) kernel_half(out, table[i]);

@@ -212,15 +212,15 @@ static propane_status later_open(const later_text *from, uint32_t offset, later_
     t->words = (int)(later_word(t, 0) >> 16 & 0x7ff);
     if (t->words == 0) return PROPANE_OK;
     if (t->words <= t->header || 4 * (uint64_t)t->words > left)
-        return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x: %d words, of which %llu are there", offset,
+        return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x: it has %d words, but only %llu are left", offset,
                             t->words, (unsigned long long)(left / 4));
     if ((later_word(t, t->header - 1) & 3) == 3) t->header++;
     for (int at = t->header, next; at < t->words; at = next) {
         next = at + 1 + later_record_words(later_word(t, at));
         if (next > t->words)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "task at 0x%x, word %d: a record of %d words, of which the task has room for %d",
-                                offset, at, next - at - 1, t->words - at - 1);
+                                "task at 0x%x, word %d: a record of %d words, but the task has room for %d", offset, at,
+                                next - at - 1, t->words - at - 1);
     }
     return PROPANE_OK;
 }

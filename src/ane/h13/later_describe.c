@@ -72,7 +72,7 @@ static void later_describe_step(void *context, const later_step *s) {
     case LATER_RECORD:
         w->records++;
         if (s->bar >= 0 && w->bar_count < 8) w->bars[w->bar_count++] = s->bar;
-        text_printf(&w->rows, "   record 0x%08x from 0x%05x on", s->value, s->address);
+        text_printf(&w->rows, "   record 0x%08x starting at 0x%05x", s->value, s->address);
         if (s->bar >= 0) text_printf(&w->rows, ", base register %d", s->bar);
         text_append(&w->rows, "\n");
         break;
@@ -92,5 +92,5 @@ void engine_later_describe(const later_text *t, bool words, text *out) {
     later_words w = {.text = t, .out = out, .words = words};
     propane_status status = engine_later_walk(t, later_describe_step, &w, &err);
     later_describe_end(&w);
-    if (status) text_printf(out, "  tasks from there on cannot be read: %s\n", err.text);
+    if (status) text_printf(out, "  the tasks after this point cannot be read: %s\n", err.text);
 }

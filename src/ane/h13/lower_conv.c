@@ -52,9 +52,8 @@ static int64_t lower_conv_pad(const emitter *e, const lower_conv *k, const emit_
 static propane_status lower_conv_lanes(emitter *e, emitted *t, const lower_conv *k, const engine_kernel *kernel,
                                        propane_error *err) {
     if (kernel->sparse && e->subtype == ENGINE_H14)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "H14: no evidence for the bytes of a kernel with stride 2, which is stored without its zeros");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "H14: the format of kernels with stride 2, which are stored without zeros, is unknown");
     const lower_kernel from = {k->weight, k->bias, k->table, k->weight_from, k->bias_from};
     PROPANE_TRY(lower_kernel_lanes(e, t, kernel, &from, err));
     if (kernel->sparse) emit_set(t, 0x1f800, 0x60), emit_set(t, 0xc800, 0x182);

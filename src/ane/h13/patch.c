@@ -26,8 +26,8 @@ propane_status engine_patch_apply(const engine_object *o, const char *constant, 
         found++;
         if (p->elements == ENGINE_PATCH_NEVER)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: constant '%s' went into an instruction, another constant or a kernel without "
-                                "zeros; it cannot be overwritten",
+                                "%s: constant '%s' cannot be overwritten, because it became part of an instruction, "
+                                "another constant or a kernel without zeros",
                                 o->source, constant);
         if (p->elements != count)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: constant '%s' has %lld elements, not %lld", o->source,

@@ -35,7 +35,7 @@ void engine_machine_free(engine_machine *m) {
 propane_status sim_check_bits(sim *s) {
     for (int i = 0; i < ENGINE_REGISTERS; i++) {
         uint32_t address = engine_address(i), word = s->t->word[i], known = engine_known_bits(false, address);
-        if (word & ~known) return sim_refuse(s, address, "bits 0x%x are not understood", word & ~known);
+        if (word & ~known) return sim_refuse(s, address, "unknown bits 0x%x", word & ~known);
     }
     for (int i = 0; i < engine_field_count; i++) {
         const engine_field *f = &engine_fields[i];
@@ -109,15 +109,16 @@ static propane_status simulate_surface_check(const engine_surface *s, uint64_t m
                             (unsigned long long)s->batch, (unsigned long long)s->plane, (unsigned long long)s->row,
                             (unsigned long long)s->bytes);
     if (engine_surface_bytes(s) > most)
-        return propane_fail(err, PROPANE_ERR_INVALID, "surface '%s': %llu bytes, at most %llu", s->name,
+        return propane_fail(err, PROPANE_ERR_INVALID, "surface '%s': %llu bytes; at most %llu are possible", s->name,
                             (unsigned long long)engine_surface_bytes(s), (unsigned long long)most);
     return PROPANE_OK;
 }
 
 propane_status engine_object_runs(const engine_object *o, propane_error *err) {
     if (o->subtype != ENGINE_H13 && o->subtype != ENGINE_H14)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tasks of %s are not understood, only those of H13, H14",
-                            o->source, engine_generation(o->subtype, NULL));
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: tasks of %s are not supported, only those of H13 and H14", o->source,
+                            engine_generation(o->subtype, NULL));
     if (o->unread) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s", o->source, o->unread);
     for (int i = 0; i < o->surface_count; i++)
         if (o->surfaces[i].bar >= 0 && simulate_surface_check(&o->surfaces[i], 2 * (uint64_t)SIM_ELEMENTS_MAX, err))

@@ -180,7 +180,7 @@ static propane_status simulate_neural_kernel(sim *s, const neural *n, engine_ker
         return sim_refuse(s, 0x24, "depthwise with %lld channels in, %lld out", (long long)s->a.shape.c,
                           (long long)n->out.c);
     if (k->sparse && (n->kh != 1 || n->kw != 1 || k->interleave > 8))
-        return sim_refuse(s, 0xc800, "the order of this kernel without zeros is not known");
+        return sim_refuse(s, 0xc800, "the order of this kernel without zeros is unknown");
     return PROPANE_OK;
 }
 

@@ -40,14 +40,14 @@ static propane_status task_read_record(const uint8_t *data, int words, int at, e
     if (at + 1 + count > words)
         return propane_fail(
             err, PROPANE_ERR_INVALID,
-            "task at 0x%x, word %d: a record of %d registers from 0x%05x on, of which the task has room for %d",
+            "task at 0x%x, word %d: a record of %d registers starting at 0x%05x, but the task has room for %d",
             t->offset, at, count, address, words - at - 1);
     for (int i = 0; i < count; i++) {
         int index = engine_index(address + 4u * (uint32_t)i);
         if (index < 0)
             return propane_fail(
                 err, PROPANE_ERR_INVALID,
-                "task at 0x%x, word %d: a record of %d registers from 0x%05x on: there is no register 0x%05x",
+                "task at 0x%x, word %d: a record of %d registers starting at 0x%05x: there is no register 0x%05x",
                 t->offset, at, count, address, address + 4u * (uint32_t)i);
         if (t->written[index])
             return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x, word %d: register 0x%05x is written twice",
@@ -65,7 +65,7 @@ propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, en
     *out = (engine_task){.offset = offset};
     if (words < ENGINE_HEADER_WORDS || words > ENGINE_TASK_WORDS || (size_t)words * 4 > bytes)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "task at 0x%x: %d words, of which %zu are there; tasks have %d to %d", offset, words,
+                            "task at 0x%x: it has %d words, but only %zu are left; tasks have %d to %d", offset, words,
                             bytes / 4, ENGINE_HEADER_WORDS, ENGINE_TASK_WORDS);
     out->header_words = ENGINE_HEADER_WORDS - 1 + (int)engine_bits(bytes_u32(data + 24), 24, 1);
     for (int i = 0; i < out->header_words; i++) out->header[i] = bytes_u32(data + 4 * i);

@@ -74,7 +74,7 @@ void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t c
 
 /* ---- faults (faults.c) ------------------------------------------------------------------------------------------- */
 
-/* Returns a number for what the chip is known to compute wrong in this op; -1 if there is nothing (switch `faults`). */
+/* Returns the number of the chip's known error in this op, or -1 if there is none (switch `faults`). */
 int sim_fault_of(const sim_numbers *n, const mil_op *op);
 const mil_value *sim_fault_operand(const mil_op *op); /* the operand whose values decide */
 const mil_value *sim_fault_slope(const mil_op *op);   /* the operand's multiplier; NULL if there is none */

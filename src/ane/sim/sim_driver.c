@@ -93,8 +93,8 @@ static propane_status sim_driver_check_load(const sim_device *d, const mil_funct
     double most = chip_limit_value("C7a");
     if (weights > most)
         return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more "
-                            "than %.2f GB do not load (C7a, measured on the M5 Max); split it",
+                            "sim:%s: function '%s': Program load failure (0x20004): its weights have %.2f GB, and more "
+                            "than %.2f GB cannot be loaded (C7a, measured on the M5 Max); split it",
                             d->chip->name, f->name, weights / 1e9, most / 1e9);
     return PROPANE_OK;
 }
@@ -357,8 +357,8 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
 
 const propane_driver sim_driver = {
     .name = "sim",
-    .summary = "sim:CHIP, a Neural Engine simulated: its rules and its rounding, time and energy from a model; "
-               "sim:m1?level=registers: the device registers",
+    .summary = "sim:CHIP simulates a Neural Engine: its rules and rounding, with time and energy from a model; "
+               "sim:m1?level=registers is the device registers",
     .other = sim_other,
     .open = sim_open,
     .close = sim_close,

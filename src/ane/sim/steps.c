@@ -24,7 +24,7 @@
 enum { TABLE = 65536, SHARED_TABLES = 64 };
 
 static propane_status steps_no_memory(propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");
+    return propane_fail(err, PROPANE_ERR_MEMORY, "not enough memory for a simulated program");
 }
 
 static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -30,7 +30,7 @@ static propane_status switches_unknown_switch(const char *name, size_t length, p
     for (int i = 0; i < SIM_SWITCH_COUNT; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? " " : "", rows[i].name);
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "device 'sim': there is no switch '%.*s'; switches are %s, and level=registers",
+                        "device 'sim': unknown option '%.*s'; the options are %s, and level=registers",
                         (int)(length < 40 ? length : 40), name, known);
 }
 
@@ -43,7 +43,7 @@ static propane_status switches_set(const char *at, size_t length, sim_switches *
     char *end = NULL;
     long v = n < length ? strtol(at + n + 1, &end, 10) : 0;
     if (n + 1 >= length || end != at + length || v < rows[i].low || v > rows[i].high)
-        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': '%.*s': %s takes a number from %d to %d: %s",
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': '%.*s': %s must be a number from %d to %d: %s",
                             (int)(length < 60 ? length : 60), at, rows[i].name, rows[i].low, rows[i].high,
                             rows[i].text);
     out->value[i] = (int)v;
@@ -56,7 +56,7 @@ propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches
     snprintf(name, sizeof name, "%.*s", (int)(length < 39 ? length : 39), rest);
     if (!length)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "device 'sim' needs a chip: \"sim:m4\", or \"sim:m1?table=0&budget=20\"");
+                            "device 'sim' needs a chip, as in \"sim:m4\" or \"sim:m1?table=0&budget=20\"");
     PROPANE_TRY(chip_find(name, c, err));
     switches_defaults(*c, out);
     for (const char *at = rest[length] ? rest + length + 1 : rest + length; *at;) {
@@ -68,7 +68,7 @@ propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches
     if (out->value[SIM_budget] < 0)
         out->value[SIM_budget] = (int)chip_limit_value(out->value[SIM_theory] == SIM_COUNTS_LOADED ? "C1b" : "C1a");
     if (out->value[SIM_rows] & (out->value[SIM_rows] - 1))
-        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': rows is %d, not a power of two",
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': rows is %d; it must be a power of two",
                             out->value[SIM_rows]);
     return PROPANE_OK;
 }

@@ -193,7 +193,7 @@ static propane_status energy_open_ioreport(energy_meter *m, const energy_source 
     if (all) io->CFRelease(all);
     if (io->subscription && io->channels) io->last = io->IOReportCreateSamples(io->subscription, io->channels, NULL);
     if (!io->last)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "IOReport: the group 'Energy Model' cannot be subscribed to");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "IOReport: cannot subscribe to the group 'Energy Model'");
     m->uses_ioreport = true;
     return PROPANE_OK;
 }
@@ -222,11 +222,13 @@ static propane_status energy_read_channels(energy_meter *m, energy_reading *out,
         io->CFRelease(io->last);
         io->last = now;
     }
-    if (!list) return propane_fail(err, PROPANE_ERR_DEVICE, "IOReport gave no samples");
+    if (!list) return propane_fail(err, PROPANE_ERR_DEVICE, "IOReport returned no samples");
     for (int i = 0; i < ENERGY_PARTS; i++)
-        out->why[i] = !there[i]            ? "this system has no such channel"
-                      : out->joules[i] > 0 ? NULL
-                                           : "the channel did not move: idle, or frozen as on some systems";
+        out->why[i] =
+            !there[i] ? "this system has no such channel"
+            : out->joules[i] > 0
+                ? NULL
+                : "the counter did not change: the unit was idle, or the counter is frozen, as on some systems";
     return PROPANE_OK;
 }
 
@@ -236,7 +238,7 @@ propane_status energy_open(const energy_source *source, energy_meter **out, prop
     *out = NULL;
     energy_meter *m = mem_alloc(sizeof *m);
     if (!m) return propane_fail_memory(err, sizeof *m);
-    for (int i = 0; i < ENERGY_PARTS; i++) snprintf(m->why[i], sizeof m->why[i], "this system does not count it");
+    for (int i = 0; i < ENERGY_PARTS; i++) snprintf(m->why[i], sizeof m->why[i], "this system does not measure it");
     propane_status status = PROPANE_OK;
 #ifdef __APPLE__
     bool apple = !(source && source->powercap);

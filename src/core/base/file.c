@@ -27,7 +27,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
     size_t capacity = 0, used = 0;
     bool regular = S_ISREG(st.st_mode);
     if (regular && (uint64_t)st.st_size > limit) {
-        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has %lld bytes; at most %zu are read here", path,
+        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has %lld bytes; the limit here is %zu", path,
                               (long long)st.st_size, limit);
         goto done;
     }
@@ -52,8 +52,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
         if (n == 0) break;
         used += (size_t)n;
         if (used > limit) {
-            status =
-                propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than the %zu bytes that are read here", path, limit);
+            status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than %zu bytes, the limit here", path, limit);
             goto done;
         }
     }
@@ -232,19 +231,20 @@ const char *file_disguise(const void *data, size_t bytes) {
         const char *told;
     } rows[] = {
         {"version https://git-lfs", 23,
-         ": it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder"},
+         ": it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder"},
         {"<!DOCTYPE", 9, ": it is a web page: was the download refused?"},
         {"<!doctype", 9, ": it is a web page: was the download refused?"},
         {"<html", 5, ": it is a web page: was the download refused?"},
-        {"PK\003\004", 4, ": it is a ZIP archive, as PyTorch saves pickles, which are not read; write safetensors"},
-        {"\200\002", 2, ": it is Python's pickle, which is not read; write safetensors"},
-        {"\200\004", 2, ": it is Python's pickle, which is not read; write safetensors"},
-        {"\037\213", 2, ": it is compressed by gzip: unpack it"},
+        {"PK\003\004", 4,
+         ": it is a ZIP archive, perhaps a PyTorch pickle, which is not supported; save it as safetensors"},
+        {"\200\002", 2, ": it is a Python pickle, which is not supported; save it as safetensors"},
+        {"\200\004", 2, ": it is a Python pickle, which is not supported; save it as safetensors"},
+        {"\037\213", 2, ": it is compressed with gzip: unpack it"},
         {"PAR1", 4,
-         ": it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)"},
+         ": it is a Parquet table; convert it to JSON lines in Python: Dataset.from_parquet(FILE).to_json(FILE)"},
         {"\377\376", 2, ": it is UTF-16: save it as UTF-8"},
         {"\376\377", 2, ": it is UTF-16: save it as UTF-8"},
-        {"GGUF", 4, ": it is a GGUF file: give it a name that ends in .gguf"},
+        {"GGUF", 4, ": it is a GGUF file; its name must end in .gguf"},
         {"\211PNG\r\n\032\n", 8, ": it is a PNG image"},
         {"\377\330\377", 3, ": it is a JPEG image"},
         {"GIF8", 4, ": it is a GIF image"},
@@ -252,7 +252,7 @@ const char *file_disguise(const void *data, size_t bytes) {
         {"\177ELF", 4, ": it is a program for Linux (ELF)"},
         {"\317\372\355\376", 4, ": it is a program for macOS (Mach-O)"},
         {"\223NUMPY", 6, ": it is a NumPy array"},
-        {"\211HDF\r\n\032\n", 8, ": it is an HDF5 file, as Keras saves models; convert it with coremltools"},
+        {"\211HDF\r\n\032\n", 8, ": it is an HDF5 file, as written by Keras; convert it with coremltools"},
         {"SQLite format 3", 15, ": it is an SQLite database"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -92,7 +92,7 @@ void file_map_guard(void) {
 
 propane_status file_map_check(propane_error *err) {
     if (!atomic_load(&file_map_lost)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_IO, "%s became shorter while it was read", file_map_lost_path);
+    return propane_fail(err, PROPANE_ERR_IO, "%s was truncated while it was being read", file_map_lost_path);
 }
 
 propane_status file_map_open(const char *path, file_map *out, propane_error *err) {
@@ -102,7 +102,7 @@ propane_status file_map_open(const char *path, file_map *out, propane_error *err
     PROPANE_TRY(file_open_input(path, false, &fd, &st, err));
     propane_status status = PROPANE_OK;
     if ((uint64_t)st.st_size > SIZE_MAX) {
-        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s is too large to be mapped here", path);
+        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s is too large to map into memory on this machine", path);
     } else if (st.st_size > 0) {
         void *memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (memory == MAP_FAILED)

@@ -62,7 +62,7 @@ propane_status file_check_output(const char *path, propane_error *err) {
     const bool input = file_is_input(&st);
     pthread_mutex_unlock(&file_inputs.mutex);
     if (!input) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s was read for this: give the output another name", path);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s is also an input: give the output another name", path);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */

@@ -107,7 +107,7 @@ propane_status folder_writer_open(const char *path, folder_writer **out, propane
     w->path = folder_real_name(path);
     propane_status status = w->path ? PROPANE_OK : propane_fail_memory(err, strlen(path) + 1);
     if (!status && file_exists(w->path) && !file_is_dir(w->path))
-        status = propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is there and is not a folder", path);
+        status = propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it exists and is not a folder", path);
     if (!status) status = folder_make_parents(w->path, err);
     if (!status) temporary_sweep(w->path);
     if (!status) status = temporary_folder(w->path, &w->made, &w->fd, err);

@@ -35,7 +35,7 @@ typedef struct bytes {
 static propane_status image_make(const char *path, int64_t height, int64_t width, int channels, npy *out,
                                  propane_error *err) {
     if (height < 1 || width < 1 || height > MAX_PIXELS / width)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %lld x %lld pixels; at most 2^28 are read", path,
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %lld x %lld pixels; at most 2^28 pixels are supported", path,
                             (long long)width, (long long)height);
     *out =
         (npy){.kind = 'u', .size = 1, .rank = 3, .dim = {height, width, channels}, .count = height * width * channels};
@@ -110,7 +110,7 @@ static propane_status image_read_jpeg(const char *path, const bytes *in, int cha
 static propane_status image_none(const char *path, propane_error *err) {
     return propane_fail(
         err, PROPANE_ERR_UNSUPPORTED,
-        "%s: this propane was built without libpng and libjpeg and reads no images; give an array (.npy)", path);
+        "%s: this propane was built without libpng and libjpeg and cannot read images; give an array (.npy)", path);
 }
 
 static propane_status image_read_png(const char *path, const bytes *in, int channels, npy *out, propane_error *err) {
@@ -129,7 +129,7 @@ propane_status picture_parse(const uint8_t *data, size_t count, const char *sour
     *out = (npy){0};
     if (count >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0) return image_read_png(source, &in, channels, out, err);
     if (count >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0) return image_read_jpeg(source, &in, channels, out, err);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: neither PNG nor JPEG", source);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: neither a PNG nor a JPEG file", source);
 }
 
 propane_status picture_read(const char *path, int channels, npy *out, propane_error *err) {

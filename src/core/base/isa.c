@@ -66,13 +66,13 @@ propane_status cpu_isa_current(cpu_isa *out, propane_error *err) {
         if (strcmp(wanted, isa_names[i]) != 0) continue;
         if (!cpu_isa_available((cpu_isa)i))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "PROPANE_ISA=%s: this machine lacks it; unset PROPANE_ISA or use '%s'", wanted,
-                                cpu_isa_name(cpu_isa_best()));
+                                "PROPANE_ISA=%s: this machine does not support it; unset PROPANE_ISA or use '%s'",
+                                wanted, cpu_isa_name(cpu_isa_best()));
         *out = (cpu_isa)i;
         return PROPANE_OK;
     }
     isa_list_names(list, sizeof list);
-    return propane_fail(err, PROPANE_ERR_INVALID, "PROPANE_ISA=%s: no such instruction set; use %s", wanted, list);
+    return propane_fail(err, PROPANE_ERR_INVALID, "PROPANE_ISA=%s: unknown instruction set; use %s", wanted, list);
 }
 
 static cpu_isa isa_limit;

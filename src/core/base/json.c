@@ -172,7 +172,7 @@ propane_status json_print(const json_t *value, size_t flags, char **out, size_t 
         const bool memory = line.failed || mem_failed(NULL);
         text_deinit(&line);
         return memory ? propane_fail_memory(err, 0)
-                      : propane_fail(err, PROPANE_ERR_INVALID, "a value that JSON cannot say was to be written");
+                      : propane_fail(err, PROPANE_ERR_INVALID, "cannot write a value that JSON cannot represent");
     }
     const size_t shorter = flags & JSON_REAL_PRECISION(31) ? line.length : json_shorten(line.data, line.length);
     if (length) *length = shorter;
@@ -224,8 +224,8 @@ static propane_status json_find(const json_t *object, const char *source, const 
                                 const char *wanted, const json_t **out, propane_error *err) {
     *out = NULL;
     if (!json_is_object(object))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: must be an object with the key '%s', but is %s", source, key,
-                            object ? json_kind_name(object) : "nothing");
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: it must be an object with the key '%s', but is %s", source,
+                            key, object ? json_kind_name(object) : "nothing");
     const json_t *v = json_object_get(object, key);
     if (json_is_null(v)) v = NULL;
     *out = v;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * How a row of weights in blocks lies in memory (kquants.def): one layout for all forms, so that one piece of code reads each.
+ * The memory layout of a row of weights in blocks (kquants.def): one layout for all forms, so that one piece of code reads each.
  * A block is, in bytes:
  *
  *   the low bits of the codes, then the high bits: planes of block * low / 8 and block * high / 8 bytes
- *   in blocks of 256: block / sub scales; with minima as many minima
+ *   in blocks of 256: block / sub scales; and as many minima if there are any
  *
- * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the first of them
- * lowest. Beside the blocks lie fp16 numbers: d for each block, and dmin after it where there are minima.
+ * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the first of
+ * them lowest. The blocks also have fp16 numbers: d for each block, and dmin after it if there are minima.
  *
  *   with minima   w = code * (scale * d) - minimum * dmin
  *   else          w = (code - bias) * ((scale - 128) * d)

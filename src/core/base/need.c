@@ -29,7 +29,7 @@ propane_status need_list(propane_error *err, const char *call, const char *list,
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %lld; it must not be negative", call, count,
                             (long long)length);
     if (length && !pointer)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s must not be NULL where %s is %lld", call, list, count,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s must not be NULL if %s is %lld", call, list, count,
                             (long long)length);
     return PROPANE_OK;
 }
@@ -45,7 +45,7 @@ propane_status need_names(propane_error *err, const char *call, const char *list
 
 propane_status need_word(propane_error *err, const char *call, const char *name, int value, int most) {
     if (value >= 0 && value <= most) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %d; the header has 0 to %d", call, name, value, most);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %d; it must be from 0 to %d", call, name, value, most);
 }
 
 propane_status need_form(propane_error *err, const char *call, int form, unsigned forms) {
@@ -61,6 +61,6 @@ propane_status need_form(propane_error *err, const char *call, int form, unsigne
         const size_t used = strlen(known);
         if (forms >> i & 1) (void)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", names[i]);
     }
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: form is %s; it prints %s", call,
-                        form >= 0 && form < FORMS ? names[form] : "not one of the header's", known);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: form is %s; it must be %s", call,
+                        form >= 0 && form < FORMS ? names[form] : "not one of the values in the header", known);
 }

@@ -51,20 +51,19 @@ static propane_status npy_read_descr(const char *at, const char *source, npy *ou
                         (out->size == 1 || out->size == 2 || out->size == 4 || out->size == 8)) ||
                        (out->kind == 'b' && one_byte);
     if (known && (order == '<' || (one_byte && order == '|'))) return PROPANE_OK;
-    return propane_fail(
-        err, PROPANE_ERR_UNSUPPORTED,
-        "%s: elements of type %s; float16, float32, float64, int8 to int64, uint8 to uint64 and bool in "
-        "little endian are read",
-        source, text_quote(quoted, at, length < 40 ? length : 40));
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: unsupported element type %s; little-endian float16, float32, float64, int8 to int64, "
+                        "uint8 to uint64 and bool can be read",
+                        source, text_quote(quoted, at, length < 40 ? length : 40));
 }
 
 /* Reads "(2, 3)", "(2,)" or "()". */
 static propane_status npy_read_shape(const char *at, const char *source, npy *out, propane_error *err) {
-    if (*at++ != '(') return npy_bad(source, err, "the header's shape is no tuple");
+    if (*at++ != '(') return npy_bad(source, err, "the header's shape is not a tuple");
     out->count = 1;
     for (at += strspn(at, " "); *at != ')'; at += strspn(at, " ")) {
         char *end = NULL;
-        if (*at < '0' || *at > '9') return npy_bad(source, err, "the header's shape is no tuple of numbers");
+        if (*at < '0' || *at > '9') return npy_bad(source, err, "the header's shape is not a tuple of numbers");
         const long long dim = strtoll(at, &end, 10);
         if (out->rank == NPY_MAX_RANK) return npy_bad(source, err, "more than 16 dimensions");
         if (dim < 0 || (dim > 0 && out->count > ((int64_t)1 << 40) / dim))
@@ -75,7 +74,7 @@ static propane_status npy_read_shape(const char *at, const char *source, npy *ou
         if (*at == ',')
             at++;
         else if (*at != ')')
-            return npy_bad(source, err, "the header's shape is no tuple of numbers");
+            return npy_bad(source, err, "the header's shape is not a tuple of numbers");
     }
     return PROPANE_OK;
 }
@@ -107,7 +106,7 @@ static propane_status npy_parse_header(const uint8_t *data, size_t have, size_t 
     PROPANE_TRY(status);
     const size_t need = (size_t)out->count * (size_t)out->size;
     if (need != bytes - begin - length)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes of elements; the header says %zu", source,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes of elements; the header announces %zu", source,
                             bytes - begin - length, need);
     *at = begin + length;
     return PROPANE_OK;
@@ -258,10 +257,12 @@ static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const ui
     npy_read_zip64(at + 46 + e->name_length, npy_get_u16(at + 30), e, &place);
     if (e->method != 0 && e->method != 8)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: '%s' is packed by method %u: write the archive with np.savez or np.savez_compressed",
+                            "%s: '%s' is compressed by method %u, which is not supported; write the archive with "
+                            "np.savez or np.savez_compressed",
                             source, e->quoted, (unsigned)e->method);
     if (place > bytes || bytes - place < 30 || memcmp(data + place, "PK\3\4", 4) != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not where the archive says", source, e->quoted);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not at the offset that the archive gives", source,
+                            e->quoted);
     const size_t begin = place + 30 + npy_get_u16(data + place + 26) + npy_get_u16(data + place + 28);
     if (begin > bytes || e->stored > bytes - begin || (e->method == 0 && e->stored != e->size))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends beyond the end of the file", source, e->quoted);
@@ -278,7 +279,7 @@ static propane_status npy_inflate(z_stream *z, const entry *e, uint8_t *front, u
     z->avail_out = (uInt)some;
     (void)inflate(z, Z_SYNC_FLUSH);
     if (z->total_out < some)
-        return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged: it cannot be unpacked", e->quoted);
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged and cannot be decompressed", e->quoted);
     PROPANE_TRY(npy_parse_header(front, z->total_out, e->size, e->quoted, &array, &at, err));
     *out = mem_alloc(e->size + 1);
     if (!*out) return propane_fail_memory(err, e->size);
@@ -288,7 +289,7 @@ static propane_status npy_inflate(z_stream *z, const entry *e, uint8_t *front, u
     z->avail_out = (uInt)(e->size - made) + 1; /* one byte more than expected */
     const int code = inflate(z, Z_FINISH);
     if (code == Z_STREAM_END && z->total_out == e->size) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged: it cannot be unpacked", e->quoted);
+    return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged and cannot be decompressed", e->quoted);
 }
 
 /* Deflate expands one byte to at most about a thousand, so an entry that promises more is refused before memory is
@@ -297,7 +298,7 @@ static propane_status npy_unpack(const entry *e, const char *source, uint8_t **o
     z_stream z = {.next_in = (Bytef *)(uintptr_t)e->data, .avail_in = (uInt)e->stored};
     *out = NULL;
     if (e->size / 1100 > e->stored + 16 || e->stored > UINT_MAX || e->size >= UINT32_MAX)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' cannot be of the size that the archive says", source,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' cannot have the size that the archive gives", source,
                             e->quoted);
     uint8_t *front = mem_alloc(FRONT);
     if (!front || inflateInit2(&z, -15) != Z_OK) {

@@ -37,7 +37,7 @@ propane_status poll_end(poll_scope *scope, propane_status status, propane_error 
     poll_now = scope->before;
     poll_own = scope->before_own;
     if (status != PROPANE_OK || !atomic_load_explicit(&scope->ended, memory_order_relaxed)) return status;
-    return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was stopped at its end");
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "the run was cancelled at its end");
 }
 
 bool poll_stop(void) {

@@ -452,16 +452,17 @@ void pool_stop(void) {
 
 propane_status pool_set_threads(int threads, propane_error *err) {
     if (threads < 0 || threads > MAX_THREADS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "threads: %d is not in 1..%d (0: as many as there are cores)",
+        return propane_fail(err, PROPANE_ERR_INVALID, "threads is %d; it must be from 1 to %d, or 0 for one per core",
                             threads, MAX_THREADS);
     assert(current_worker < 0 && "pool_set_threads inside a loop");
     pool_take_turn();
     int now = atomic_load(&pool.wanted), running = pool.started;
     propane_status status = PROPANE_OK;
     if (running && threads != now)
-        status = propane_fail(err, PROPANE_ERR_INVALID,
-                              "threads: the pool already runs with %d; set %d before its first loop or after pool_stop",
-                              now, threads);
+        status = propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "threads: the pool is already running with %d; set %d before its first loop or after pool_stop", now,
+            threads);
     else
         pool_set_wanted(threads);
     pool_give_turn();

@@ -17,7 +17,7 @@ propane_status sized_check(const void *structure, const char *what, propane_erro
     size_t size;
     if (!structure || sized_of(structure)) return PROPANE_OK;
     memcpy(&size, structure, sizeof size);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its size is %zu: set it to sizeof(%s)", what, size, what);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its size field is %zu; set it to sizeof(%s)", what, size, what);
 }
 
 propane_status sized_take(void *to, size_t room, const void *from, const char *what, propane_error *err) {

@@ -76,7 +76,7 @@ propane_status propane_fail_memory(propane_error *err, size_t bytes) {
     if (!bytes && !mem_failed(&bytes)) return propane_fail(err, PROPANE_ERR_MEMORY, "no memory");
     char many[32], whole[32];
     if (bytes < (size_t)1 << 28 || !mem_physical())
-        return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %zu bytes", bytes);
-    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %s more: this machine has %s",
+        return propane_fail(err, PROPANE_ERR_MEMORY, "out of memory: cannot allocate %zu bytes", bytes);
+    return propane_fail(err, PROPANE_ERR_MEMORY, "not enough memory for %s more: this machine has %s",
                         text_bytes(many, (double)bytes), text_bytes(whole, (double)mem_physical()));
 }

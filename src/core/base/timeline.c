@@ -34,7 +34,7 @@ propane_status timeline_create(timeline **out, propane_error *err) {
     if (!t) return propane_fail_memory(err, sizeof *t);
     if (pthread_mutex_init(&t->mutex, NULL) != 0) {
         mem_free(t);
-        return propane_fail(err, PROPANE_ERR_MEMORY, "the system gives no lock for a trace");
+        return propane_fail(err, PROPANE_ERR_MEMORY, "the system cannot create a lock for a trace");
     }
     *out = t;
     return PROPANE_OK;

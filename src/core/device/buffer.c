@@ -14,7 +14,7 @@ propane_status propane_buffer_create(propane_device *device, size_t bytes, propa
     if (out) *out = NULL;
     NEED(err, device, out);
     if (bytes == 0 || bytes > SIZE_MAX / 2)
-        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes is not a size that a buffer can have", bytes);
+        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: a buffer cannot have %zu bytes", bytes);
     propane_buffer *b = mem_alloc(sizeof *b);
     if (!b) return propane_fail_memory(err, sizeof *b);
     b->b.bytes = bytes;
@@ -36,7 +36,7 @@ propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t 
     NEED(err, device, memory, out);
     if (!device->driver->host_memory)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "buffer: device '%s' has memory of its own; create a buffer there", device->uri);
+                            "buffer: device '%s' has separate memory; create a buffer there", device->uri);
     if (!memory || bytes == 0 || bytes > SIZE_MAX / 2 || (uintptr_t)memory % 16)
         return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes at %p; memory must be aligned to 16 bytes",
                             bytes, memory);
@@ -184,7 +184,7 @@ static propane_status buffer_convert_run(propane_dtype to, uint8_t *target, prop
     for (int64_t i = 0; i < count; i++) {
         double value = buffer_load(from, source + (size_t)i * in->bytes);
         if (!out->is_float && (value < out->min || value > out->max))
-            return propane_fail(err, PROPANE_ERR_INVALID, "element %lld is %.0f, outside of %s (%d..%d)",
+            return propane_fail(err, PROPANE_ERR_INVALID, "element %lld is %.0f, outside the range of %s (%d..%d)",
                                 (long long)(index + i), value, out->name, (int)out->min, (int)out->max);
         buffer_store(to, target + (size_t)i * out->bytes, value);
     }
@@ -205,7 +205,7 @@ static propane_status buffer_check_layout(const propane_buffer *buffer, const pr
     const element_kind *there = buffer_kind_of(io->dtype), *here = buffer_kind_of(dtype);
     const char *verb = writing ? "write" : "read", *name = io->name ? io->name : "";
     if (!here)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': dtype is %d; the header has 0 to %d", verb, name,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': dtype is %d; it must be from 0 to %d", verb, name,
                             (int)dtype, (int)PROPANE_BF16);
     if (!there || io->rank < 0 || io->rank > PROPANE_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': the propane_io has the element type %d and the rank %d",
@@ -224,11 +224,11 @@ static propane_status buffer_check_layout(const propane_buffer *buffer, const pr
                                 verb, name, d, (long long)io->dim[d], (long long)io->stride[d]);
     }
     if (count != elements)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %lld elements are given, its shape has %lld", verb,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %lld elements were given, but its shape has %lld", verb,
                             name, (long long)count, (long long)elements);
     if (elements && (uint64_t)last + there->bytes > buffer->b.bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': it takes %llu bytes, the buffer has %zu", verb, name,
-                            (unsigned long long)last + there->bytes, buffer->b.bytes);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': it needs %llu bytes, but the buffer has %zu", verb,
+                            name, (unsigned long long)last + there->bytes, buffer->b.bytes);
     int64_t run = 1;
     int d = io->rank;
     while (d > 0 && (io->stride[d - 1] == run * (int64_t)there->bytes || io->dim[d - 1] == 1)) run *= io->dim[--d];

@@ -32,8 +32,8 @@ const char *propane_driver_summary(int index) {
 propane_status propane_driver_probe(int index, propane_error *why) {
     const propane_driver *driver = device_driver_at(index);
     if (!driver)
-        return propane_fail(why, PROPANE_ERR_INVALID, "driver %d: there are %d (0..%d)", index, propane_drivers_count,
-                            propane_drivers_count - 1);
+        return propane_fail(why, PROPANE_ERR_INVALID, "there is no driver %d; this build has %d (0..%d)", index,
+                            propane_drivers_count, propane_drivers_count - 1);
     return driver->probe ? driver->probe(why) : PROPANE_OK;
 }
 
@@ -43,14 +43,15 @@ static propane_status device_fail_unknown(const char *uri, propane_error *err) {
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", propane_drivers[i]->name);
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "device '%s': unknown; known are %s",
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "unknown device '%s'; the devices are %s",
                         text_quote(quoted, uri, strlen(uri)), known);
 }
 
 /* Finds the driver. *rest is the part of the uri after the name and its ':'. */
 static propane_status device_find_driver(const char *uri, const propane_driver **out, const char **rest,
                                          propane_error *err) {
-    if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");
+    if (!uri || !*uri)
+        return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for example");
     const char *behind = uri + device_name_length(uri);
     for (int i = 0; i < propane_drivers_count; i++) {
         if (!device_is(uri, propane_drivers[i]->name)) continue;
@@ -68,8 +69,9 @@ static propane_status device_describe(propane_device *d, propane_error *err) {
         .size = sizeof d->info, .uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
     d->driver->describe(d->impl, &d->info);
     if (d->info.queue_depth < 1 || d->info.queue_depth > MAX_DEPTH)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': its driver gives a queue depth of %d, outside 1..%d",
-                            d->uri, d->info.queue_depth, MAX_DEPTH);
+        return propane_fail(err, PROPANE_ERR_DEVICE,
+                            "device '%s': its driver reports a queue depth of %d, outside 1..%d", d->uri,
+                            d->info.queue_depth, MAX_DEPTH);
     return queue_init(&d->queue, d->info.queue_depth, err);
 }
 

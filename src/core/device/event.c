@@ -15,12 +15,12 @@ propane_status propane_event_create(propane_device *device, propane_event **out,
     if (!e) return propane_fail_memory(err, sizeof *e);
     if (pthread_mutex_init(&e->mutex, NULL) != 0) {
         mem_free(e);
-        return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no mutex");
+        return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system cannot create a mutex");
     }
     if (condition_init(&e->grown) != 0) {
         pthread_mutex_destroy(&e->mutex);
         mem_free(e);
-        return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no condition variable");
+        return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system cannot create a condition variable");
     }
     e->device = device;
     atomic_init(&e->refs, 1);
@@ -71,6 +71,6 @@ propane_status propane_event_wait(propane_event *event, uint64_t value, int time
     uint64_t reached = atomic_load(&event->value);
     pthread_mutex_unlock(&event->mutex);
     if (reached >= value) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_LIMIT, "event: after %d ms its value is %llu, not yet %llu", timeout_ms,
-                        (unsigned long long)reached, (unsigned long long)value);
+    return propane_fail(err, PROPANE_ERR_LIMIT, "event: after %d ms its value is %llu and has not reached %llu",
+                        timeout_ms, (unsigned long long)reached, (unsigned long long)value);
 }

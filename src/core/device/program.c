@@ -25,19 +25,18 @@ static const struct {
 static propane_status program_io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
     const char *role = input ? "input" : "output";
     if (v->type.container == MIL_STATE)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "%s '%s' is a state: open a session (propane_session_open), or make states inputs and outputs "
-            "(propane_module_open_states)",
-            role, v->name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s '%s' is a state: open a session (propane_session_open), or turn states into inputs and "
+                            "outputs (propane_module_open_states)",
+                            role, v->name);
     for (size_t k = 0; v->type.container == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
         if (io_dtypes[k].from != v->type.dtype || (io_dtypes[k].input_only && !input)) continue;
         *out = io_dtypes[k].to;
         return PROPANE_OK;
     }
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s '%s' is of type %s: inputs and outputs are fp16, fp32, bool, int8, uint8, int16, uint16 or "
-                        "int32; cast it",
+                        "%s '%s' has type %s; inputs and outputs must be fp16, fp32, bool, int8, uint8, int16, uint16 "
+                        "or int32: cast it",
                         role, v->name, mil_dtype_get(v->type.dtype)->name);
 }
 
@@ -51,10 +50,11 @@ propane_status program_check_types(const mil_function *f, propane_error *err) {
 static propane_status program_choose(const propane_module *module, const propane_compile_options *options,
                                      const mil_function **out, propane_error *err) {
     if (options->precision != PROPANE_PRECISION_AS_TYPED && options->precision != PROPANE_PRECISION_BF16)
-        return propane_fail(err, PROPANE_ERR_INVALID, "compile: precision is %d; the header has 0 and 1",
+        return propane_fail(err, PROPANE_ERR_INVALID, "compile: precision is %d; it must be 0 or 1",
                             (int)options->precision);
     if (options->threads < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "compile: threads is %d; 0 leaves it to the device",
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "compile: threads is %d; it must not be negative (0: the device's choice)",
                             options->threads);
     mil_function *f = mil_module_function(module, options->function, err);
     if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
@@ -87,10 +87,10 @@ static propane_status program_check_memory(const mil_function *f, propane_error 
     for (int i = 0; i < f->param_count; i++) need += (uint64_t)mil_type_bytes(&f->params[i]->type);
     for (int i = 0; i < f->result_count; i++) need += (uint64_t)mil_type_bytes(&f->results[i]->type);
     if (need < (uint64_t)1 << 30 || need <= mem_spare()) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "function '%.100s': its inputs and outputs alone need %s of memory, and this machine has %s to "
-                        "spare",
-                        f->name, text_bytes(bytes, (double)need), text_bytes(spare, (double)mem_spare()));
+    return propane_fail(
+        err, PROPANE_ERR_LIMIT,
+        "function '%.100s': its inputs and outputs alone need %s of memory, but this machine has only %s available",
+        f->name, text_bytes(bytes, (double)need), text_bytes(spare, (double)mem_spare()));
 }
 
 static propane_status program_create(propane_device *device, propane_program **out, propane_error *err) {
@@ -142,7 +142,7 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
         (options->reloadable && !device->driver->reloads && !device->driver->patch))
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED, "compile: device '%s' cannot use a compiled program %s", device->uri,
-            device->driver->reloads ? "of another device" : "again with other weights: compile it anew");
+            device->driver->reloads ? "of another device" : "again with other weights: compile it again");
     PROPANE_TRY(program_create(device, &p, err));
     propane_status status = device->driver->compile(device->impl, f, options, &p->p, err);
     if (status != PROPANE_OK) {
@@ -265,9 +265,9 @@ propane_status propane_program_patch(propane_program *program, const char *const
     propane_device *d = program->device;
     if (!d->driver->patch)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "device '%s' cannot overwrite constants of a program: compile it anew", d->uri);
+                            "device '%s' cannot overwrite constants of a program: compile it again", d->uri);
     if (dtype != PROPANE_FP16 && dtype != PROPANE_FP32)
-        return propane_fail(err, PROPANE_ERR_INVALID, "patch '%s': values are fp16 or fp32", constant);
+        return propane_fail(err, PROPANE_ERR_INVALID, "patch '%s': values must be fp16 or fp32", constant);
     if (count <= 0) return propane_fail(err, PROPANE_ERR_INVALID, "patch '%s': no values", constant);
     if (dtype == PROPANE_FP16) return d->driver->patch(d->impl, &program->p, constant, values, count, err);
     uint16_t *halves = mem_array((size_t)count, sizeof *halves);

@@ -36,7 +36,7 @@ propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
     if (taken == 2) pthread_cond_destroy(&q->work);
     if (taken >= 1) pthread_mutex_destroy(&q->mutex);
     mem_free(q->ring);
-    return propane_fail(err, PROPANE_ERR_MEMORY, "queue: the system gives no mutex or condition variable");
+    return propane_fail(err, PROPANE_ERR_MEMORY, "queue: the system cannot create a mutex or condition variable");
 }
 
 /* Resets the queue in a forked child, where the thread does not exist and requests in flight never finish. */
@@ -116,8 +116,7 @@ static propane_status queue_await_events(propane_device *d, const propane_reques
     }
     if (reached) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_CANCELLED,
-                        "request: device '%s' was closed while the request waited for an event that had not come",
-                        d->uri);
+                        "request: device '%s' was closed while the request was waiting for an event", d->uri);
 }
 
 static propane_completion queue_execute(propane_device *d, propane_request *r, propane_error *err) {
@@ -191,8 +190,7 @@ static propane_status queue_start_thread(propane_device *d, propane_error *err) 
     int failed = pthread_create(&q->thread, NULL, queue_thread_main, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed)
-        return propane_fail(err, PROPANE_ERR_MEMORY, "submit: the system gives device '%s' no memory for a thread",
-                            d->uri);
+        return propane_fail(err, PROPANE_ERR_MEMORY, "submit: not enough memory for a thread of device '%s'", d->uri);
     q->thread_started = true;
     return PROPANE_OK;
 }
@@ -206,8 +204,8 @@ static propane_status queue_mark(propane_request *const *requests, int count, pr
     if (i == count) return PROPANE_OK;
     for (int k = 0; k < i; k++) requests[k]->submitted--;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "submit: request %d of %d is in flight already; wait for it before it is submitted again",
-                        i + 1, count);
+                        "submit: request %d of %d is already in flight; wait for it before you submit it again", i + 1,
+                        count);
 }
 
 static propane_status queue_enqueue(propane_device *d, propane_request *const *requests, int count,
@@ -216,9 +214,8 @@ static propane_status queue_enqueue(propane_device *d, propane_request *const *r
     if (count > q->capacity - q->length)
         return propane_fail(
             err, PROPANE_ERR_LIMIT,
-            "submit: no place for %d more: %d of the %d requests that '%s' takes are in flight; wait for "
-            "one of them",
-            count, q->length, q->capacity, d->uri);
+            "submit: no room for %d more: %d of at most %d requests of '%s' are in flight; wait for one of them", count,
+            q->length, q->capacity, d->uri);
     PROPANE_TRY(queue_start_thread(d, err));
     PROPANE_TRY(queue_mark(requests, count, err));
     const int64_t now = clock_ns();

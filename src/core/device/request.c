@@ -40,7 +40,7 @@ static propane_status request_bind(propane_request *r, const propane_binding *bi
                             request_list_names(names, sizeof names, p));
     if (r->buffers[slot]) return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': bound twice", binding->name);
     if (!binding->buffer)
-        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': there is no buffer", binding->name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': its buffer is missing", binding->name);
     if (binding->buffer->device != r->program->device &&
         !(r->program->device->driver->host_memory &&
           (binding->buffer->b.memory || binding->buffer->device->driver->buffer_lock)))
@@ -48,7 +48,7 @@ static propane_status request_bind(propane_request *r, const propane_binding *bi
                             "binding '%s': its buffer belongs to another device ('%s') than the program ('%s')",
                             binding->name, binding->buffer->device->uri, r->program->device->uri);
     if (binding->buffer->b.bytes < request_io_at(p, slot)->bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': the buffer has %zu bytes, %zu are needed",
+        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': the buffer has %zu bytes, but %zu are needed",
                             binding->name, binding->buffer->b.bytes, request_io_at(p, slot)->bytes);
     r->foreign |= binding->buffer->device != r->program->device && binding->buffer->device->driver->buffer_lock;
     r->buffers[slot] = binding->buffer;
@@ -82,8 +82,8 @@ static propane_status request_check_output(const propane_request *r, int slot, i
                                 request_io_at(p, other)->name, p->outputs[output].name);
         if (!driver_may_share(p->shares, p->share_count, output, other))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "output '%s' is bound to the buffer of input '%s', which this program still reads "
-                                "while it writes; use another buffer",
+                                "output '%s' is bound to the buffer of input '%s', which the program still reads while "
+                                "it writes the output; use another buffer",
                                 p->outputs[output].name, p->inputs[other].name);
     }
     return PROPANE_OK;

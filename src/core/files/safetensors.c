@@ -86,7 +86,7 @@ static propane_status safetensors_read_shape(const safetensors *s, const json_t 
         int64_t n = json_is_integer(v) ? json_integer_value(v) : -1;
         if (n < 0 || (n > 0 && t->count > ((int64_t)1 << 56) / n))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: tensor '%s': size %d of 'shape' is not an integer or much too large", s->source,
+                                "%s: tensor '%s': size %d of 'shape' is not an integer or is too large", s->source,
                                 safetensors_quote(t->name).text, i);
         t->dim[i] = n;
         t->count *= n;
@@ -114,8 +114,8 @@ static propane_status safetensors_read_tensor(const safetensors *s, const json_t
     int64_t begin = json_integer_value(from), end = json_integer_value(to);
     if (begin < 0 || end < begin || (uint64_t)end > data_bytes)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: tensor '%s': data_offsets %lld to %lld leave the data, which has %llu bytes; the file "
-                            "is truncated or damaged",
+                            "%s: tensor '%s': data_offsets %lld to %lld are outside the data, which has %llu bytes; "
+                            "the file is truncated or damaged",
                             s->source, name.text, (long long)begin, (long long)end, (unsigned long long)data_bytes);
     t->bytes = (uint64_t)(end - begin);
     if ((uint64_t)t->count * (uint64_t)dtypes[t->dtype].bytes != t->bytes)
@@ -149,7 +149,7 @@ static propane_status safetensors_check_cover(const safetensors *s, const uint8_
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s' begins at data offset %llu, but %s %llu",
                                 s->source, safetensors_quote(t->name).text, (unsigned long long)begin,
                                 begin < at ? "overlaps the tensor before it, which ends at"
-                                           : "leaves a hole behind the tensor before it, which ends at",
+                                           : "leaves a gap after the tensor before it, which ends at",
                                 (unsigned long long)at);
         at = begin + t->bytes;
     }
@@ -181,9 +181,10 @@ static propane_status safetensors_read_all(safetensors *s, const uint8_t *bytes,
     uint64_t header = 0;
     for (int i = 7; i >= 0; i--) header = header << 8 | bytes[i];
     if (header > MAX_HEADER)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: not a safetensors file: its header would have %llu bytes, at most %d are allowed%s",
-                            s->source, (unsigned long long)header, MAX_HEADER, file_disguise(bytes, length));
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: not a safetensors file: its header would have %llu bytes, but at most %d are allowed%s", s->source,
+            (unsigned long long)header, MAX_HEADER, file_disguise(bytes, length));
     if (header > length - 8)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: offset 0: a header of %llu bytes, but only %zu bytes follow; it is "
@@ -428,7 +429,7 @@ propane_status safetensors_verify(const safetensors *s, propane_error *err) {
     const size_t data = s->count ? (size_t)((const char *)s->tensors[0].data - s->bytes) : s->length;
     if (strlen(stored) != (size_t)SUM_DIGITS * ((size_t)s->count + 1))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: it has %d tensors, but checksums of %zu digits: the file is damaged", s->source,
+                            "%s: it has %d tensors, but %zu digits of checksums: the file is damaged", s->source,
                             s->count, strlen(stored));
     PROPANE_TRY(safetensors_verify_header(s, sums_key, stored, data, err));
     for (int i = 0; i < s->count; i++) {
@@ -515,8 +516,9 @@ static void safetensors_end_tensors(safetensors_writer *w) {
 propane_status safetensors_writer_data(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
     if (!w->begun) PROPANE_TRY(safetensors_write_header(w, err));
     if (bytes > w->declared - w->written)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%zu bytes of tensor data given, but only %llu are left to write",
-                            bytes, (unsigned long long)(w->declared - w->written));
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%zu bytes of tensor data were given, but only %llu are left to write", bytes,
+                            (unsigned long long)(w->declared - w->written));
     for (const uint8_t *from = data; bytes;) {
         safetensors_end_tensors(w); /* ends empty tensors */
         const uint64_t left = w->ends[w->at] - w->written;
@@ -539,7 +541,7 @@ static propane_status safetensors_write_sums(safetensors_writer *w, propane_erro
 propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *err) {
     propane_status status = w->begun ? PROPANE_OK : safetensors_write_header(w, err);
     if (!status && w->written != w->declared)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%llu bytes of tensor data were declared, but %llu given",
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%llu bytes of tensor data were declared, but %llu were given",
                               (unsigned long long)w->declared, (unsigned long long)w->written);
     if (!status) status = safetensors_write_sums(w, err);
     if (status)

@@ -230,7 +230,7 @@ static propane_status backward_linear_conv_dw(grad_context *g, const mil_op *op,
     const bool patches = backward_linear_in_patches(c);
     if (!patches && places > MAX_PLACES)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "the kernel has %lld places; the weight gradient is made for at most %d", (long long)places,
+                           "the kernel has %lld elements; weight gradients support at most %d", (long long)places,
                            MAX_PLACES);
     dz = backward_linear_channels_first(g, dz, c->n, c->c_out, c->spatial, c->out);
     dz = grad_reshape(g, dz, 3, (int64_t[]){c->groups, c->c_out / c->groups, length});

@@ -76,7 +76,7 @@ GRADIENT(sliding_windows) {
     PROPANE_TRY(mil_windows_read(op, &w, err));
     if (w.size > 256)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "no gradient for windows of %lld elements; 256 are the most", (long long)w.size);
+                           "no gradient for windows of %lld elements; the maximum is 256", (long long)w.size);
     const int64_t pre = grad_product(x.dim, 0, w.axis), post = grad_product(x.dim, w.axis + 1, x.rank);
     mil_value *dz = grad_reshape(g, grad_of(g, op, 0), 4, (int64_t[]){pre, w.count, w.size, post}), *sum = NULL;
     for (int64_t k = 0; k < w.size; k++) {
@@ -229,7 +229,7 @@ GRADIENT(slice_update) {
     if (grad_wants(g, op, "update")) {
         if (!begin->constant || !end->constant)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                               "no gradient of update where begin and end are known only when the program runs");
+                               "no gradient with respect to update if begin and end are known only at run time");
         grad_give(g, op, "update", backward_move_with_operands(g, op, MIL_OP_slice_by_index, "x", dz, names));
     }
     if (!grad_wants(g, op, "x")) return PROPANE_OK;

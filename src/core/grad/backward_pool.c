@@ -20,7 +20,7 @@ static int64_t backward_pool_places(const mil_conv *c) {
 
 static propane_status backward_pool_check_places(const mil_op *op, const mil_conv *c, propane_error *err) {
     if (backward_pool_places(c) <= MAX_PLACES) return PROPANE_OK;
-    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for a window of %lld places; %d are the most",
+    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for a window of %lld elements; the maximum is %d",
                        (long long)backward_pool_places(c), MAX_PLACES);
 }
 
@@ -284,7 +284,7 @@ GRADIENT(local_response_norm) {
     PROPANE_TRY(mil_attr_float(op, "k", &k, err));
     if (size > 256)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "no gradient for windows of %lld channels; 256 are the most", (long long)size);
+                           "no gradient for windows of %lld channels; the maximum is 256", (long long)size);
     mil_value *x = grad_arg(g, op, "x"), *dz = grad_of(g, op, 0);
     mil_value *s = backward_pool_neighbours(g, grad_mul(g, x, x), &type, size / 2, (size - 1) / 2);
     s = grad_shift(g, grad_scale(g, s, alpha / (double)size), k);

@@ -40,8 +40,8 @@ static const mil_const *backward_sample_known(const mil_op *op, const char *para
 
 static propane_status backward_sample_refuse(const mil_op *op, const char *param, propane_error *err) {
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                       "no gradient where %s is computed; make it a constant, or take this operation off the way from "
-                       "the trained parameters to the results",
+                       "no gradient if %s is computed; make it a constant, or remove this operation from the path "
+                       "between the trained parameters and the results",
                        param);
 }
 
@@ -179,7 +179,7 @@ GRADIENT(crop_resize) {
         if (image >= 0 && image < (double)x.dim[0])
             backward_sample_box(&t, &c, box, (int64_t)image, x.dim, row);
         else
-            status = mil_op_fail(op, err, PROPANE_ERR_INVALID, "a box is for image %.0f of %lld", image,
+            status = mil_op_fail(op, err, PROPANE_ERR_INVALID, "a box refers to image %.0f, but there are %lld", image,
                                  (long long)x.dim[0]);
     }
     if (!status) backward_sample_give(g, op, &t, rows, points);

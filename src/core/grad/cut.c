@@ -82,7 +82,7 @@ static propane_status cut_find_homes(cut *c, propane_error *err) {
         if (c->home[n] == ANYWHERE) continue;
         c->home[n] = c->plan->home(c->plan->ctx, op);
         if (c->home[n] < 0 || c->home[n] >= c->plan->kernel_count)
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the plan puts it into kernel %d of %d", c->home[n],
+            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the plan places it in kernel %d of %d", c->home[n],
                                c->plan->kernel_count);
     }
     return PROPANE_OK;
@@ -105,9 +105,8 @@ static propane_status cut_settle(cut *c, int n, int k, propane_error *err) {
         if (home > k)
             return propane_fail(
                 err, PROPANE_ERR_INVALID,
-                "value '%s' would flow backwards: kernel '%s' uses it, but it is made in kernel '%s', which "
-                "comes later",
-                v->name, plan->names[k], plan->names[home]);
+                "value '%s' would flow backwards: kernel '%s' uses it, but the later kernel '%s' produces it", v->name,
+                plan->names[k], plan->names[home]);
         c->received[v->id] = c->crosses[v->id] = true;
     }
     return PROPANE_OK;

@@ -28,7 +28,7 @@ propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *
     (void)g;
     return mil_op_fail(
         op, err, PROPANE_ERR_UNSUPPORTED,
-        "this operation has no gradient; take it off the way from the trained parameters to the results");
+        "this operation has no gradient; remove it from the path between the trained parameters and the results");
 }
 
 /* Never called: the results of such an op do not vary. */
@@ -73,12 +73,13 @@ static propane_status grad_find_varied(grad_context *g, const char *const *wrt, 
     for (int i = 0; wrt && i < wrt_count; i++) {
         const mil_value *p = grad_find_param(f, wrt[i]);
         if (!p)
-            return propane_fail(err, PROPANE_ERR_NOT_FOUND, "function '%s' has no parameter '%s' to differentiate by",
-                                f->name, wrt[i]);
+            return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                                "function '%s' has no parameter '%s' to differentiate with respect to", f->name,
+                                wrt[i]);
         if (!mil_dtype_is_float(p->type.dtype))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "parameter '%s' of function '%s' is %s: only floats have gradients", p->name, f->name,
-                                mil_dtype_get(p->type.dtype)->name);
+                                "parameter '%s' of function '%s' is %s; only floating-point parameters have gradients",
+                                p->name, f->name, mil_dtype_get(p->type.dtype)->name);
         g->varied[p->id] = true;
     }
     for (const mil_op *op = f->first; op; op = op->next) {
@@ -99,9 +100,10 @@ static mil_value *grad_build_prefixed_param(grad_context *g, arena *a, const mil
         return NULL;
     }
     if (!mil_scope_find(g->forward, name, strlen(name))) return mil_build_param(&g->build, name, result->type);
-    propane_fail(err, PROPANE_ERR_INVALID,
-                 "function '%s' already has a value '%s', the name of the adjoint of its result '%s': rename it",
-                 g->forward->name, name, result->name);
+    propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "function '%s' already has a value '%s', the name reserved for the adjoint of its result '%s': rename it",
+        g->forward->name, name, result->name);
     return NULL;
 }
 

@@ -41,7 +41,7 @@ void mil_build_begin(mil_builder *b, mil_module *m, const char *name, mil_opset 
     *b = (mil_builder){.module = m};
     for (const mil_function *f = m->functions; f; f = f->next)
         if (strcmp(f->name, name) == 0) {
-            propane_fail(&b->err, PROPANE_ERR_INVALID, "%s: there is a function '%.60s' already", m->source, name);
+            propane_fail(&b->err, PROPANE_ERR_INVALID, "%s: function '%.60s' already exists", m->source, name);
             return;
         }
     b->function = mil_make_function(m, name, opset);
@@ -66,7 +66,7 @@ static const char *build_new_name(mil_builder *b, const char *name) {
     }
     if (!mil_name_legal(name, strlen(name)))
         return build_fail(
-            b, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin with a digit", name);
+            b, "'%.60s' is not a valid name; use letters, digits, _ . and @, and do not begin with a digit", name);
     const char *unique = mil_scope_unique(b->function, name);
     return unique ? unique : build_no_memory(b);
 }
@@ -74,7 +74,7 @@ static const char *build_new_name(mil_builder *b, const char *name) {
 mil_value *mil_build_param(mil_builder *b, const char *name, mil_type type) {
     char why[200];
     if (build_failed(b)) return NULL;
-    if (!mil_type_legal(&type, why)) return build_fail(b, "parameter '%.60s' has no legal type: %s", name, why);
+    if (!mil_type_legal(&type, why)) return build_fail(b, "parameter '%.60s' has an invalid type: %s", name, why);
     if (mil_scope_find(b->function, name, strlen(name))) return build_fail(b, "the name '%.60s' is taken", name);
     const char *own = build_new_name(b, name);
     if (!own) return NULL;
@@ -156,7 +156,7 @@ static bool build_make_results(mil_builder *b, mil_op *op, const char *name, con
         char why[200], base[300];
         if (!mil_type_is_open(&types[i]) && !mil_type_readable(&types[i], why)) {
             op->result_count = 0;
-            mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
+            mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "its result is invalid: %s", why);
             return false;
         }
         if (count == 1)
@@ -291,7 +291,7 @@ mil_value *mil_build_int(mil_builder *b, int32_t value) {
 
 mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
     if (build_failed(b)) return NULL;
-    if (count < 1) return build_fail(b, "a list of %d numbers is not possible", count);
+    if (count < 1) return build_fail(b, "a list cannot have %d numbers", count);
     int32_t *data = mem_array((size_t)count, sizeof *data);
     if (!data) return build_no_memory(b);
     char name[60] = "ints";
@@ -305,7 +305,7 @@ mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
                                      values[i] < 0 ? -(long long)values[i] : (long long)values[i]);
     }
     mil_type type = mil_type_tensor(MIL_int32, 1, &(int64_t){count});
-    mil_value *v = fits ? build_shared(b, name, &type, data) : build_fail(b, "a number of a list does not fit int32");
+    mil_value *v = fits ? build_shared(b, name, &type, data) : build_fail(b, "a number does not fit into int32");
     mem_free(data);
     return v;
 }
@@ -328,7 +328,7 @@ mil_value *mil_build_scalar(mil_builder *b, mil_dtype dtype, double value) {
     unsigned char data[8] = {0};
     if (build_failed(b)) return NULL;
     if (dtype == MIL_string || !mil_element_store_real(data, dtype, 0, value))
-        return build_fail(b, "the number %g does not fit %s", value, mil_dtype_get(dtype)->name);
+        return build_fail(b, "the number %g does not fit into %s", value, mil_dtype_get(dtype)->name);
     char name[40];
     mil_type type = mil_type_scalar(dtype);
     snprintf(name, sizeof name, "%s_value", mil_dtype_get(dtype)->name);
@@ -339,7 +339,7 @@ static bool build_const_type(mil_builder *b, const char *name, const mil_type *t
     char why[200];
     if (build_failed(b)) return false;
     if (mil_type_legal(type, why)) return true;
-    return build_fail(b, "constant '%.60s' has no legal type: %s", name ? name : "", why);
+    return build_fail(b, "constant '%.60s' has an invalid type: %s", name ? name : "", why);
 }
 
 mil_value *mil_build_const(mil_builder *b, const char *name, const mil_type *type, const void *data) {
@@ -351,14 +351,14 @@ mil_value *mil_build_const(mil_builder *b, const char *name, const mil_type *typ
 mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type *type, const double *data) {
     if (!build_const_type(b, name, type)) return NULL;
     if (type->dtype == MIL_string)
-        return build_fail(b, "constant '%.60s': numbers cannot become strings", name ? name : "");
+        return build_fail(b, "constant '%.60s': numbers cannot be stored as strings", name ? name : "");
     mil_const *c = ARENA_NEW(b->module->arena, mil_const);
     void *packed = arena_alloc(b->module->arena, (size_t)mil_type_bytes(type));
     if (!c || !packed) return build_no_memory(b);
     for (int64_t i = 0, n = mil_type_count(type); i < n; i++)
         if (!mil_element_store_real(packed, type->dtype, i, data[i]))
-            return build_fail(b, "constant '%.60s': element %lld, %g, does not fit %s", name ? name : "", (long long)i,
-                              data[i], mil_dtype_get(type->dtype)->name);
+            return build_fail(b, "constant '%.60s': element %lld, %g, does not fit into %s", name ? name : "",
+                              (long long)i, data[i], mil_dtype_get(type->dtype)->name);
     *c = (mil_const){.type = *type, .data = packed, .bytes = mil_type_bytes(type)};
     return build_const_op(b, name ? name : "const", c, false);
 }

@@ -148,13 +148,13 @@ propane_status mil_fold_empty_refuse(const mil_function *late, mil_value *const 
     const char *name = "";
     for (int i = 0; i < late->result_count; i++)
         if (empty[late->results[i]->id].dtype)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: result '%.60s' has no elements for these inputs",
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: result '%.60s' would be empty for these inputs",
                                 late->module->source, late->results[i]->name);
     for (const mil_op *op = late->first; op; op = op->next)
         if (fold_empty_reads(op, empty, &name) && op->result_count && !map[op->results[0]->id] &&
             !empty[op->results[0]->id].dtype)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                               "'%.60s' has no elements for these inputs, and no result follows from that", name);
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a result waits for values that nothing gives",
+                               "'%.60s' is empty for these inputs, so no result can be computed", name);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a result depends on values that nothing produces",
                         late->module->source);
 }

@@ -78,8 +78,9 @@ static propane_status list_sizes_fill(const list_size *l, mil_op *op, propane_er
         const int64_t count = mil_type_count(&of), from = at;
         at += count;
         if (at > l->element.rank || (k == o->count - 1 && at != l->element.rank))
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "elem_shape has %lld size%s; what is written has rank %d",
-                               (long long)at, at == 1 ? "" : "s", l->element.rank);
+            return mil_op_fail(op, err, PROPANE_ERR_INVALID,
+                               "elem_shape has %lld size%s, but the written value has rank %d", (long long)at,
+                               at == 1 ? "" : "s", l->element.rank);
         if (of.dtype != MIL_string) continue;
         const mil_type type = mil_type_tensor(MIL_int32, of.rank, of.dim);
         int32_t *data = ARENA_ARRAY(a, count + 1, int32_t);
@@ -123,8 +124,7 @@ propane_status mil_list_sizes_end(mil_list_sizes *s, mil_function *f, bool *agai
     if (s->unknown && !*again)
         return mil_op_fail(
             s->unknown, err, PROPANE_ERR_UNSUPPORTED,
-            "elem_shape has the name \"%.40s\" of a size, and nothing of a known shape is written to the "
-            "list that says which",
+            "elem_shape names the size \"%.40s\", but no value of known shape that defines it is written to the list",
             list_sizes_name(s->unknown));
     if (!*again) return PROPANE_OK;
     mil_module_drop(f->module, f);

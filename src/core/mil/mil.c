@@ -105,17 +105,17 @@ static bool mil_type_possible(const mil_type *type, bool empty, char why[200]) {
     if (type->dtype <= MIL_DTYPE_NONE || type->dtype >= MIL_DTYPE_COUNT) {
         snprintf(why, 200, "it has no element type");
     } else if (type->rank < 0 || type->rank > MIL_MAX_RANK) {
-        snprintf(why, 200, "its rank is %d; 0 to %d are possible", type->rank, MIL_MAX_RANK);
+        snprintf(why, 200, "its rank is %d; it must be from 0 to %d", type->rank, MIL_MAX_RANK);
     } else {
         int64_t count = type->container == MIL_LIST ? type->length : 1, least = 1;
         if (count < 1 || count > MIL_MAX_ELEMENTS) {
-            snprintf(why, 200, "its length is %lld; at least 1 is needed", (long long)count);
+            snprintf(why, 200, "its length is %lld; it must be at least 1", (long long)count);
             return false;
         }
         if (empty && type->container == MIL_TENSOR && type->dtype != MIL_string) least = 0;
         for (int i = 0; i < type->rank && !why[0]; i++) {
             if (type->dim[i] < least) {
-                snprintf(why, 200, "dimension %d is %lld; at least %d is needed", i, (long long)type->dim[i],
+                snprintf(why, 200, "dimension %d is %lld; it must be at least %d", i, (long long)type->dim[i],
                          (int)least);
             } else if (count && type->dim[i] > MIL_MAX_ELEMENTS / count) {
                 snprintf(why, 200, "it has more than 2^40 elements");

@@ -183,7 +183,7 @@ typedef struct mil_pair {
 struct propane_module {
     arena *arena;
     const char *source;               /* name in messages: the path of the file */
-    const char *model_dir;            /* what @model_path stands for, or NULL */
+    const char *model_dir;            /* the folder that @model_path refers to, or NULL */
     int version_major, version_minor; /* program(1.3) */
     int build_info_count;
     mil_pair *build_info;

@@ -12,7 +12,7 @@
 
 static int op_read_mil_param_index(const mil_op *op, const char *param) {
     int index = mil_op_param(op->info, param);
-    assert(index >= 0 && "the row has no such parameter");
+    assert(index >= 0 && "the table row has no such parameter");
     return index;
 }
 
@@ -77,7 +77,7 @@ propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, p
     } else if (standard) {
         mil_whole whole = {0};
         bool ok = mil_number_whole(standard, strlen(standard), &whole);
-        assert(ok && "the row's default is no integer");
+        assert(ok && "the table row's default is not an integer");
         (void)ok;
         *out = whole.negative ? -(int64_t)whole.magnitude : (int64_t)whole.magnitude;
     }
@@ -94,7 +94,7 @@ propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MI
     bool list = c->type.dtype == MIL_bool || op_read_mil_is_whole(c->type.dtype);
     if (!list || c->type.rank != 1) return op_read_mil_wrong_kind(op, param, c, "list of int32 (or bool)", err);
     if (c->type.dim[0] > 2 * MIL_MAX_RANK)
-        return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld elements; at most %d are possible", param,
+        return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld elements; the maximum is %d", param,
                            (long long)c->type.dim[0], 2 * MIL_MAX_RANK);
     *count = (int)c->type.dim[0];
     for (int i = 0; i < *count; i++) out[i] = mil_const_i64(c, i);
@@ -126,7 +126,7 @@ propane_status mil_attr_float(const mil_op *op, const char *param, double *out, 
         *out = mil_const_f64(c, 0);
     } else if (standard) {
         bool ok = mil_number_real(standard, strlen(standard), out);
-        assert(ok && "the row's default is no number");
+        assert(ok && "the table row's default is not a number");
         (void)ok;
     }
     return PROPANE_OK;

@@ -113,12 +113,10 @@ static propane_status probe_twice(probe *p, mil_type *types, mil_type *other, in
     PROPANE_TRY(probe_ask(p, sizes[0], types, count, err));
     PROPANE_TRY(probe_ask(p, sizes[1], other, &again, err));
     if (again != *count)
-        return mil_op_fail(p->op, err, PROPANE_ERR_UNSUPPORTED,
-                           "how many results there are is known only when it runs");
+        return mil_op_fail(p->op, err, PROPANE_ERR_UNSUPPORTED, "the number of results is known only at run time");
     for (int i = 0; i < *count; i++) {
         if (types[i].rank != other[i].rank)
-            return mil_op_fail(p->op, err, PROPANE_ERR_UNSUPPORTED,
-                               "the rank of its result is known only when it runs");
+            return mil_op_fail(p->op, err, PROPANE_ERR_UNSUPPORTED, "the rank of its result is known only at run time");
         for (int d = 0; d < types[i].rank; d++)
             if (types[i].dim[d] != other[i].dim[d]) types[i].dim[d] = MIL_OPEN;
     }

@@ -127,10 +127,10 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
     if (!chosen && standard)
         shape = *standard;
     else if (!chosen && !resolve_standard_shape(feature, type, &shape))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: input '%.60s' has open dimensions, %s, and the file has no default: give its shape "
-                            "(--shape %.60s=...)",
-                            source, name, resolve_shown(wanted, type), name);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: input '%.60s' has flexible dimensions, %s, and no default: give its shape (--shape %.60s=...)", source,
+            name, resolve_shown(wanted, type), name);
     if (!chosen && feature && options && options->other_size && mil_type_is_open(type)) {
         resolve_other_size(feature, type, options->other_size, &shape);
         if (options->open) *options->open = true;
@@ -141,7 +141,7 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
     if (feature && mil_type_is_open(type)) PROPANE_TRY(resolve_check_allowed(source, feature, &shape, err));
     for (int i = 0; i < type->rank; i++) type->dim[i] = shape.dim[i];
     if (mil_type_legal(type, why)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' is not possible: %s", source, name, why);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' is invalid: %s", source, name, why);
 }
 
 propane_status mil_open_check(const mil_module *m, const mil_read_options *options, propane_error *err) {
@@ -158,9 +158,9 @@ propane_status mil_open_check(const mil_module *m, const mil_read_options *optio
                                              f->params[i]->name);
             }
         if (!found)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%s' to give a shape; there is: %s",
-                                m->source, text_quote(quoted, options->shapes[k].name, strlen(options->shapes[k].name)),
-                                list);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: there is no input '%s' to give a shape to; the inputs are: %s", m->source,
+                                text_quote(quoted, options->shapes[k].name, strlen(options->shapes[k].name)), list);
     }
     return PROPANE_OK;
 }

@@ -194,7 +194,7 @@ propane_status mil_settle_constants(mil_function **f, propane_error *err) {
 propane_status mil_settle_refuse(const mil_function *f, propane_error *err) {
     if (!f->late) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: function '%.60s': shapes follow from values that only a run knows: open a session "
+                        "%s: function '%.60s': shapes depend on values known only at run time: open a session "
                         "(propane_session_open, propane run)",
                         f->module->source, f->name);
 }

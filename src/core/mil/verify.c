@@ -131,14 +131,14 @@ static propane_status verify_empty(const mil_op *op, propane_error *err) {
     const mil_value *v = mil_op_empty_operand(op, &p);
     if (!v || mil_empty_takes(op)) return PROPANE_OK;
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                       "%s '%.60s' has no elements, and what this operation makes of that is not known",
+                       "%s '%.60s' is empty, and the result of this operation is then undefined",
                        op->info->params[p].name, verify_value_name(v));
 }
 
 propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
     const mil_op_info *info = op->info;
     if (info->since > op->function->opset)
-        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s exists from %s on, and function '%s' is %s", info->name,
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s requires %s or later, but function '%s' is %s", info->name,
                            mil_opset_name(info->since), op->function->name, mil_opset_name(op->function->opset));
     const mil_value *first = NULL;
     const mil_param *first_param = NULL;
@@ -171,7 +171,7 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
 static propane_status verify_const(const mil_op *op, propane_error *err) {
     const mil_const *c = op->results[0]->constant;
     if (!c || !mil_type_equal(&c->type, &op->results[0]->type))
-        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the constant does not have its value's type");
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the constant's type differs from its value's");
     if (c->data && c->bytes != mil_type_bytes(&c->type))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the constant holds %lld bytes; its type needs %lld",
                            (long long)c->bytes, (long long)mil_type_bytes(&c->type));
@@ -188,11 +188,12 @@ static propane_status verify_blocks(const mil_op *op, propane_error *err) {
         const mil_operand *captured = &op->operands[mil_op_captured(op->info)];
         int own = block->param_count - block->captured;
         if (block->owner != op || block->captured != captured->count || own < 0)
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "block %d does not take what the operation captures", b);
+            return mil_op_fail(op, err, PROPANE_ERR_INVALID,
+                               "block %d does not accept the values that the operation captures", b);
         for (int i = 0; i < captured->count; i++)
             if (!mil_type_equal(&block->params[own + i]->type, &captured->values[i]->type))
-                return mil_op_fail(op, err, PROPANE_ERR_INVALID, "captured value %d of block %d has another type there",
-                                   i, b);
+                return mil_op_fail(op, err, PROPANE_ERR_INVALID,
+                                   "captured value %d of block %d has another type in the block", i, b);
     }
     return PROPANE_OK;
 }
@@ -204,16 +205,16 @@ propane_status mil_verify_op(const mil_op *op, propane_error *err) {
     int count = 0;
     PROPANE_TRY(op->info->rule(op, types, &count, err));
     if (count != op->result_count)
-        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "it gives %d result%s, not %d", count, count == 1 ? "" : "s",
-                           op->result_count);
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "it returns %d result%s instead of %d", count,
+                           count == 1 ? "" : "s", op->result_count);
     for (int i = 0; i < count; i++) {
         const mil_value *v = op->results[i];
         char why[200], says[160], gives[160];
         if (!mil_type_readable(&types[i], why))
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
+            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "its result is invalid: %s", why);
         if (!mil_type_equal(&v->type, &types[i]))
             return mil_op_fail(op, err, PROPANE_ERR_INVALID,
-                               "result '%.60s' is declared %s, but the operation gives %s", v->name,
+                               "result '%.60s' is declared as %s, but the operation returns %s", v->name,
                                mil_type_print(says, &v->type), mil_type_print(gives, &types[i]));
     }
     return op->info->code == MIL_OP_const ? verify_const(op, err) : PROPANE_OK;
@@ -245,17 +246,17 @@ typedef struct walk {
 static propane_status verify_define(walk *w, const mil_value *v, propane_error *err) {
     char why[200];
     if (!v->name || !mil_name_legal(v->name, strlen(v->name)))
-        return verify_function_fail(w->f, err,
-                                    "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
-                                    "with a digit",
-                                    v->name ? v->name : "");
+        return verify_function_fail(
+            w->f, err,
+            "'%.60s' is not a valid name; names consist of letters, digits, _ . and @, and do not begin with a digit",
+            v->name ? v->name : "");
     if (!(w->f->late && mil_type_is_open(&v->type)) &&
         !(w->f->late ? mil_type_readable(&v->type, why) : mil_type_legal(&v->type, why)))
-        return verify_function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
+        return verify_function_fail(w->f, err, "'%.60s' has an invalid type: %s", v->name, why);
     if (v->id < 0 || v->id >= w->f->value_count || w->defined[v->id])
         return verify_function_fail(w->f, err, "'%.60s' is defined twice", v->name);
     if (!v->outer && mil_scope_find(w->f, v->name, strlen(v->name)) != v)
-        return verify_function_fail(w->f, err, "the name '%.60s' is given twice", v->name);
+        return verify_function_fail(w->f, err, "the name '%.60s' is used twice", v->name);
     w->defined[v->id] = v;
     return PROPANE_OK;
 }
@@ -327,8 +328,8 @@ static propane_status verify_walk(walk *w, propane_error *err) {
 }
 
 static propane_status verify_nested(const mil_function *f, int depth, propane_error *err) {
-    if (depth > MIL_MAX_DEPTH) return verify_function_fail(f, err, "more than %d blocks in blocks", MIL_MAX_DEPTH);
-    if (!mil_name_legal(f->name, strlen(f->name))) return verify_function_fail(f, err, "that is no legal name");
+    if (depth > MIL_MAX_DEPTH) return verify_function_fail(f, err, "more than %d nested blocks", MIL_MAX_DEPTH);
+    if (!mil_name_legal(f->name, strlen(f->name))) return verify_function_fail(f, err, "the name is invalid");
     if (f->opset < MIL_IOS15 || f->opset > MIL_IOS18) return verify_function_fail(f, err, "it has no opset");
     walk w = {f, mem_array((size_t)f->value_count + 1, sizeof *w.defined), depth};
     if (!w.defined) return propane_fail_memory(err, (size_t)f->value_count * sizeof *w.defined);
@@ -343,7 +344,7 @@ propane_status mil_verify(const mil_module *m, propane_error *err) {
     if (!m->functions) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the program has no functions", m->source);
     for (const mil_function *f = m->functions; f; f = f->next) {
         for (const mil_function *other = m->functions; other != f; other = other->next)
-            if (strcmp(other->name, f->name) == 0) return verify_function_fail(f, err, "that name is given twice");
+            if (strcmp(other->name, f->name) == 0) return verify_function_fail(f, err, "the name is used twice");
         PROPANE_TRY(mil_verify_function(f, err));
     }
     return PROPANE_OK;

@@ -11,7 +11,7 @@
 static propane_status null_open(const char *rest, void **impl, propane_error *err) {
     if (*rest)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "device null: it takes nothing behind its name, but '%.40s' is there", rest);
+                            "device null: it has no options, but its name is followed by '%.40s'", rest);
     *impl = NULL; /* a real driver stores its handles here */
     return PROPANE_OK;
 }
@@ -49,7 +49,7 @@ static propane_status null_execute(void *impl, const driver_execution *e, propan
 extern const propane_driver null_driver;
 const propane_driver null_driver = {
     .name = "null",
-    .summary = "takes every program and computes nothing: outputs are zero",
+    .summary = "accepts every program and computes nothing; outputs are zero",
     .open = null_open,
     .close = null_close,
     .describe = null_describe,

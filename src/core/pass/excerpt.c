@@ -84,7 +84,7 @@ static propane_status excerpt_end(excerpt *e, propane_error *err) {
             count++;
         }
     PROPANE_TRY(mil_build_end(&e->build, err));
-    return count ? PROPANE_OK : propane_fail(err, PROPANE_ERR_UNSUPPORTED, "nothing of it can be an output");
+    return count ? PROPANE_OK : propane_fail(err, PROPANE_ERR_UNSUPPORTED, "it has no value that can be an output");
 }
 
 static propane_status excerpt_make(excerpt *e, mil_module *m, propane_error *err) {

@@ -78,10 +78,10 @@ static propane_status gathered_copy(mil_builder *b, const mil_op *op, mil_value 
     if (!begins || op->result_count != 1 ||
         !mil_slice_counts(op, &x->type, gathered_operand(op, map, "begin"), gathered_operand(op, map, "size"),
                           gathered_operand(op, map, "stride"), count))
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "its shape follows from a value that only a run knows, %s, and a gradient is made of known "
-                           "shapes: make it a constant%s",
-                           op->info->params[p].name, begins ? ", or give the slice a constant size" : "");
+        return mil_op_fail(
+            op, err, PROPANE_ERR_UNSUPPORTED,
+            "its shape depends on a run-time value, %s, but gradients need known shapes: make it a constant%s",
+            op->info->params[p].name, begins ? ", or slice with a constant size" : "");
     map[op->results[0]->id] = gathered_slice(b, op, map, count);
     return PROPANE_OK;
 }

@@ -151,8 +151,9 @@ static propane_status unroll_write_out(mil_function *f, mil_op *op, propane_erro
     mil_value *made[2][3] = {{0}};
     PROPANE_TRY(mil_recurrent_read(op, &r, err));
     if (r.steps > MAX_STEPS || r.steps < 1)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "%lld steps cannot be differentiated; 1 to %d can",
-                           (long long)r.steps, MAX_STEPS);
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                           "%lld steps cannot be differentiated; the number must be 1 to %d", (long long)r.steps,
+                           MAX_STEPS);
     mil_build_resume(&b, f);
     b.before = op;
     b.stage = op->stage;

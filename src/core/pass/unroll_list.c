@@ -62,11 +62,10 @@ static propane_status unroll_list_find(const unroll_lists *l, const mil_op *op, 
     const mil_value *v = mil_in(op, op->info->code == MIL_OP_identity ? "x" : "ls");
     *out = v->id < l->room ? l->of[v->id] : NULL;
     if (*out) return PROPANE_OK;
-    return mil_op_fail(
-        op, err, PROPANE_ERR_UNSUPPORTED,
-        "no gradient through the list '%s', whose elements only a run knows; write it at constant indices, "
-        "in a loop that counts to a constant",
-        v->name);
+    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                       "no gradient through the list '%s', whose elements are known only at run time; write it at "
+                       "constant indices, in a loop that counts to a constant",
+                       v->name);
 }
 
 /* The places that are read or written. */
@@ -75,11 +74,10 @@ static propane_status unroll_list_indices(const mil_op *op, const char *param, c
     mil_value *v = mil_in(op, param);
     *out = mil_know(v) ? v->constant : NULL;
     if (*out && (*out)->data) return PROPANE_OK;
-    return mil_op_fail(
-        op, err, PROPANE_ERR_UNSUPPORTED,
-        "no gradient where the %s of a list is computed in a run; make it a constant, or the counter of a "
-        "loop that counts to a constant",
-        param);
+    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                       "no gradient if the %s of a list is computed at run time; make it a constant, or the counter of "
+                       "a loop that counts to a constant",
+                       param);
 }
 
 static propane_status unroll_list_outside(const mil_op *op, int64_t index, int64_t length, propane_error *err) {
@@ -103,8 +101,9 @@ static propane_status unroll_list_make(unroll_lists *l, const mil_op *op, propan
     unroll_list_state from = {.element = mil_type_bare(type)};
     PROPANE_TRY(mil_attr_bool(op, "dynamic_length", &from.grows, err));
     if (type->length > MAX_ELEMENTS)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient of a list of %lld elements; %d is the most",
-                           (long long)type->length, MAX_ELEMENTS);
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                           "no gradient of a list of %lld elements; the maximum is %d", (long long)type->length,
+                           MAX_ELEMENTS);
     unroll_list_state *s = unroll_list_new(l, &from, type->length);
     return s ? unroll_list_note(l, op->results[0], s, err) : propane_fail_memory(err, 0);
 }

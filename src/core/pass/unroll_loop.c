@@ -127,17 +127,15 @@ static propane_status unroll_loop_goes_on(loop_walk *w, bool *more, propane_erro
     *more = goes && !w->b->err.status && !unroll_is_false(goes, &ends);
     if (!*more || goes->constant) return PROPANE_OK;
     if (!ends)
-        return mil_op_fail(
-            w->op, err, PROPANE_ERR_UNSUPPORTED,
-            "no gradient of a loop whose condition depends on what a run is given, without a limit; count "
-            "to a constant, or add a limit: logical_and(x = less(x = i, y = 100), y = ...), or less(x = i, y "
-            "= minimum(x = n, y = 100)), where i counts from a constant in steps of a constant");
+        return mil_op_fail(w->op, err, PROPANE_ERR_UNSUPPORTED,
+                           "no gradient of a loop whose condition depends on inputs and has no limit; count to a "
+                           "constant, or add a limit: logical_and(x = less(x = i, y = 100), y = ...), or less(x = i, y "
+                           "= minimum(x = n, y = 100)), where i counts from a constant in steps of a constant");
     for (int i = 0; i < w->count; i++)
         if (w->now[i]->type.container != MIL_TENSOR)
-            return mil_op_fail(
-                w->op, err, PROPANE_ERR_UNSUPPORTED,
-                "no gradient of a loop whose condition depends on what a run is given, with a list among "
-                "its variables; count to a constant");
+            return mil_op_fail(w->op, err, PROPANE_ERR_UNSUPPORTED,
+                               "no gradient of a loop whose condition depends on inputs, with a list among its "
+                               "variables; count to a constant");
     w->pred = before ? mil_build_binary(w->b, MIL_OP_logical_and, before, goes) : goes;
     return PROPANE_OK;
 }
@@ -149,9 +147,7 @@ static propane_status unroll_loop_take(loop_walk *w, mil_value *const *next, mil
         if (w->pred && next[i] && !mil_type_equal(&next[i]->type, &out[i]->type))
             return mil_op_fail(
                 w->op, err, PROPANE_ERR_UNSUPPORTED,
-                "no gradient of a loop whose condition depends on what a run is given, and whose variable "
-                "%d has another shape after a round",
-                i);
+                "no gradient of a loop whose condition depends on inputs and whose variable %d changes its shape", i);
         out[i] = w->pred ? unroll_select(w, true, next[i], out[i]) : next[i];
     }
     return PROPANE_OK;
@@ -165,7 +161,7 @@ static propane_status unroll_loop_run(loop_walk *w, mil_value **next, mil_value 
         if (!more) return PROPANE_OK;
         if (round == MAX_ROUNDS || w->operations > MAX_OPERATIONS)
             return mil_op_fail(w->op, err, PROPANE_ERR_UNSUPPORTED,
-                               "no gradient of a loop of more than %d rounds or %d operations", MAX_ROUNDS,
+                               "no gradient of a loop of more than %d iterations or %d operations", MAX_ROUNDS,
                                MAX_OPERATIONS);
         PROPANE_TRY(unroll_loop_copy(w, w->op->blocks[1], next, err));
         PROPANE_TRY(unroll_loop_take(w, next, out, err));
@@ -225,7 +221,7 @@ propane_status unroll_cond(unroll_lists *lists, mil_function *f, mil_op *op, pro
     for (int i = 0; i < op->result_count && !b.err.status; i++) {
         if (!yes[i] || !no[i] || !mil_type_equal(&yes[i]->type, &no[i]->type))
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                               "no gradient of branches that give '%s' different types or shapes",
+                               "no gradient of branches that return '%s' with different types or shapes",
                                op->results[i]->name);
         yes[i] = unroll_select(&w, true, yes[i], no[i]);
     }

@@ -79,7 +79,7 @@ static propane_status variant_fit_reshape(variant *v, const mil_op *op, stand_in
     int at = 0;
     for (; at < to.rank && here != before; at++) here *= to.dim[at];
     if (here != before || at == to.rank)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "its shape has no place for %lld samples",
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "its shape has no dimension for %lld samples",
                            (long long)v->options->batch);
     to.dim[at] *= v->options->batch;
     return variant_put(v, s, shape, mil_build_ints(&v->build, to.dim, to.rank), err);
@@ -95,7 +95,7 @@ static propane_status variant_fit_slice(variant *v, const mil_op *op, const char
     if (axis < 0) return PROPANE_OK;
     PROPANE_TRY(mil_slice_read(op, &slice, err));
     if (slice.begin[axis] || slice.step[axis] != 1 || slice.count[axis] != x->type.dim[axis] || slice.squeeze[axis])
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "it cuts along the dimension of the samples");
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "it slices along the dimension of the samples");
     PROPANE_TRY(mil_attr_ints(op, param, ends, &count, err));
     ends[axis] = x->type.dim[axis] * v->options->batch;
     return variant_put(v, s, limit, mil_build_ints(&v->build, ends, count), err);

@@ -47,7 +47,7 @@ static propane_status refusal_ask(void *context, const mil_function *f, search_a
 static propane_status refusal_find_rule(const refusal *r, const mil_module *m, char out[RULE_BYTES],
                                         propane_error *err) {
     const propane_driver *driver = r->device->driver;
-    snprintf(out, RULE_BYTES, "no rule knows this");
+    snprintf(out, RULE_BYTES, "no rule covers this");
     return driver->refusing_rule ? driver->refusing_rule(m, out, RULE_BYTES, err) : PROPANE_OK;
 }
 
@@ -66,7 +66,7 @@ static propane_status refusal_write_as(mil_module *m, const char *folder, propan
 static propane_status refusal_write(mil_module *m, const char *folder, char path[PATH_BYTES], propane_error *err) {
     snprintf(path, PATH_BYTES, "%s", folder);
     for (int i = 2; file_exists(path) && i < MOST_FOLDERS; i++) snprintf(path, PATH_BYTES, "%s-%d", folder, i);
-    if (file_exists(path)) return propane_fail(err, PROPANE_ERR_LIMIT, "%s and its like are there already", folder);
+    if (file_exists(path)) return propane_fail(err, PROPANE_ERR_LIMIT, "%s and similar names already exist", folder);
     return refusal_write_as(m, path, err);
 }
 
@@ -77,34 +77,30 @@ static void refusal_say_operation(const search_result *s, text *out) {
     switch (s->verdict) {
     case SEARCH_ALONE: text_printf(out, "%s is refused, also by itself", s->name); break;
     case SEARCH_TOGETHER:
-        text_printf(out, "%s is refused together with %s, and taken by itself", s->name, s->others);
+        text_printf(out, "%s is refused together with %s, but accepted by itself", s->name, s->others);
         break;
     case SEARCH_BOUND:
-        text_printf(out, "%s is refused, with %s, from which it cannot be cut", s->name, s->others);
+        text_printf(out, "%s is refused together with %s, from which it cannot be separated", s->name, s->others);
         break;
     case SEARCH_SIGNATURE:
         text_printf(out,
-                    "all %d operations are taken, and the function is not: it is what it declares, an input that "
-                    "nothing reads or an output that is an input",
+                    "all %d operations are accepted, but the function is not: the cause is its interface, an unused "
+                    "input or an output that is an input",
                     s->count);
         break;
-    case SEARCH_PASSES:
-        text_printf(out, "it is taken when it is compiled again: the answers differ, try once more");
-        break;
-    case SEARCH_WAVERS:
-        text_printf(out, "what is refused is taken when it is compiled again: the answers differ");
-        break;
+    case SEARCH_PASSES: text_printf(out, "a second compilation succeeded: results vary, so try again"); break;
+    case SEARCH_WAVERS: text_printf(out, "the refused part compiled at the second attempt: results vary"); break;
     case SEARCH_OPEN:
-        text_printf(out, "no more programs can be compiled (%.200s); it is one of the operations %s to %s", s->reason,
-                    s->name, s->last);
+        text_printf(out, "no more programs can be compiled (%.200s); the refused operation is one of %s to %s",
+                    s->reason, s->name, s->last);
         break;
     }
     if (inside) text_printf(out, ", inside %s", s->inside);
     if (s->verdict <= SEARCH_BOUND)
-        text_printf(out, " (operation %d of %d; those in front of it are taken)", s->place, s->count);
-    if (s->rest_refused) text_printf(out, "; what remains without it is refused as well");
+        text_printf(out, " (operation %d of %d; those before it are accepted)", s->place, s->count);
+    if (s->rest_refused) text_printf(out, "; the rest without it is refused as well");
     if (s->changed && s->verdict <= SEARCH_BOUND)
-        text_printf(out, "; answers differ: %d of %d refusals were not repeated", s->changed, s->refused);
+        text_printf(out, "; results vary: %d of %d refusals did not recur", s->changed, s->refused);
 }
 
 static propane_status refusal_say(const refusal *r, const search_result *s, const char *folder, text *out,
@@ -118,9 +114,9 @@ static propane_status refusal_say(const refusal *r, const search_result *s, cons
         text_printf(out, "; %s", rule);
     }
     if (refusal_write(s->smallest, folder, path, &why) != PROPANE_OK)
-        text_printf(out, "; the smallest program that is refused is not written: %.200s", why.text);
+        text_printf(out, "; the smallest refused program was not written: %.200s", why.text);
     else
-        text_printf(out, "; the smallest program that is refused (%d operation%s) is %s/model.mil", s->operations,
+        text_printf(out, "; the smallest refused program (%d operation%s) is %s/model.mil", s->operations,
                     s->operations == 1 ? "" : "s", path);
     return PROPANE_OK;
 }
@@ -144,14 +140,14 @@ propane_status refusal_explain(propane_device *device, const mil_function *f, co
     text said = {0};
     r.options.donor = NULL;
     propane_error why = {0};
-    log_tell("'%.60s' is refused; parts of it are compiled until the operation is known", f->name);
+    log_tell("'%.60s' is refused; compiling parts of it to find the operation", f->name);
     propane_status status = search_refused(f, refusal_ask, &r, &found, &why);
     if (!status) status = refusal_say(&r, &found, folder, &said, &why);
     if (!status && said.failed) status = propane_fail_memory(&why, said.length);
     if (status) {
         char before[sizeof err->text];
         memcpy(before, err->text, sizeof before);
-        (void)propane_fail(err, given, "%.700s; which operation it is cannot be found out: %.200s", before, why.text);
+        (void)propane_fail(err, given, "%.700s; the operation cannot be determined: %.200s", before, why.text);
     } else {
         text_printf(&said, " [%d programs compiled, %d refused]: %s", found.asked, found.refused,
                     found.reason[0] && found.verdict != SEARCH_OPEN ? found.reason : err->text);

@@ -186,7 +186,7 @@ void nonfinite_tell(const nonfinite_found *found, text *out) {
         nonfinite_tell_count(found->results, out);
         text_printf(out, " of %lld", (long long)found->results.numbers);
     } else if (nonfinite_is_made(v)) {
-        nonfinite_tell_made(v, "makes the first of them out of finite numbers", found->from_count, out);
+        nonfinite_tell_made(v, "produces the first of them from finite numbers", found->from_count, out);
     } else {
         if (v->name) text_printf(out, "%s '%s' ", nonfinite_kind(v), v->name);
         if (found->taken_by) {
@@ -196,7 +196,7 @@ void nonfinite_tell(const nonfinite_found *found, text *out) {
         }
         text_printf(out, "holds ");
         nonfinite_tell_count(found->from_count, out);
-        if (!found->made) text_printf(out, ", and no operation makes any");
+        if (!found->made) text_printf(out, ", and no operation produces any");
     }
     if (found->turn && !(nonfinite_is_made(v) && found->from_count.nan)) {
         text_printf(out, "; ");

@@ -20,7 +20,7 @@ propane_status propane_builder_create(const char *function, propane_builder **ou
     if (function && !mil_name_legal(function, strlen(function)))
         return propane_fail(
             err, PROPANE_ERR_INVALID,
-            "function '%.60s': a name begins with a letter or _ and goes on with letters, digits, _, @ and .",
+            "function '%.60s': a name begins with a letter or _ and continues with letters, digits, _, @ and .",
             function);
     propane_builder *b = mem_alloc(sizeof *b);
     if (b) b->module = mil_module_create(function ? function : "main");
@@ -42,7 +42,7 @@ void propane_builder_free(propane_builder *builder) {
 static bool api_builder_works(propane_builder *b) {
     if (!b) return false;
     if (!b->module && !b->b.err.status)
-        (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "the builder has been finished");
+        (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "the builder is already finished");
     return !b->b.err.status;
 }
 
@@ -55,7 +55,7 @@ static bool api_builder_type(propane_builder *b, const char *name, propane_dtype
                              mil_type *out) {
     if (!api_builder_works(b)) return false;
     if (rank < 0 || rank > PROPANE_MAX_RANK || api_dtype_in(dtype) == MIL_DTYPE_NONE || (rank && !dim)) {
-        (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "'%.60s' has no legal type: element type %d, rank %d",
+        (void)propane_fail(&b->b.err, PROPANE_ERR_INVALID, "'%.60s' has an invalid type: element type %d, rank %d",
                            name ? name : "constant", (int)dtype, rank);
         return false;
     }

@@ -88,7 +88,7 @@ propane_status propane_module_feature(const propane_module *module, const char *
     if (!f) return err->status;
     const mil_value *v = api_feature_value(f, role, index, &count);
     if (!v)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "function '%.60s' has %d %s; there is no number %d", f->name,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "function '%.60s' has %d %s; index %d is out of range", f->name,
                             count,
                             role == PROPANE_INPUT    ? "inputs"
                             : role == PROPANE_OUTPUT ? "outputs"
@@ -126,8 +126,9 @@ propane_status propane_module_shape(const propane_module *module, const char *fu
     if (!f) return err->status;
     const mil_feature *seen = mil_feature_find(mil_interface_of(module, f->name), PROPANE_INPUT, input);
     if (!seen || index < 0 || index >= seen->shape_count)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "input '%.60s' has %d enumerated shapes; there is no number %d",
-                            input, seen ? seen->shape_count : 0, index);
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "input '%.60s' has %d enumerated shapes; index %d is out of range", input,
+                            seen ? seen->shape_count : 0, index);
     *out = (propane_shape){.name = seen->name, .rank = seen->shapes[index].rank};
     memcpy(out->dim, seen->shapes[index].dim, sizeof out->dim);
     return PROPANE_OK;

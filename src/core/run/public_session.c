@@ -143,7 +143,7 @@ static propane_status api_session_unknown(const propane_session *p, const char *
     for (int i = 0; i < p->state_count && list.length < 500; i++)
         text_printf(&list, "%s%.60s", list.length ? ", " : "", api_session_io(p, p->states[i])->name);
     propane_status status =
-        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no %s '%.60s'; there is: %s", p->s.module->source,
+        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no %s '%.60s'; available: %s", p->s.module->source,
                      inputs ? "input" : "output", name, list.data ? list.data : "none");
     text_deinit(&list);
     return status;
@@ -177,7 +177,8 @@ propane_status propane_session_lend(propane_session *p, const char *name, void *
     propane_buffer *buffer = NULL;
     if (at < 0) return api_session_unknown(p, name, true, err);
     if (state)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%.60s' is a state: its memory is the session's", name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%.60s' is a state, whose memory belongs to the session",
+                            name);
     if (memory) PROPANE_TRY(propane_buffer_wrap(p->s.device, memory, bytes, &buffer, err));
     propane_status status = runner_rebind(&p->s.run, p->s.device, at, buffer, false, err);
     if (status) propane_buffer_free(buffer);
@@ -209,7 +210,8 @@ propane_status propane_session_clear(propane_session *p, const char *name, propa
     const int at = session_find_input(&p->s, name);
     if (at < 0) return api_session_unknown(p, name, true, err);
     if (session_is_state(&p->s, name))
-        return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' is a state: propane_session_reset makes it zero", name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' is a state; propane_session_reset sets it to zero",
+                            name);
     return api_session_clear_input(p, at, err);
 }
 
@@ -226,7 +228,7 @@ propane_status propane_session_set_image(propane_session *p, const char *name, c
     NEED_AS(err, "session, name, rgb", p, name, rgb);
     API_ERROR(err);
     if (height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
-        return propane_fail(err, PROPANE_ERR_INVALID, "an image of %lld x %lld pixels", (long long)width,
+        return propane_fail(err, PROPANE_ERR_INVALID, "an image cannot have %lld x %lld pixels", (long long)width,
                             (long long)height);
     const npy picture = {.kind = 'u',
                          .size = 1,
@@ -506,7 +508,7 @@ propane_status propane_session_label(propane_session *p, int rank, char *label, 
     const propane_io *io = propane_program_find(s->program, s->probabilities);
     const int64_t count = io ? propane_io_count(io) : 0;
     if (rank < 0 || rank >= count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "there are %lld classes; rank is %d", (long long)count, rank);
+        return propane_fail(err, PROPANE_ERR_INVALID, "there are %lld classes, but rank is %d", (long long)count, rank);
     float *values = mem_array((size_t)count, sizeof *values);
     if (!values) return propane_fail_memory(err, (size_t)count * sizeof *values);
     propane_status status = propane_session_get(p, s->probabilities, PROPANE_FP32, values, count, err);

@@ -48,8 +48,8 @@ static propane_status api_until_check(const mil_op *op, propane_error *err) {
                           (type->dtype == MIL_fp16 || type->dtype == MIL_fp32 || type->dtype == MIL_int32);
         if (op->results[i]->constant || !fits)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "'%.60s' (%s) cannot be an output: it is %s; name an operation that computes fp16, "
-                                "fp32 or int32, such as one that reads it",
+                                "'%.60s' (%s) cannot be an output, because it is %s; name an operation that computes "
+                                "fp16, fp32 or int32, such as one that reads it",
                                 op->results[i]->name, op->info->name,
                                 op->results[i]->constant        ? "a constant"
                                 : type->container == MIL_TENSOR ? mil_dtype_get(type->dtype)->name
@@ -68,8 +68,8 @@ propane_status propane_module_until(propane_module *module, const char *function
     const mil_op *op = api_until_find(f, value);
     if (!op)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: function '%.60s' has no operation that makes '%.60s', blocks apart; propane show "
-                            "prints its program's names",
+                            "%s: function '%.60s' has no operation outside blocks that produces '%.60s'; 'propane "
+                            "show' prints the names",
                             module->source, f->name, value);
     PROPANE_TRY(api_until_check(op, err));
     mil_value **results = ARENA_ARRAY(module->arena, op->result_count + 1, mil_value *);

@@ -129,9 +129,10 @@ static propane_status session_share_states(session *s, const session *of, propan
         text_shape(own, io->rank, io->dim);
         text_shape(other, theirs->rank, theirs->dim);
         if (io->dtype != theirs->dtype || strcmp(own, other) != 0 || io->bytes != theirs->bytes)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "state '%.60s' is %s here and %s in the session that shares it, or of another type",
-                                io->name, own, other);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "state '%.60s' has shape %s here and %s in the session that shares it, or its type differs", io->name,
+                own, other);
         PROPANE_TRY(runner_rebind(&s->run, s->device, i, of->run.bindings[at].buffer, true, err));
     }
     return PROPANE_OK;
@@ -141,7 +142,7 @@ static propane_status session_find_device(session *s, const session_options *o, 
     if (!o->shares) return propane_device_open(o->device, &s->device, err);
     if (s->function->late || o->shares->late)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: shapes follow from values, which keeps states from being shared", s->module->source);
+                            "%s: states cannot be shared, because shapes depend on values", s->module->source);
     s->guest = true;
     s->device = o->shares->device;
     return PROPANE_OK;
@@ -238,15 +239,14 @@ static propane_status session_fill_picture(const session *s, int index, const se
     const int channels = io->rank == 4 ? (int)io->dim[1] : 0;
     if (io->rank != 4 || io->dim[0] != 1 || (channels != 1 && channels != 3))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%.60s' is %s; an image can be given for [1, 1 or 3, height, width] alone", io->name,
-                            shape);
+                            "input '%.60s' is %s; an image needs an input [1, 1 or 3, height, width]", io->name, shape);
     const bool fits = io->dim[2] == in->array.dim[0] && io->dim[3] == in->array.dim[1];
     if (!fits && !s->resize)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%.60s' is %s; the image has %lld x %lld pixels: scale it to %lld x %lld, or have "
-                            "it done by --resize",
-                            io->name, shape, (long long)in->array.dim[1], (long long)in->array.dim[0],
-                            (long long)io->dim[3], (long long)io->dim[2]);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "input '%.60s' is %s, but the image has %lld x %lld pixels: scale it to %lld x %lld, or use --resize",
+            io->name, shape, (long long)in->array.dim[1], (long long)in->array.dim[0], (long long)io->dim[3],
+            (long long)io->dim[2]);
     if (!fits) PROPANE_TRY(picture_resize(&in->array, io->dim[2], io->dim[3], &fitted, err));
     const planes p = {fits ? &in->array : &fitted, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
     propane_status status = session_write_values(s->run.bindings[index].buffer, io, session_plane_value, &p, err);
@@ -267,7 +267,8 @@ static propane_status session_fill_array(const session *s, int index, const sess
     const propane_io *io = session_io_at(s, index);
     char want[160], have[160];
     if (in->array.kind == 'f' && !session_is_float(io->dtype))
-        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes integers; the array holds floats", io->name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' needs integers, but the array holds floats",
+                            io->name);
     if (session_has_steps(io, &in->array)) {
         npy part = in->array;
         part.count /= part.dim[0];
@@ -279,7 +280,7 @@ static propane_status session_fill_array(const session *s, int index, const sess
     text_shape(want, io->rank, io->dim);
     text_shape(have, in->array.rank, in->array.dim);
     if (!same)
-        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s, but the array is %s", io->name, want, have);
     return session_write_values(s->run.bindings[index].buffer, io, session_array_value, &in->array, err);
 }
 
@@ -301,8 +302,8 @@ static propane_status session_check_name(const session *s, const char *name, pro
     if (session_find_input(s, name) >= 0) return PROPANE_OK;
     for (int i = 0; i < s->inputs && used < sizeof list - 70; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", session_io_at(s, i)->name);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; there is: %s", s->module->source,
-                        name, list);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; the inputs are: %s",
+                        s->module->source, name, list);
 }
 
 static const session_input *session_given_for(const session_inputs *in, const char *name) {
@@ -319,8 +320,9 @@ propane_status session_count_steps(session *s, const session_inputs *in, propane
         const session_input *given = session_given_for(in, session_io_at(s, i)->name);
         if (!given || given->image || !session_has_steps(session_io_at(s, i), &given->array)) continue;
         if (s->steps && given->array.dim[0] != s->steps)
-            return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' holds %lld runs and '%.60s' %lld: give as many",
-                                first, (long long)s->steps, given->name, (long long)given->array.dim[0]);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "'%.60s' holds %lld runs, but '%.60s' holds %lld: give the same number", first,
+                                (long long)s->steps, given->name, (long long)given->array.dim[0]);
         s->steps = given->array.dim[0];
         first = given->name;
     }
@@ -383,7 +385,7 @@ propane_status session_fill_rest(session *s, const bool *given, int64_t seed, co
         }
     }
     if (!used) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: nothing is given for %s: %s", s->module->source, missing,
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: no value was given for %s: %s", s->module->source, missing,
                         advice);
 }
 
@@ -418,8 +420,8 @@ static void session_npy_of(const propane_io *io, npy *out) {
 propane_status session_keep(session *s, int64_t step, propane_error *err) {
     if (s->late)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: the shapes of its results follow from its inputs' values, so those of several runs do "
-                            "not fit in one file: give the inputs of one run",
+                            "%s: the shapes of its results depend on input values, so the results of several runs do "
+                            "not fit into one file: give the inputs of one run",
                             s->module->source);
     if (!s->kept) s->kept = mem_array((size_t)s->outputs + 1, sizeof *s->kept);
     if (!s->kept) return propane_fail_memory(err, 0);

@@ -133,8 +133,8 @@ static propane_status session_late_stage_add(session *s, stage *g, propane_error
     session_late *l = s->late;
     if (l->count == MAX_STAGES)
         return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "%s: shapes follow from values that follow from shapes, more than %d times",
-                            s->module->source, MAX_STAGES);
+                            "%s: shapes and values depend on each other more than %d times in a row", s->module->source,
+                            MAX_STAGES);
     PROPANE_TRY(session_late_note_wanted(l, g, err));
     PROPANE_TRY(session_prepare(s, g->settled.function, false, err));
     PROPANE_TRY(session_compile(s, g->module, &g->program, err));

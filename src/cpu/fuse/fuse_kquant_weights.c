@@ -13,7 +13,7 @@
 
 typedef struct kquant_comparison {
     cpu_graph *g;
-    const mil_value **same; /* by id of a value of the built function: the one that stands for it; NULL: not met yet */
+    const mil_value **same; /* by id of a value of the built function: its counterpart, or NULL if it was not met yet */
     int *uses;              /* likewise: operands that name it */
     kquant_match *match;
     int room;
@@ -40,7 +40,7 @@ static bool kquant_same_op(kquant_comparison *c, const mil_op *want, const mil_o
     return true;
 }
 
-/* The built function's parameters stand for inputs of the same type; others must not be read by anything else. */
+/* The built function's parameters represent inputs of the same type; others must not be read by anything else. */
 static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const mil_value *v) {
     if (want->constant) return kquant_same_constant(want->constant, v->constant);
     if (c->same[want->id]) return c->same[want->id] == v;

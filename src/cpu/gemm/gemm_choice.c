@@ -127,7 +127,7 @@ static void gemm_choice_write(void) {
     propane_status status = t.failed ? propane_fail_memory(&err, t.capacity) : file_make_dir(folder, &err);
     if (status == PROPANE_OK) status = file_write(path, t.data, t.length, &err);
     if (status != PROPANE_OK && !gemm_choice_table.told)
-        log_tell("%.900s; the products' times are not kept, each process measures them", err.text);
+        log_tell("%.900s; times of matrix products are not cached, so each process measures them", err.text);
     gemm_choice_table.told |= status != PROPANE_OK;
     if (status != PROPANE_OK) mem_forget();
     text_deinit(&t);

@@ -75,7 +75,7 @@ static propane_status emit_control_loop_run(const cpu_run *run, const void *args
     for (int i = 0; i < a->captured; i++) a->in[a->vars + i] = cpu_ref_at(run, a->around[i]);
     for (int rounds = 0;; rounds++) {
         if (rounds == MAX_ROUNDS)
-            return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loop has run %d rounds and does not end", a->where,
+            return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loop did not end after %d iterations", a->where,
                                 rounds);
         PROPANE_TRY(cpu_program_run(a->block[0], memory, a->in, &answer, err));
         if (!*(const uint8_t *)answer) break;

@@ -131,7 +131,7 @@ static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, co
         (void)cpu_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w);
     }
     if (!cpu_view_reshape(c, 4, (int64_t[]){conv.n, g, co, points}, &z))
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver finds no layout for its result");
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver has no layout for its result");
     r->rank = 2;
     r->dim[0] = conv.n;
     r->dim[1] = g;
@@ -515,7 +515,7 @@ propane_status cpu_emit_matmul(planner *p, const cpu_node *node, propane_error *
 }
 
 static propane_status emit_alone(planner *p, const mil_op *op, propane_error *err) {
-    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "a product outside of its node");
+    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "a matrix product outside its node");
 }
 
 static bool emit_matmul_takes_matmul(const mil_op *op) {

@@ -103,7 +103,7 @@ propane_status cpu_emit_reference(planner *p, const mil_op *op, propane_error *e
     int64_t doubles = 0;
     if (emit_reference_has_list(op))
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot run it with lists");
-    if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver has no way to run it");
+    if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot run it");
     reference_args *a = ARENA_NEW(p->arena, reference_args);
     cpu_view *want = ARENA_ARRAY(p->work, results + 1, cpu_view), *have = ARENA_ARRAY(p->work, results + 1, cpu_view);
     if (!a || !want || !have) return cpu_program_no_memory(err);

@@ -171,8 +171,8 @@ static propane_status emit_resample_check_images(const sample_call *c, propane_e
         double start[2], end[2];
         const double image = emit_resample_box_of(c, r, start, end);
         if (!(image >= 0 && image < (double)a->images))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: a box is for image %.0f of %lld", a->where, image,
-                                (long long)a->images);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: a box refers to image %.0f, but there are %lld",
+                                a->where, image, (long long)a->images);
     }
     return PROPANE_OK;
 }

@@ -125,7 +125,7 @@ static propane_status emit_update_rows_run(const cpu_run *run, const void *args,
         mil_unpack_f64(&given, a->index_type, indices + p * cpu_view_dtype_bytes(a->index_type), 1);
         int64_t at = (int64_t)given < 0 ? (int64_t)given + a->size : (int64_t)given;
         if (at < 0 || at >= a->size)
-            return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "indices[%lld] is %lld, the axis has %lld",
+            return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "indices[%lld] is %lld, but the axis has %lld elements",
                                (long long)p, (long long)given, (long long)a->size);
         for (int64_t o = 0; o < a->outer; o++)
             memcpy(y + (o * a->size + at) * a->row, from + (o * a->picks + p) * a->row, (size_t)a->row);

@@ -156,7 +156,7 @@ propane_status cpu_emit_channels(planner *p, const mil_value *makes, const mil_t
     return cpu_emit_copy(p, makes, &from, v, err);
 }
 
-/* ---- operations whose operands and results lie densely ------------------------------------------------------------------ */
+/* ---- operations with dense operands and results ------------------------------------------------------------------------ */
 
 propane_status cpu_emit_begin(planner *p, const mil_op *op, const char *const *params, cpu_emit_io *d,
                               propane_error *err) {

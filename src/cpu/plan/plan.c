@@ -37,9 +37,10 @@ static propane_status plan_io_dtype(const char *function, const mil_value *v, pr
     case MIL_uint16: *out = PROPANE_UINT16; return PROPANE_OK;
     case MIL_bf16: *out = PROPANE_BF16; return PROPANE_OK;
     default:
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "function '%s': the cpu driver has no inputs or outputs of type %s ('%s'); cast it",
-                            function, mil_dtype_get(v->type.dtype)->name, v->name);
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "function '%s': the cpu driver does not support inputs or outputs of type %s ('%s'); cast it", function,
+            mil_dtype_get(v->type.dtype)->name, v->name);
     }
 }
 
@@ -94,7 +95,7 @@ static propane_status plan_emit_view(planner *p, const mil_op *op, const cpu_emi
         if (!b->view(op, r, &source, &out)) {
             PROPANE_TRY(cpu_emit_dense(p, op->results[r], &source, &source, err));
             if (!b->view(op, r, &source, &out))
-                return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver finds no layout for its result");
+                return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver has no layout for its result");
         }
         p->views[op->results[r]->id] = out;
     }

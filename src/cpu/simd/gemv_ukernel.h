@@ -37,7 +37,7 @@ enum {
 /* Bytes of a row of k weights, scales not counted; fp16 scales of a row. */
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k);
 int64_t cpu_weights_row_scales(cpu_weights format, int64_t k);
-/* Rows have a multiple of so many weights. */
+/* The number of weights per row is a multiple of this. */
 int64_t cpu_weights_block(cpu_weights format);
 
 /* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart; r < rows. */
@@ -69,8 +69,8 @@ typedef struct cpu_int_dot_step {
     int32_t start[16];
 } cpu_int_dot_step;
 
-/* What blocks of 256 are multiplied with beside the step's products: for each of a block's bytes of scales and minima the
- * vector's scale there, or the sum of its numbers there. */
+/* Additional factors for blocks of 256: for each of a block's bytes of scales and minima, the vector's scale at that
+ * position, or the sum of its numbers there. */
 typedef struct cpu_int_dot_block {
     float beside[32];
 } cpu_int_dot_block;

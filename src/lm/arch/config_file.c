@@ -81,7 +81,7 @@ propane_status model_config_default_of(model_config *c, const char *type, propan
     const model_arch *a = model_arch_find(type);
     model_config_default(c);
     if (!a)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "there is no architecture '%.40s'; those known are %s", type,
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "unknown architecture '%.40s'; the known ones are %s", type,
                             model_arch_names(known));
     snprintf(c->model_type, sizeof c->model_type, "%s", a->type);
     if (!model_arch_is_gated(a)) c->intermediate_size = 4 * c->hidden_size;
@@ -109,7 +109,8 @@ static const char *config_name_in(const model_arch *a, const char *ours) {
 propane_status model_config_check(const model_config *c, const char *source, propane_error *err) {
     char known[ARCH_NAMES_LENGTH];
     if (memchr(c->model_type, 0, sizeof c->model_type) == NULL || !model_arch_find(c->model_type))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: model_type is '%.15s'; those known are %s", source,
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: model_type '%.15s' is not supported; the supported types are %s", source,
                             c->model_type, model_arch_names(known));
     for (int i = 0; i < INT_KEYS; i++) {
         int64_t v = config_value_of(c, &int_keys[i]);
@@ -121,22 +122,22 @@ propane_status model_config_check(const model_config *c, const char *source, pro
         return config_bad(err, source, "num_attention_heads (%lld) must be a multiple of num_key_value_heads (%lld)",
                           (long long)c->num_attention_heads, (long long)c->num_key_value_heads);
     if (c->head_dim % 2 != 0 && model_arch_of(c)->position == ARCH_ROPE)
-        return config_bad(err, source, "head_dim is %lld; it must be even, because RoPE turns pairs",
+        return config_bad(err, source, "head_dim is %lld; it must be even, because RoPE rotates pairs of elements",
                           (long long)c->head_dim);
     if (!config_name_in(model_arch_of(c), "head_dim") &&
         (c->num_key_value_heads != c->num_attention_heads || model_config_q(c) != c->hidden_size))
         return config_bad(err, source,
-                          "a model of type %s has as many key/value heads (%lld) as heads (%lld), whose sizes (%lld) "
-                          "make up the width (%lld)",
+                          "a model of type %s must have as many key/value heads (%lld) as heads (%lld), and their "
+                          "sizes (%lld each) must add up to the width (%lld)",
                           c->model_type, (long long)c->num_key_value_heads, (long long)c->num_attention_heads,
                           (long long)c->head_dim, (long long)c->hidden_size);
     if (model_config_q(c) > 1 << 20)
-        return config_bad(err, source, "num_attention_heads * head_dim is %lld; at most 1048576 is possible",
+        return config_bad(err, source, "num_attention_heads * head_dim is %lld; the maximum is 1048576",
                           (long long)model_config_q(c));
     if (c->vocab_piece < 0 ||
         (c->vocab_piece > 0 && (c->vocab_size % c->vocab_piece || c->vocab_piece * c->hidden_size % 16)))
         return config_bad(err, source,
-                          "pieces of %lld rows do not divide a head of %lld evenly, in multiples of 64 bytes",
+                          "pieces of %lld rows do not divide a head of %lld rows evenly into multiples of 64 bytes",
                           (long long)c->vocab_piece, (long long)c->vocab_size);
     if (!(c->rms_norm_eps >= 1e-12 && c->rms_norm_eps <= 0.1))
         return config_bad(err, source, "rms_norm_eps is %g; it must be from 1e-12 to 0.1", c->rms_norm_eps);
@@ -145,7 +146,8 @@ propane_status model_config_check(const model_config *c, const char *source, pro
             return config_bad(err, source, "%s is %g; it must be above 0 and at most 1e6", real_keys[i].name,
                               config_real_of(c, i));
     if (c->rotary_dim < 0 || c->rotary_dim > c->head_dim || c->rotary_dim % 2)
-        return config_bad(err, source, "RoPE turns %lld of a head's %lld numbers; it must be an even part of them",
+        return config_bad(err, source,
+                          "RoPE rotates %lld of the %lld elements of a head; the number must be even and not larger",
                           (long long)c->rotary_dim, (long long)c->head_dim);
     PROPANE_TRY(config_rope_check(c, source, err));
     PROPANE_TRY(config_layers_check(c, source, err));
@@ -182,7 +184,7 @@ static propane_status config_meet_demand(const json_t *object, const model_arch 
         config_word_of(json_is_array(v) ? json_array_get(v, i) : v, word);
         if (!words_have(d->words, ' ', word))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: %s is '%.40s'; with model_type %s only '%.*s' can be done", source, d->key, word,
+                                "%s: %s is '%.40s'; with model_type %s only '%.*s' is supported", source, d->key, word,
                                 a->type, (int)strcspn(d->words, " "), d->words);
     }
     return PROPANE_OK;
@@ -259,9 +261,9 @@ static propane_status config_read_sizes(const json_t *object, const model_arch *
     if (c->head_dim < 0 && a->head_dim > 0) c->head_dim = a->head_dim;
     if (c->head_dim > 0) return PROPANE_OK;
     if (c->hidden_size % c->num_attention_heads != 0)
-        return config_bad(err, source,
-                          "hidden_size (%lld) must be a multiple of num_attention_heads (%lld) or head_dim be given",
-                          (long long)c->hidden_size, (long long)c->num_attention_heads);
+        return config_bad(
+            err, source, "hidden_size (%lld) must be a multiple of num_attention_heads (%lld), or head_dim must be set",
+            (long long)c->hidden_size, (long long)c->num_attention_heads);
     c->head_dim = c->hidden_size / c->num_attention_heads;
     return PROPANE_OK;
 }
@@ -272,7 +274,8 @@ propane_status model_config_from_json(const json_t *object, const char *source, 
     PROPANE_TRY(json_get_text(object, source, "model_type", false, &type, err));
     const model_arch *a = model_arch_find(type);
     if (!a)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: model_type is '%.40s'; those known are %s", source, type,
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: model_type '%.40s' is not supported; the supported types are %s", source, type,
                             model_arch_names(known));
     model_config c;
     model_config_default(&c);

@@ -36,15 +36,15 @@ static propane_status layers_read_list(const json_t *object, const char *key, la
     int64_t first = 0;
     if (!list || json_is_null(list)) return PROPANE_OK;
     if (!json_is_array(list) || (int64_t)json_array_size(list) < c->num_hidden_layers)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s must be a list with an item for each of the %lld layers",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s must be a list with one item for each of the %lld layers",
                             source, key, (long long)c->num_hidden_layers);
     while (first < c->num_hidden_layers && !other(json_array_get(list, (size_t)first))) first++;
     *every = first < c->num_hidden_layers ? first + 1 : 0;
     for (int64_t i = first; i < c->num_hidden_layers; i++)
         if (other(json_array_get(list, (size_t)i)) != ((i + 1) % (first + 1) == 0))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: %s repeats no pattern: after its layer %lld each %lldth should be like it, and "
-                                "layer %lld breaks that; such models cannot be done",
+                                "%s: %s has no repeating pattern, which is not supported: starting at layer %lld, the "
+                                "pattern should repeat every %lld layers, but layer %lld differs",
                                 source, key, (long long)first, (long long)(first + 1), (long long)i);
     return PROPANE_OK;
 }
@@ -71,7 +71,7 @@ static propane_status layers_read_local_rope(const json_t *object, const char *s
     PROPANE_TRY(json_get_text(local, source, "rope_type", false, &type, err));
     if (strcmp(type, "default") == 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: rope_parameters of sliding_attention are of type '%.40s'; only 'default' can be done",
+                        "%s: rope_parameters of sliding_attention have type '%.40s'; only 'default' is supported",
                         source, type);
 }
 
@@ -118,8 +118,8 @@ propane_status config_layers_check(const model_config *c, const char *source, pr
                                 rows[i].name, rows[i].value);
     if (c->rope_local_theta == 0 || (c->rope_local_theta > 1 && c->rope_local_theta <= 1e12)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: the rope_theta of layers with a window is %g; it must be above 1 and at most 1e12", source,
-                        c->rope_local_theta);
+                        "%s: the rope_theta of sliding-window layers is %g; it must be above 1 and at most 1e12",
+                        source, c->rope_local_theta);
 }
 
 static void layers_write_lists(const model_config *c, const model_arch *a, json_t *o) {

@@ -29,8 +29,8 @@ static propane_status rope_read_factors(const json_t *rope, const char *key, con
                             source, key, MODEL_ROPE_PAIRS);
     json_array_foreach(list, i, v) {
         if (!json_is_number(v))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the rope scaling's %s has something else than numbers",
-                                source, key);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the rope scaling's %s must contain only numbers", source,
+                                key);
         out[i] = json_number_value(v);
     }
     return PROPANE_OK;
@@ -64,7 +64,7 @@ static propane_status rope_read_scaling(const json_t *object, const json_t *rope
     if (scaling > MODEL_ROPE_LONG)
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED,
-            "%s: rope_scaling is of type '%.40s'; only 'default', 'linear', 'llama3' and 'longrope' can be done",
+            "%s: rope_scaling has type '%.40s'; only 'default', 'linear', 'llama3' and 'longrope' are supported",
             source, type);
     c->rope_scaling = (model_rope_scaling)scaling;
     if (c->rope_scaling == MODEL_ROPE_PLAIN) return PROPANE_OK;
@@ -104,7 +104,7 @@ static propane_status rope_check_long(const model_config *c, const char *source,
         if (!good || pairs > MODEL_ROPE_PAIRS)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: the rope scaling's short_factor and long_factor must be %lld numbers above 0, one "
-                                "for each pair of a head that RoPE turns (at most %d)",
+                                "for each pair of elements that RoPE rotates (at most %d)",
                                 source, (long long)pairs, MODEL_ROPE_PAIRS);
     }
     return PROPANE_OK;

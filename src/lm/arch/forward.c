@@ -120,10 +120,11 @@ propane_status forward_begin(forward_context *x, mil_module *m, const char *name
     PROPANE_TRY(model_config_check(c, name, err));
     x->arch = model_arch_of(c);
     if (o->dtype != MIL_fp16 && o->dtype != MIL_fp32)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a model's functions are built in fp16 or fp32", name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: model functions can be built only in fp16 or fp32",
+                            name);
     if (o->batch < 1 || o->batch > 1 << 16 || o->sequence < 1 || o->sequence > 1 << 20)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: batch %lld and sequence %lld must be at least 1 and at most 65536 and 1048576", name,
+                            "%s: batch %lld must be 1 to 65536 and sequence %lld must be 1 to 1048576", name,
                             (long long)o->batch, (long long)o->sequence);
     if (o->first_position < 0 || o->first_position + o->sequence > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,

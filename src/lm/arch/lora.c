@@ -103,8 +103,8 @@ static propane_status lora_choose_item(model_lora *l, const model_config *c, con
                 lora_append(l->targets, sizeof l->targets, ",", row->param);
     }
     if (found) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "the model's layers have no matrix '%.60s' to adapt; they have %s",
-                        item, there);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                        "the model's layers have no matrix '%.60s' to adapt; the matrices are %s", item, there);
 }
 
 /* Names a module by the last part of its name, unless another module that is not adapted also ends with it. */
@@ -131,12 +131,12 @@ static void lora_name_modules(model_lora *l, const model_config *c) {
 propane_status model_lora_choose(model_lora *l, const model_config *c, const char *targets, propane_error *err) {
     char item[100];
     if (l->rank < 1 || l->rank > 4096)
-        return propane_fail(err, PROPANE_ERR_INVALID, "an adapter's rank is %lld; it must be 1 to 4096",
+        return propane_fail(err, PROPANE_ERR_INVALID, "the adapter's rank is %lld; it must be 1 to 4096",
                             (long long)l->rank);
     if (!(l->alpha > 0) || !isfinite(l->alpha))
-        return propane_fail(err, PROPANE_ERR_INVALID, "an adapter's alpha is %g; it must be positive", l->alpha);
+        return propane_fail(err, PROPANE_ERR_INVALID, "the adapter's alpha is %g; it must be positive", l->alpha);
     if (!(l->dropout >= 0 && l->dropout < 1))
-        return propane_fail(err, PROPANE_ERR_INVALID, "an adapter's dropout is %g; it must be at least 0 and below 1",
+        return propane_fail(err, PROPANE_ERR_INVALID, "the adapter's dropout is %g; it must be at least 0 and below 1",
                             l->dropout);
     l->targets[0] = 0;
     for (const char *at = *targets ? targets : model_arch_of(c)->adapted; at;) {

@@ -112,8 +112,8 @@ propane_status compact_vocab_map(const vocab_map *c, int32_t *ids, int64_t count
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] == -1) continue;
         if (ids[i] < 0 || ids[i] >= c->vocab || c->map[ids[i]] < 0)
-            return propane_fail(err, PROPANE_ERR_INVALID, "token %d is not one of the %lld that occur", (int)ids[i],
-                                (long long)c->count);
+            return propane_fail(err, PROPANE_ERR_INVALID, "token %d is not among the %lld ids that occur in the data",
+                                (int)ids[i], (long long)c->count);
         ids[i] = c->map[ids[i]];
     }
     return PROPANE_OK;
@@ -144,7 +144,7 @@ static propane_status compact_vocab_read_all(vocab_map *c, const safetensors *s,
     PROPANE_TRY(safetensors_expect(s, "ids", ST_I32, -1, NULL, &t, err));
     if (t->count != c->count || memcmp(t->data, c->ids, (size_t)c->count * sizeof *c->ids) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: the run was begun with data in which other ids occur; resume with the same",
+                            "%s: the run was started with data that contains other ids; resume with the same data",
                             safetensors_source(s));
     for (int i = 0; i < 2; i++) {
         if (!safetensors_find(s, names[i])) continue;

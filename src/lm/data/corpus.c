@@ -34,7 +34,7 @@ static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, 
     }
     if (o->model || o->tokenizer) return model_tokenizer_open(o->tokenizer, o->model, &c->tokenizer, err);
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s is instruction data: give the model that it is for with --init, or a --tokenizer", o->text);
+                        "%s is instruction data; give the model to train with --init, or a --tokenizer", o->text);
 }
 
 static propane_status corpus_learn(const corpus_options *o, const char *data, size_t length, corpus *c,
@@ -50,21 +50,20 @@ static propane_status corpus_check_text(const char *path, const char *data, size
     size_t at = 0;
     while (at < length && strchr(" \t\r\n", data[at]) && data[at]) at++;
     if (length == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to learn from", path);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to train on", path);
     if (data[0] != '<' && *file_disguise(data, length))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text%s", path, file_disguise(data, length));
     const char *zero = memchr(data, 0, length);
     if (zero)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: not a text: byte %zu is zero; give UTF-8 text, instruction data (.jsonl) or a token "
-                            "file (of 'propane tokenize', llm.c, or nanoGPT's *.bin with --tokenizer)",
+                            "%s: not a text, because byte %zu is zero; give UTF-8 text, instruction data (.jsonl) or a "
+                            "token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)",
                             path, (size_t)(zero - data));
     if (text_ends_with(path, ".json") && at < length && (data[at] == '{' || data[at] == '['))
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: instruction data is read from files called .jsonl, one JSON object a line; to learn the "
-            "JSON itself as a text, call it .txt",
-            path);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: instruction data must be in a .jsonl file, one JSON object per line; to train on the "
+                            "JSON itself as text, rename the file to .txt",
+                            path);
     return PROPANE_OK;
 }
 
@@ -92,7 +91,7 @@ static propane_status corpus_open_text(const corpus_options *o, corpus *c, propa
 
 static propane_status corpus_take_ids(const corpus_options *o, corpus *c, propane_error *err) {
     if (!o->tokenizer && !o->model && !o->vocabulary)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s are tokens: give their tokenizer", o->text);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file; give its tokenizer", o->text);
     c->ids = o->ids;
     c->count = o->id_count;
     c->unigram_nats = -1;
@@ -101,7 +100,7 @@ static propane_status corpus_take_ids(const corpus_options *o, corpus *c, propan
 
 static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, bool foreign, propane_error *err) {
     if (!o->tokenizer && !o->model)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file; give its tokenizer with --tokenizer",
                             o->text);
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     if (foreign)
@@ -157,9 +156,10 @@ static propane_status corpus_one_kind(const data_files *f, const char *first, co
         PROPANE_TRY(corpus_kind_of(f->paths[i], &one, err));
         if (f->paths[i] == first) *kind = one;
         if ((one == CORPUS_FOREIGN ? CORPUS_TOKENS : one) != (*kind == CORPUS_FOREIGN ? CORPUS_TOKENS : *kind))
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s and %s are of two kinds (text, token file, instruction data); give one kind", first,
-                                f->paths[i]);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "%s and %s are of different kinds (text, token file, instruction data); give only one kind", first,
+                f->paths[i]);
     }
     return PROPANE_OK;
 }
@@ -221,7 +221,7 @@ static propane_status corpus_add_tokens(const corpus_options *o, corpus *c, cons
 static propane_status corpus_open_token_files(const corpus_options *o, const data_files f[2], corpus *c,
                                               propane_error *err) {
     if (!o->tokenizer && !o->model && !o->vocabulary)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file; give its tokenizer with --tokenizer",
                             f[0].paths[0]);
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     for (int part = 0; part < 2; part++) {
@@ -271,7 +271,7 @@ static propane_status corpus_find_files(const corpus_options *o, corpus *c, prop
     propane_status status = a ? data_files_find(o->text, use, a, &own, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK && held) status = data_files_find(o->held, DATA_TO_VALIDATE, a, &other, err);
     if (status == PROPANE_OK && !own.train.count)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "there is no file to learn from");
+        status = propane_fail(err, PROPANE_ERR_INVALID, "there is no file to train on");
     c->left_out = own.left_out + other.left_out;
     c->divided = own.valid.count > 0;
     if (status == PROPANE_OK && own.told && !(c->parts = mem_copy_string(own.told)))

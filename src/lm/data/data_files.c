@@ -23,7 +23,7 @@ enum { MOST_FILES = 100000, MOST_DEPTH = 32 };
 
 static propane_status data_files_add(data_files *f, arena *a, const char *path, propane_error *err) {
     if (f->count == MOST_FILES)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; join them first", path, MOST_FILES);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; concatenate them first", path, MOST_FILES);
     const char **wider = ARENA_MORE(a, f->paths, f->count, err);
     if (!wider) return PROPANE_ERR_MEMORY;
     f->paths = wider;
@@ -60,7 +60,7 @@ typedef struct data_folder {
 
 static propane_status data_files_note(data_found *f, arena *a, const char *path, propane_error *err) {
     if (f->count == MOST_FILES)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; join them first", path, MOST_FILES);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d files; concatenate them first", path, MOST_FILES);
     struct data_item *wider = ARENA_MORE(a, f->items, f->count, err);
     if (!wider) return PROPANE_ERR_MEMORY;
     f->items = wider;
@@ -99,7 +99,7 @@ static propane_status data_files_walk(data_found *f, arena *a, const char *dir, 
     propane_status status = PROPANE_OK;
     if (!folder)
         return propane_fail(err, PROPANE_ERR_IO, "cannot read the folder %s: %s", dir,
-                            depth < MOST_DEPTH ? strerror(errno) : "it lies too deep");
+                            depth < MOST_DEPTH ? strerror(errno) : "it is nested too deep");
     for (struct dirent *e; status == PROPANE_OK && (e = readdir(folder));) {
         struct stat st;
         const int first = f->count;
@@ -178,7 +178,7 @@ static propane_status data_files_folder(data_set *out, arena *a, const char *dir
     const int before = wanted->count;
     PROPANE_TRY(data_files_walk(&f, a, dir, 0, err));
     if (!f.count)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no text in it%s", dir,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: it contains no text%s", dir,
                             f.left_out ? "; its files are of other kinds" : "");
     out->left_out += f.left_out;
     data_files_settle(&f, use);
@@ -187,7 +187,7 @@ static propane_status data_files_folder(data_set *out, arena *a, const char *dir
     const char *told = data_files_tell(&f, a, dir);
     if (!told) return propane_fail_memory(err, strlen(dir));
     if (wanted->count == before)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; nothing is for %s: name the file itself", told,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; there is no file for %s: name the file itself", told,
                             use == DATA_TO_VALIDATE ? "validation" : "training");
     if (use == DATA_TO_VALIDATE) return PROPANE_OK;
     out->told = out->told ? arena_printf(a, "%s\n%s", out->told, told) : told;
@@ -204,13 +204,13 @@ static propane_status data_files_pattern(data_files *f, arena *a, const char *va
     glob_t found;
     propane_status status = PROPANE_OK;
     const int code = glob(value, GLOB_NOSORT, NULL, &found), first = f->count;
-    if (code == GLOB_NOMATCH) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: no file is called like that", value);
-    if (code) return propane_fail(err, PROPANE_ERR_IO, "%s: cannot look for such files", value);
+    if (code == GLOB_NOMATCH) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: no file matches", value);
+    if (code) return propane_fail(err, PROPANE_ERR_IO, "%s: cannot search for files", value);
     for (size_t i = 0; i < found.gl_pathc && status == PROPANE_OK; i++)
         if (!file_is_dir(found.gl_pathv[i])) status = data_files_add(f, a, found.gl_pathv[i], err);
     globfree(&found);
     if (status == PROPANE_OK && f->count == first)
-        status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no text in it", value);
+        status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: it contains no text", value);
     if (status == PROPANE_OK)
         qsort(f->paths + first, (size_t)(f->count - first), sizeof *f->paths, data_files_compare_paths);
     return status;

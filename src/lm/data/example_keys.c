@@ -34,12 +34,12 @@ static propane_status example_keys_turn(const json_t *turn, int number, json_t *
     if (!value) value = json_object_get(turn, "content");
     if (!from || !json_is_string(value))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "turn %d of \"conversations\" has no \"from\" and \"value\" that are strings", number);
+                            "turn %d of \"conversations\" must have strings \"from\" and \"value\"", number);
     const char *role = example_keys_role(from);
     if (!role)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "turn %d of \"conversations\" is from '%.40s'; known are human, user, gpt, assistant, "
-                            "system: leave such examples out",
+                            "turn %d of \"conversations\" is from '%.40s', not from human, user, gpt, assistant or "
+                            "system; remove such examples",
                             number, from);
     example_keys_add(out, role, json_incref(value));
     return PROPANE_OK;

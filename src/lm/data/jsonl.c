@@ -85,8 +85,8 @@ static propane_status jsonl_append(train_examples *e, const token_list *ids, con
              k++) /* nothing predicts id 0 */
             e->learn[at + (int64_t)k] = 1, learnt++;
     if (learnt == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: %s",
-                            ids->count == 1 ? "it is a single token, which nothing precedes" : "the answer is empty");
+        return propane_fail(err, PROPANE_ERR_INVALID, "it has nothing to train on: %s",
+                            ids->count == 1 ? "it is a single token with nothing before it" : "the answer is empty");
     e->start[++e->count] = at + (int64_t)ids->count;
     e->learnt += learnt;
     return PROPANE_OK;
@@ -131,7 +131,7 @@ static propane_status jsonl_plain_line(reader *r, const char *prompt, const char
     if (r->text.text.failed) return propane_fail_memory(err, whole.end);
     PROPANE_TRY(chat_text_add_answer(&r->text, whole, err));
     if (whole.begin == whole.end)
-        return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: the answer is empty");
+        return propane_fail(err, PROPANE_ERR_INVALID, "it has nothing to train on: the answer is empty");
     return jsonl_encode(r, &none, true, err);
 }
 
@@ -142,8 +142,7 @@ static propane_status jsonl_chat_line(reader *r, const json_t *array, const json
     propane_status status = chat_render(r->chat, messages, count, tools, false, &r->text, err);
     mem_free(messages);
     if (status == PROPANE_OK && r->text.answer_count == 0)
-        status =
-            propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: no message is the assistant's");
+        status = propane_fail(err, PROPANE_ERR_INVALID, "it has nothing to train on: no message is from the assistant");
     return status == PROPANE_OK ? jsonl_encode(r, r->chat, false, err) : status;
 }
 
@@ -165,7 +164,7 @@ static propane_status jsonl_wrong_keys(const json_t *object, propane_error *err)
     }
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\" (nor "
-                        "\"conversations\", nor \"instruction\" and \"output\"), but %s: give them those names",
+                        "\"conversations\", nor \"instruction\" and \"output\"), but %s; rename its keys",
                         *keys ? keys : "nothing");
 }
 
@@ -203,9 +202,9 @@ static propane_status jsonl_pair_answer(reader *r, const json_t *object, const c
     if (json_is_string(answer) && (!prompt || json_is_string(prompt)))
         return jsonl_plain_line(r, prompt ? json_string_value(prompt) : "", json_string_value(answer), err);
     if (!json_is_array(answer))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "\"prompt\", \"chosen\" and \"rejected\" must be all strings, or answers that are lists "
-                            "of messages");
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "\"prompt\", \"chosen\" and \"rejected\" must all be strings, or the answers must be lists of messages");
     json_t *messages = NULL;
     PROPANE_TRY(jsonl_pair_messages(prompt, answer, &messages, err));
     json_decref(r->owned);
@@ -225,12 +224,12 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     jsonl_begin_example(r);
     if (!json_is_object(object))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the line is not a JSON object; give one object a line, without []");
+                            "the line is not a JSON object; give one object per line, without []");
     const bool pair = json_object_get(object, "chosen") && json_object_get(object, "rejected");
     if (r->out->count == 0) r->out->pairs = pair;
     if (r->out->pairs != pair)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "pairs (\"chosen\" and \"rejected\") and other examples are not learned together");
+                            "pairs (\"chosen\" and \"rejected\") cannot be mixed with other examples");
     if (pair) return jsonl_pair_line(r, object, err);
     const json_t *messages = json_object_get(object, "messages");
     json_t *translated = NULL;
@@ -327,7 +326,7 @@ static propane_status jsonl_add(const char *data, size_t length, const char *sou
                              : text_ends_with(source, ".json") ? jsonl_take_array
                                                                : jsonl_take_lines)(&r, data, length, source, err);
     if (status == PROPANE_OK && out->count == before)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no example in it; give one JSON object a line",
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no examples; give one JSON object per line",
                               source);
     arena_free(r.arena);
     token_list_deinit(&r.ids);

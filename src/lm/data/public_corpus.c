@@ -32,7 +32,8 @@ propane_status propane_corpus_open(const char *path, const propane_corpus_option
     if (!c) return propane_fail_memory(err, sizeof *c);
     propane_status status = corpus_open(&own, &c->c, err);
     if (!status && c->c.instructions)
-        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is instruction data; a corpus is one text", path);
+        status =
+            propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is instruction data, but a corpus must be a text", path);
     if (!status && c->c.parts) log_tell("%s", c->c.parts);
     if (status)
         propane_corpus_free(c);

@@ -31,13 +31,14 @@ static propane_status token_dump_parse(const char *path, const file_map *map, to
     t->ids = map->data + header;
     t->count = (int64_t)(bytes / (size_t)t->id_bytes);
     if (bytes % (size_t)t->id_bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %zu bytes are no whole number of ids of %d bytes; it is truncated, or no token file",
-                            path, bytes, t->id_bytes);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: %zu bytes are not a multiple of the id size, %d bytes; the file is truncated or not a token file",
+            path, bytes, t->id_bytes);
     if (with_header && t->count != (int64_t)token_dump_word(map->data + 8))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: its header says %u tokens, but there are %lld; it is truncated or damaged", path,
-                            (unsigned)token_dump_word(map->data + 8), (long long)t->count);
+                            "%s: its header announces %u tokens, but there are %lld; the file is truncated or damaged",
+                            path, (unsigned)token_dump_word(map->data + 8), (long long)t->count);
     return PROPANE_OK;
 }
 
@@ -50,8 +51,8 @@ static propane_status token_dump_measure(const char *path, const tokenizer *t, t
         size_t length;
         if (id >= (uint32_t)vocab)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: token %lld is %u, but the tokenizer has %d ids; give the one that the file was "
-                                "made with (it is read as a token file of nanoGPT or llm.c)",
+                                "%s: token %lld is %u, but the tokenizer has %d ids; give the tokenizer that the file "
+                                "was made with (it is read as a token file from nanoGPT or llm.c)",
                                 path, (long long)i, (unsigned)id, vocab);
         (void)tokenizer_piece(t, (int)id, &length);
         f->text_bytes += (int64_t)length;

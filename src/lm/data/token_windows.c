@@ -15,14 +15,15 @@ static int64_t token_at(const token_windows *d, int64_t index) {
 
 static propane_status token_windows_too_few(const char *source, int64_t held, int context, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: %lld tokens are held out, but a window has %d; hold out more, or give more text", source,
-                        (long long)held, context + 1);
+                        "%s: only %lld tokens are held out, but a window needs %d; hold out more, or give more text",
+                        source, (long long)held, context + 1);
 }
 
 propane_status token_windows_init(token_windows *d, const void *tokens, int token_bytes, int64_t count, int vocab,
                                   int context, double held_out, uint64_t seed, const char *source, propane_error *err) {
     if (!(held_out >= 0 && held_out <= 0.5))
-        return propane_fail(err, PROPANE_ERR_INVALID, "the held-out part is %g; give 0 to 0.5 of the text", held_out);
+        return propane_fail(err, PROPANE_ERR_INVALID, "the held-out part is %g; it must be 0 to 0.5 of the text",
+                            held_out);
     const int64_t held = (int64_t)((double)count * held_out);
     PROPANE_TRY(
         token_windows_init_split(d, tokens, token_bytes, count, count - held, vocab, context, seed, source, err));
@@ -43,9 +44,10 @@ propane_status token_windows_init_split(token_windows *d, const void *tokens, in
                          .context = context,
                          .seed = seed};
     if (d->train_count < context + 1)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %lld tokens to train on, but a window has %d; give more text or a smaller context",
-                            source, (long long)d->train_count, context + 1);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: only %lld tokens to train on, but a window needs %d; give more text or a smaller context", source,
+            (long long)d->train_count, context + 1);
     return held > 0 && held < context + 1 ? token_windows_too_few(source, held, context, err) : PROPANE_OK;
 }
 
@@ -72,8 +74,8 @@ propane_status token_windows_init_examples_split(token_windows *d, const train_e
         if (d->packs[i].windows == 0 && (i == 0 || held_out))
             status =
                 propane_fail(err, PROPANE_ERR_INVALID,
-                             "%s: of its %lld examples %lld are %s, and none of them has something to learn within "
-                             "a context of %d; give more of them, a larger --context%s",
+                             "%s: of its %lld examples, %lld are %s, and none of these has anything to train on within "
+                             "a context of %d; give more examples, a larger --context%s",
                              source, (long long)e->count, (long long)(i ? held : train), i ? "held out" : "to train on",
                              context, i ? " or --held-out 0 with --eval-every 0" : "");
     if (status != PROPANE_OK) token_windows_deinit(d);
@@ -151,7 +153,7 @@ propane_status token_windows_held_out(const token_windows *d, int64_t index, int
         return PROPANE_OK;
     }
     int64_t free_tokens = d->count - d->train_count - d->context - 1;
-    if (free_tokens < 0) return propane_fail(err, PROPANE_ERR_INVALID, "no part of the data is held out");
+    if (free_tokens < 0) return propane_fail(err, PROPANE_ERR_INVALID, "none of the data is held out");
     int64_t start = windows > 1 ? (int64_t)((double)free_tokens * (double)index / (double)(windows - 1)) : 0;
     return token_windows_copy_window(d, d->train_count + start, inputs, targets, err);
 }

@@ -32,7 +32,7 @@ propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, 
     int size = m ? mpi_size(m) : 1;
     *share = batch / size;
     if (batch % size == 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "--batch %lld cannot be shared out among %d ranks; give a multiple",
+    return propane_fail(err, PROPANE_ERR_INVALID, "--batch %lld cannot be divided among %d ranks; give a multiple",
                         (long long)batch, size);
 }
 

@@ -72,7 +72,7 @@ static propane_status worker_write_file(const allreduce *movements, const train_
     char path[PATH_ROOM];
     safetensors_writer *w = NULL;
     if (!worker_path(r, mpi_rank(r->options.mpi), path))
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: too long a path", r->options.run_dir);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the path is too long", r->options.run_dir);
     /* the folder may be another machine's */
     if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err));
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
@@ -128,7 +128,7 @@ static propane_status worker_take_state(const checkpoint_metadata *m, train_run 
     PROPANE_TRY(train_checkpoint_get_state(m, &r->state, err));
     if (r->state.step == step) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: it is of step %lld; remove it to go on with the first rank's moments", m->source,
+                        "%s: it belongs to step %lld; remove it to continue with the first rank's moments", m->source,
                         (long long)r->state.step);
 }
 

@@ -78,38 +78,34 @@ static void diagnose_look(contents *c, const char *dir) {
 static propane_status diagnose_explain_weights(const char *dir, const contents *c, propane_error *err) {
     if (model_adapter_is(dir))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s holds an adapter and no model; give the model that it is for, and --adapter %s", dir,
-                            dir);
+                            "%s contains an adapter but no model; give the base model, and --adapter %s", dir, dir);
     if (c->closed) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", dir, strerror(c->closed));
     if (diagnose_has(dir, "Manifest.json") || diagnose_has(dir, "model.mil"))
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: it is a Core ML model, a program and not a language model's folder: 'propane run' runs "
-            "it, 'propane train %s' trains its weights",
-            dir, dir);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: it is a Core ML model, not the folder of a language model: 'propane run' runs it, and "
+                            "'propane train %s' trains its weights",
+                            dir, dir);
     if (*c->shard)
-        return propane_fail(
-            err, PROPANE_ERR_NOT_FOUND,
-            "%s: it holds %s, but no model.safetensors.index.json, which says what is in which file: get "
-            "that, too",
-            dir, c->shard);
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: it contains %s, but not model.safetensors.index.json, which lists the contents of "
+                            "each file: download that file, too",
+                            dir, c->shard);
     if (*c->pickle)
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED,
-            "%s: its weights are in %s, which is Python's pickle and not read; write them as safetensors, "
-            "in Python: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+            "%s: its weights are in %s, a Python pickle, which is not supported; save them as safetensors in Python: "
+            "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)",
             dir, c->pickle);
     if (*c->gguf || *c->other)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no model.safetensors in it; give the file itself: %s/%s", dir, dir,
+                            "%s: it contains no model.safetensors; give the file itself: %s/%s", dir, dir,
                             *c->gguf ? c->gguf : c->other);
     if (*c->inner)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no model in it; give the folder %s/%s", dir, dir,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: it contains no model; give the folder %s/%s", dir, dir,
                             c->inner);
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                        "%s: there is no model in it; a model's folder has config.json, model.safetensors and "
-                        "tokenizer.json",
-                        dir);
+    return propane_fail(
+        err, PROPANE_ERR_NOT_FOUND,
+        "%s: it contains no model; a model folder has config.json, model.safetensors and tokenizer.json", dir);
 }
 
 static propane_status diagnose_explain_tokenizer(const char *dir, propane_error *err) {
@@ -119,11 +115,11 @@ static propane_status diagnose_explain_tokenizer(const char *dir, propane_error 
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (diagnose_has(dir, others[i].file))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: its tokenizer is %s, which is not read; write a tokenizer.json, in Python: "
+                                "%s: its tokenizer is %s, which is not supported; write a tokenizer.json in Python: "
                                 "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
                                 dir, others[i].told);
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                        "%s: there is no tokenizer beside the model; give one with --tokenizer", dir);
+                        "%s: there is no tokenizer next to the model; give one with --tokenizer", dir);
 }
 
 propane_status folder_explain(const char *dir, folder_part missing, propane_error *err) {
@@ -132,9 +128,8 @@ propane_status folder_explain(const char *dir, folder_part missing, propane_erro
     if (!*c.weights && !(missing == FOLDER_TOKENIZER && model_adapter_is(dir)))
         return diagnose_explain_weights(dir, &c, err);
     if (missing == FOLDER_TOKENIZER) return diagnose_explain_tokenizer(dir, err);
-    return propane_fail(
-        err, PROPANE_ERR_NOT_FOUND,
-        "%s: there is no config.json in it, which says what kind of model the weights are: get that, too", dir);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                        "%s: it contains no config.json, which describes the model: download that file, too", dir);
 }
 
 propane_status folder_check(const char *dir, propane_error *err) {

@@ -266,14 +266,15 @@ static bool export_describe_interface(const exporter *e, mil_module *m, mil_inte
     seen->states = ARENA_ARRAY(m->arena, 2, mil_feature);
     if (!seen->inputs || !seen->outputs || !seen->states) return false;
     bool ok = export_enumerate(e, m, export_describe(e, &seen->inputs[seen->input_count++], e->ids, "token ids"), 1);
-    export_describe(e, &seen->outputs[seen->output_count++], f->results[0], "what may follow each token");
+    export_describe(e, &seen->outputs[seen->output_count++], f->results[0], "logits of the token after each token");
     if (e->open) seen->outputs[0].shape.rank = 0; /* it depends on the inputs */
     if (e->o->stateless) return ok;
-    export_describe(e, &seen->inputs[seen->input_count++], e->position, "of the first token: how many came before");
-    ok &= export_enumerate(e, m,
-                           export_describe(e, &seen->inputs[seen->input_count++], f->params[2],
-                                           "added to the scores: 0 where a token looks, -10000 where it does not"),
-                           2);
+    export_describe(e, &seen->inputs[seen->input_count++], e->position, "position of the first token");
+    ok &= export_enumerate(
+        e, m,
+        export_describe(e, &seen->inputs[seen->input_count++], f->params[2],
+                        "added to the attention scores: 0 for visible positions, -10000 for masked ones"),
+        2);
     export_describe(e, &seen->states[seen->state_count++], e->states[0], "");
     export_describe(e, &seen->states[seen->state_count++], e->states[1], "");
     return ok;
@@ -308,11 +309,11 @@ static propane_status export_describe_package(const exporter *e, mil_module *m, 
 static propane_status export_check(const model_config *c, model_export_options *o, propane_error *err) {
     const int64_t most = c->max_position_embeddings;
     if (o->stateless < 0 || o->stateless > most)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%lld tokens a call; the model has %lld positions",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%lld tokens per call, but the model has %lld positions",
                             (long long)o->stateless, (long long)most);
     if (!o->context) o->context = most < MODEL_EXPORT_CONTEXT ? most : MODEL_EXPORT_CONTEXT;
     if (o->context < 1 || o->context > most)
-        return propane_fail(err, PROPANE_ERR_INVALID, "a context of %lld positions; the model has %lld",
+        return propane_fail(err, PROPANE_ERR_INVALID, "a context of %lld positions, but the model has %lld",
                             (long long)o->context, (long long)most);
     if (!o->length_count) {
         int64_t chunk = 64;
@@ -322,11 +323,11 @@ static propane_status export_check(const model_config *c, model_export_options *
     }
     for (int i = 0; i < o->length_count; i++) {
         if (o->lengths[i] < 1 || o->lengths[i] > o->context)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%lld tokens a call; 1 to %lld, the context, are possible",
+            return propane_fail(err, PROPANE_ERR_INVALID, "%lld tokens per call; it must be 1 to %lld, the context",
                                 (long long)o->lengths[i], (long long)o->context);
         for (int k = 0; k < i; k++)
             if (o->lengths[k] == o->lengths[i])
-                return propane_fail(err, PROPANE_ERR_INVALID, "%lld tokens a call are given twice",
+                return propane_fail(err, PROPANE_ERR_INVALID, "%lld tokens per call are given twice",
                                     (long long)o->lengths[i]);
     }
     return PROPANE_OK;

@@ -40,10 +40,10 @@ static uint64_t gguf_load(const uint8_t *p, int bytes) {
 
 static propane_status gguf_need(const gguf *g, uint64_t bytes, const char *what, propane_error *err) {
     if (bytes <= g->length - g->at) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: offset %llu: %s needs %llu bytes, but %llu are left; the file is truncated or damaged",
-                        g->source, (unsigned long long)g->at, what, (unsigned long long)bytes,
-                        (unsigned long long)(g->length - g->at));
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s: offset %llu: %s needs %llu bytes, but only %llu are left; the file is truncated or damaged", g->source,
+        (unsigned long long)g->at, what, (unsigned long long)bytes, (unsigned long long)(g->length - g->at));
 }
 
 static propane_status gguf_take(gguf *g, int bytes, const char *what, uint64_t *out, propane_error *err) {
@@ -61,7 +61,7 @@ static propane_status gguf_take_name(gguf *g, const char *what, const char **out
     const char *name = (const char *)g->data + g->at;
     if (length == 0 || length > 65535 || memchr(name, 0, (size_t)length))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: offset %llu: %s must have 1 to 65535 bytes without zeros, not %llu", g->source,
+                            "%s: offset %llu: %s must have 1 to 65535 nonzero bytes, not %llu", g->source,
                             (unsigned long long)g->at, what, (unsigned long long)length);
     *out = arena_string_n(g->arena, name, (size_t)length);
     if (!*out) return propane_fail_memory(err, (size_t)length);
@@ -101,10 +101,10 @@ static propane_status gguf_take_value(gguf *g, gguf_value *v, propane_error *err
     } else
         item = type;
     if (type >= GGUF_VALUE_TYPES || item >= GGUF_VALUE_TYPES || item == GGUF_ARRAY)
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "%s: key '%.80s' has the type %llu, items %llu; known are numbers, strings and arrays of them", g->source,
-            v->key, (unsigned long long)type, (unsigned long long)item);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: key '%.80s' has the unsupported type %llu, items %llu; it must be a number, a string "
+                            "or an array of them",
+                            g->source, v->key, (unsigned long long)type, (unsigned long long)item);
     v->type = (gguf_value_type)type;
     v->item = (gguf_value_type)item;
     return gguf_take_items(g, v, err);
@@ -115,7 +115,7 @@ static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset
     PROPANE_TRY(gguf_take_name(g, "a tensor's name", &t->name, err));
     PROPANE_TRY(gguf_take(g, 4, t->name, &rank, err));
     if (rank > GGUF_MAX_RANK)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor %.80s has %llu dimensions; at most %d are possible",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor %.80s has %llu dimensions; the maximum is %d",
                             g->source, t->name, (unsigned long long)rank, GGUF_MAX_RANK);
     t->rank = (int)rank;
     t->count = 1;
@@ -136,8 +136,8 @@ static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset
     int64_t row = t->rank ? t->dim[0] : 1;
     if (row % t->type->block)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: tensor %.80s: rows of %lld elements are no multiple of %s's block of %d", g->source,
-                            t->name, (long long)row, t->type->name, t->type->block);
+                            "%s: tensor %.80s: rows of %lld elements are not a multiple of the %s block size, %d",
+                            g->source, t->name, (long long)row, t->type->name, t->type->block);
     t->bytes = (uint64_t)(t->count / t->type->block) * (uint64_t)t->type->bytes;
     return PROPANE_OK;
 }
@@ -145,7 +145,7 @@ static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset
 /* Checks that the remaining bytes could hold that many items. */
 static propane_status gguf_room_for(gguf *g, uint64_t count, uint64_t smallest, const char *what, propane_error *err) {
     if (count <= (g->length - g->at) / smallest && count < INT32_MAX) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header promises %llu %s, more than the file has room for",
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header announces %llu %s, more than fit into the file",
                         g->source, (unsigned long long)count, what);
 }
 
@@ -153,7 +153,7 @@ static propane_status gguf_enter(gguf *g, piece_map *map, const char *name, int 
     int32_t *at = piece_map_enter(map, name, strlen(name), index);
     if (!at) return propane_fail_memory(err, map->capacity * 24);
     return *at == index ? PROPANE_OK
-                        : propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' is there twice", g->source, name);
+                        : propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' occurs twice", g->source, name);
 }
 
 static propane_status gguf_place_tensors(gguf *g, const uint64_t *offsets, propane_error *err) {
@@ -183,7 +183,8 @@ static propane_status gguf_read_all(gguf *g, propane_error *err) {
     g->at = 4;
     PROPANE_TRY(gguf_take(g, 4, "the version", &version, err));
     if (version != 2 && version != 3)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: GGUF version %llu%s; 2 and 3 can be read", g->source,
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: GGUF version %llu%s is not supported; only versions 2 and 3 are", g->source,
                             (unsigned long long)version, version > 0xffff ? " (big endian?)" : "");
     PROPANE_TRY(gguf_take(g, 8, "the number of tensors", &tensors, err));
     PROPANE_TRY(gguf_take(g, 8, "the number of keys", &values, err));
@@ -361,8 +362,8 @@ propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane
     char known[GGUF_TYPE_WORDS];
     if (!t->type->decode)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: tensor %.80s is %s, which Propane does not read; those that can be are %s", g->source,
-                            t->name, t->type->name, gguf_type_names(known));
+                            "%s: tensor %.80s is %s, which Propane does not support; the supported types are %s",
+                            g->source, t->name, t->type->name, gguf_type_names(known));
     gguf_decode_blocks((gguf_type)t->type->type, t->data, t->count, out);
     return PROPANE_OK;
 }

@@ -56,7 +56,7 @@ static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *a
         if (known[i]) continue;
         PROPANE_TRY(gguf_get_int(g, gguf_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which is not supported", gguf_source(g),
                                 key, (long long)count);
     }
     return PROPANE_OK;
@@ -108,7 +108,7 @@ static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, mod
     }
     if (values == c->head_dim && turned == c->head_dim) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: value_length %lld and rope.dimension_count %lld must be the head size, %lld",
+                        "%s: value_length %lld and rope.dimension_count %lld must equal the head size, %lld",
                         gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
 }
 
@@ -179,7 +179,8 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
     PROPANE_TRY(gguf_get_text(g, "general.architecture", true, &arch, err));
     const model_arch *a = gguf_model_arch(g, arch);
     if (!a)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; those known are %s",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: general.architecture '%.40s' is not supported; the supported ones are %s",
                             gguf_source(g), arch, model_arch_names(known));
     snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
     PROPANE_TRY(gguf_model_refuse_unsupported(g, arch, err));
@@ -239,7 +240,7 @@ static propane_status gguf_model_find_tensor(const gguf *g, const model_tensor *
     for (int i = 0; i < found->rank && i < 3; i++) has[i] = found->dim[i];
     if (found->rank == rank && memcmp(dim, has, sizeof dim) == 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: the tensor %s is [%lld, %lld, %lld]; the configuration makes it [%lld, %lld, %lld]",
+                        "%s: the tensor %s is [%lld, %lld, %lld], but the configuration implies [%lld, %lld, %lld]",
                         gguf_source(g), t->gguf, (long long)has[2], (long long)has[1], (long long)has[0],
                         (long long)dim[2], (long long)dim[1], (long long)dim[0]);
 }
@@ -346,17 +347,15 @@ static propane_status gguf_model_refuse_unsaid(const model_config *c, const char
     usual.nope_every = model_arch_of(c)->nope_every;
     for (int64_t i = 0; i < c->num_hidden_layers; i++)
         if (model_config_turns(c, i) != model_config_turns(&usual, i))
-            return propane_fail(
-                err, PROPANE_ERR_UNSUPPORTED,
-                "%s: in GGUF files every layer %lld of a %s has no positions, in this model every %lld; "
-                "write a folder or .safetensors",
-                path, (long long)usual.nope_every, c->model_type, (long long)c->nope_every);
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                                "%s: a GGUF file implies that one layer in %lld of a %s has no positions, but here it "
+                                "is one in %lld; write a folder or .safetensors instead",
+                                path, (long long)usual.nope_every, c->model_type, (long long)c->nope_every);
     if (!c->num_experts || c->norm_topk_prob) return PROPANE_OK;
-    return propane_fail(
-        err, PROPANE_ERR_UNSUPPORTED,
-        "%s: in GGUF files the experts' parts of a %s are divided by their sum, in this model they are not "
-        "(norm_topk_prob is false); write a folder or .safetensors",
-        path, c->model_type);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: a GGUF file implies that the expert weights of a %s are divided by their sum, but here "
+                        "they are not (norm_topk_prob is false); write a folder or .safetensors instead",
+                        path, c->model_type);
 }
 
 static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {

@@ -96,7 +96,7 @@ propane_status gguf_rope_read(const gguf *g, const char *arch, model_config *c, 
         c->rope_scaling = MODEL_ROPE_LINEAR;
         PROPANE_TRY(gguf_get_real(g, gguf_key_in(key, arch, "rope.scaling.factor"), true, &c->rope_factor, err));
     } else if (strcmp(scaling, "none") != 0) {
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only 'none' and 'linear' can be done",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only 'none' and 'linear' are supported",
                             gguf_source(g), key, scaling);
     }
     return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? gguf_rope_find_llama3(g, freqs, c, err) : PROPANE_OK;

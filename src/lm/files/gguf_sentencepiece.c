@@ -56,7 +56,8 @@ static propane_status gguf_sp_put_pieces(const gguf *g, const gguf_value *tokens
     PROPANE_TRY(gguf_get_array(g, KEY("token_type"), true, GGUF_I32, &types, err));
     if (scores->count != tokens->count || types->count != tokens->count)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: tokens, scores and token_type of tokenizer.ggml must be equally long", gguf_source(g));
+                            "%s: tokens, scores and token_type of tokenizer.ggml must have the same length",
+                            gguf_source(g));
     for (uint64_t i = 0; i < tokens->count; i++) {
         size_t length;
         const char *data = gguf_next_text(tokens, &at, &length);

@@ -60,7 +60,7 @@ static propane_status gguf_tokenizer_fill_piece(tokenizer *t, int id, const char
         unsigned long value = strtoul(copy[0] ? copy + 3 : "", &end, 16);
         if (length != 6 || memcmp(data, "<0x", 3) != 0 || end != copy + 5 || value > 255)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: token %d has the type of a byte, but is not written <0xNN>", source, id);
+                                "%s: token %d has the type of a byte, but its text is not <0xNN>", source, id);
         piece[0] = (char)(unsigned char)value;
         n = 1;
         t->byte_id[value] = id;
@@ -85,10 +85,11 @@ static propane_status gguf_tokenizer_fill_llama(const gguf *g, const gguf_value 
     PROPANE_TRY(gguf_get_bool(g, KEY("add_bos_token"), &add_bos, err));
     if (scores->count != tokens->count || types->count != tokens->count)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: tokens, scores and token_type of tokenizer.ggml must be equally long", gguf_source(g));
+                            "%s: tokens, scores and token_type of tokenizer.ggml must have the same length",
+                            gguf_source(g));
     if (!prefix)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: tokenizer.ggml.add_space_prefix is false, which cannot be done", gguf_source(g));
+                            "%s: tokenizer.ggml.add_space_prefix is false, which is not supported", gguf_source(g));
     for (int i = 0; i < 256; i++) t->byte_id[i] = -1;
     for (int i = 0; i < t->vocab; i++) {
         const char *data = gguf_next_text(tokens, &at, &length);
@@ -147,7 +148,7 @@ static propane_status gguf_tokenizer_fill_bpe(const gguf *g, const gguf_value *t
     PROPANE_TRY(gguf_get_array(g, KEY("merges"), true, GGUF_TEXT, &merges, err));
     if (types && types->count != tokens->count)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: tokens and token_type of tokenizer.ggml must be equally long", gguf_source(g));
+                            "%s: tokens and token_type of tokenizer.ggml must have the same length", gguf_source(g));
     for (int i = 0; i < (int)tokens->count; i++) {
         const char *data = gguf_next_text(tokens, &at, &length);
         int type = gguf_tokenizer_type_at(types, (uint64_t)i);
@@ -196,8 +197,8 @@ static propane_status gguf_tokenizer_read_bpe(const gguf *g, const gguf_value *t
     for (size_t i = 0; !p && i < sizeof pres / sizeof pres[0]; i++)
         if (strcmp(pre, pres[i].name) == 0) p = &pres[i];
     if (!p)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tokenizer.ggml.pre is '%.40s', which is not known",
-                            gguf_source(g), pre);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: unknown tokenizer.ggml.pre '%.40s'", gguf_source(g),
+                            pre);
     json_t *file =
         json_pack("{s:s, s:[], s:o?, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:{}, s:[]}}", "version", "1.0",
                   "added_tokens", "normalizer", p->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(),
@@ -256,11 +257,11 @@ propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error
     PROPANE_TRY(gguf_get_text(g, KEY("model"), false, &model, err));
     if (strcmp(model, "llama") != 0 && strcmp(model, "gpt2") != 0 && strcmp(model, "t5") != 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: tokenizer.ggml.model is '%.40s'; 'llama', 'gpt2' and 't5' can be read", gguf_source(g),
-                            model);
+                            "%s: tokenizer.ggml.model is '%.40s'; only 'llama', 'gpt2' and 't5' are supported",
+                            gguf_source(g), model);
     PROPANE_TRY(gguf_get_array(g, KEY("tokens"), true, GGUF_TEXT, &tokens, err));
     if (tokens->count < 2 || tokens->count > TOKENIZER_VOCAB_MAX)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu tokens; a vocabulary has 2 to %d", gguf_source(g),
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu tokens; a vocabulary must have 2 to %d", gguf_source(g),
                             (unsigned long long)tokens->count, TOKENIZER_VOCAB_MAX);
     PROPANE_TRY(strcmp(model, "llama") == 0 ? gguf_tokenizer_read_pairs(g, tokens, out, err)
                 : strcmp(model, "t5") == 0  ? gguf_sp_read(g, tokens, SP_UNIGRAM, out, err)
@@ -417,17 +418,18 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     const bool unigram = t->hf && t->hf->scores && t->hf->sp.on && t->hf->sp.escape;
     if (t->hf && (t->hf->scores || t->hf->sp.on) && !unigram)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "a vocabulary of kind hf (%s%s) cannot be written into GGUF files; write a folder",
+                            "a vocabulary of kind hf (%s%s) cannot be written to a GGUF file; write a folder instead",
                             tokenizer_model_name(t),
-                            t->hf->sp.on ? ", text prepared as SentencePiece does it" : ", not of a tokenizer.model");
+                            t->hf->sp.on ? ", with SentencePiece's text normalization"
+                                         : ", not from a tokenizer.model");
     if (t->kind == TOKENIZER_CHARS || (spm && !unigram && t->hf && (!t->hf->byte_fallback || !t->hf->drop)))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a vocabulary of kind %s %s has no form in GGUF files",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a vocabulary of kind %s %s cannot be stored in a GGUF file",
                             tokenizer_kind_name(t->kind),
                             t->hf ? "without byte fallback or a space in front" : "(characters)");
     const char *pre = spm ? "default" : gguf_tokenizer_pre_name(t, l->file);
     if (!pre)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "the tokenizer's normaliser or pre-tokeniser has no name in GGUF files");
+                            "GGUF files have no name for the tokenizer's normalizer or pre-tokenizer");
     gguf_put_text(h, KEY("model"), unigram ? "t5" : spm ? "llama" : "gpt2");
     gguf_put_text(h, KEY("pre"), pre);
     gguf_put_array(h, KEY("tokens"), GGUF_TEXT, (uint64_t)vocab);
@@ -466,7 +468,7 @@ propane_status gguf_put_tokenizer(gguf_header *h, const tokenizer *t, int64_t vo
     listing l = {0};
     if (t->vocab > vocab)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the tokenizer has %d ids, the model only %lld; they do not belong together", t->vocab,
+                            "the tokenizer has %d ids, but the model only %lld; they do not belong together", t->vocab,
                             (long long)vocab);
     propane_status status = gguf_tokenizer_list_keys(t, &l, err);
     if (!status) status = gguf_tokenizer_put_listing(h, t, &l, vocab, err);

@@ -66,8 +66,8 @@ propane_status hub_cache_find(const char *name, char **out, propane_error *err) 
     snprintf(path, sizeof path, "%s/snapshots/%s", folder, commit);
     if (!*commit || !file_is_dir(path))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no such file or folder, nor a model of that name in Hugging Face's cache "
-                            "(%.400s); this fetches it: hf download %s",
+                            "%s: no such file or folder, and no model with this name in the Hugging Face cache "
+                            "(%.400s); to download it: hf download %s",
                             name, root, name);
     *out = mem_copy_string(path);
     return *out ? PROPANE_OK : propane_fail_memory(err, strlen(path));

@@ -49,7 +49,7 @@ static propane_status llama2c_read_header(const uint8_t *data, size_t length, co
                                                    "n_kv_heads", "vocab_size", "seq_len"};
     if (h[0] == 0x616b3432)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a llama2.c checkpoint of version 1 or later ('ak42'); only version 0 can be read",
+                            "%s: a llama2.c checkpoint of version 1 or later ('ak42'); only version 0 is supported",
                             source);
     for (int i = 0; i < HEADER_INTS; i++)
         if (i == 5 ? h[i] == 0 || h[i] == INT32_MIN : h[i] < 1)
@@ -183,19 +183,19 @@ propane_status llama2c_write(const model_weights *w, const char *path, propane_e
     const model_config *c = &w->config;
     if (strcmp(c->model_type, "llama") != 0 || c->attention_bias || c->mlp_bias || c->rope_scaling != MODEL_ROPE_PLAIN)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a llama2.c checkpoint holds a Llama without biases and rope scaling; this model "
-                            "(%s) is another: write a folder, .safetensors or .gguf",
+                            "%s: a llama2.c checkpoint can hold only a Llama without biases and rope scaling, not this "
+                            "model (%s): write a folder, .safetensors or .gguf",
                             path, c->model_type);
     if (model_config_q(c) != c->hidden_size)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a llama2.c checkpoint cannot say that head_dim is %lld; it must be hidden_size / "
-                            "num_attention_heads",
-                            path, (long long)c->head_dim);
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "%s: a llama2.c checkpoint cannot store head_dim %lld; it must be hidden_size / num_attention_heads", path,
+            (long long)c->head_dim);
     if (fabs(c->rms_norm_eps - 1e-5) > 1e-9 || c->rope_theta != 10000)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a llama2.c checkpoint cannot say rms_norm_eps %g and rope_theta %g; they are 1e-5 and "
-                            "10000 there",
-                            path, c->rms_norm_eps, c->rope_theta);
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "%s: a llama2.c checkpoint cannot store rms_norm_eps %g and rope_theta %g; they must be 1e-5 and 10000",
+            path, c->rms_norm_eps, c->rope_theta);
     file_writer *f;
     PROPANE_TRY(file_writer_open(path, &f, err));
     propane_status status = llama2c_save_all(f, w, err);

@@ -37,5 +37,5 @@ propane_status model_tokenizer_open(const char *given, const char *model, tokeni
     if (*out) return PROPANE_OK;
     if (is_dir) return folder_explain(dir, FOLDER_TOKENIZER, err);
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                        "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
+                        "%s: there is no tokenizer next to the model; give one with --tokenizer", model);
 }

@@ -54,7 +54,7 @@ static propane_status peft_check_settings(const json_t *o, const char *source, p
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++)
         if (!peft_is_empty(json_object_get(o, empty[i])))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: '%s' is set, which Propane does not have; make the adapter without it", source,
+                                "%s: '%s' is set, which Propane does not support; train the adapter without it", source,
                                 empty[i]);
     return PROPANE_OK;
 }
@@ -92,8 +92,8 @@ propane_status model_adapter_config(const char *dir, const model_config *c, mode
     if (file_is_dir(dir) && !file_exists(path)) {
         mem_free(path);
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s holds no adapter: there is no " MODEL_ADAPTER_CONFIG
-                            " in it; a training run writes one with its first checkpoint or validation",
+                            "%s contains no adapter: there is no " MODEL_ADAPTER_CONFIG
+                            " in it; a training run writes it with its first checkpoint or validation",
                             dir);
     }
     propane_status status = json_read(path, LIMIT, &o, err);
@@ -140,7 +140,7 @@ static propane_status peft_fill_tensor(model_weights *w, int first, const safete
                                        const safetensors_tensor *from, propane_error *err) {
     const model_tensor *t = &w->tensors[first];
     if (from->rank != 2 || from->dim[0] != t->stored_rows || from->dim[1] != t->dim[1])
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not [%lld,%lld], as the model and the rank want it",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not [%lld,%lld], as the model and the rank require",
                             safetensors_source(s), t->stored, (long long)t->stored_rows, (long long)t->dim[1]);
     if (t->stored_rows == t->dim[0]) return safetensors_f32(s, from, model_weights_data(w, t), err);
     float *all = mem_array((size_t)(t->stored_rows * t->dim[1]), sizeof *all);
@@ -174,7 +174,7 @@ static propane_status peft_fill(model_weights *w, const safetensors *s, propane_
                 "trained on?",
                 safetensors_source(s), t->name);
     }
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no adapter in it", safetensors_source(s));
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no adapter", safetensors_source(s));
 }
 
 propane_status model_adapter_read(model_weights *w, const char *dir, propane_error *err) {

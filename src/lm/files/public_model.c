@@ -34,7 +34,7 @@ propane_status propane_model_open(const char *path, const char *adapter, propane
     if (status == PROPANE_OK) status = run_model(m->path, adapter, true, &m->weights, err);
     if (m && m->path && status == PROPANE_ERR_NOT_FOUND && strcmp(m->path, path) != 0) { /* an incomplete download */
         const propane_error why = *err;
-        status = propane_fail(err, status, "%.700s; this fetches it: hf download %.200s", why.text, path);
+        status = propane_fail(err, status, "%.700s; to download it: hf download %.200s", why.text, path);
     }
     if (status)
         propane_model_free(m);
@@ -78,7 +78,7 @@ propane_status propane_model_export(propane_model *model, const propane_export_o
     propane_export_options o = {0};
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_export_options", err));
     if (o.context < 0 || o.stateless < 0 || o.length_count < 0 || o.length_count > MODEL_EXPORT_LENGTHS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_export_options: at most %d lengths, nothing negative",
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_export_options: at most %d lengths, none negative",
                             MODEL_EXPORT_LENGTHS);
     PROPANE_TRY(need_list(err, "propane_export_options", "lengths", "length_count", o.lengths, o.length_count));
     model_export_options own = {.dtype = o.wide ? MIL_fp32 : MIL_fp16,

@@ -71,7 +71,7 @@ static propane_status api_save_write(const saving *s, const char *to, propane_er
         status = api_save_export_tokenizer(s, to, w->config.max_position_embeddings, &why);
     }
     if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
-    if (why.text[0]) log_tell("the vocabulary is left out: %s", why.text);
+    if (why.text[0]) log_tell("the vocabulary was omitted: %s", why.text);
     return PROPANE_OK;
 }
 
@@ -90,16 +90,17 @@ static propane_status api_save_check_folder(const char *to, propane_error *err) 
                                       MODEL_TOKENIZER};
     DIR *folder = file_is_empty_dir(to) ? NULL : opendir(to);
     char foreign[300] = "";
-    if (folder && !run_holds(to, "model.safetensors")) snprintf(foreign, sizeof foreign, "something else than a model");
+    if (folder && !run_holds(to, "model.safetensors"))
+        snprintf(foreign, sizeof foreign, "something other than a model");
     for (struct dirent *e; folder && !*foreign && (e = readdir(folder));) {
         bool known = false;
         for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) known |= strcmp(own[i], e->d_name) == 0;
-        if (!known) snprintf(foreign, sizeof foreign, "%.200s, which is no part of a model", e->d_name);
+        if (!known) snprintf(foreign, sizeof foreign, "%.200s, which does not belong to a model", e->d_name);
     }
     if (folder) closedir(folder);
     if (!*foreign) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: a folder of that name holds %s; give another name",
-                        to, foreign);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "cannot write %s: a folder with that name contains %s; give another name", to, foreign);
 }
 
 /* Writes the whole folder or nothing: the weights of one model with another's vocabulary would be read without an
@@ -119,7 +120,7 @@ static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer 
     propane_error none = {0};
     if (model_tokenizer_open(NULL, m->path, out, &none) == PROPANE_OK) return PROPANE_OK;
     if (none.status == PROPANE_ERR_MEMORY) return propane_fail(err, none.status, "%s", none.text);
-    if (none.status != PROPANE_ERR_NOT_FOUND) log_tell("the vocabulary is left out: %s", none.text);
+    if (none.status != PROPANE_ERR_NOT_FOUND) log_tell("the vocabulary was omitted: %s", none.text);
     return PROPANE_OK;
 }
 
@@ -146,7 +147,7 @@ propane_status propane_model_save(const propane_model *model, const propane_toke
                         : text_ends_with(path, ".gguf")        ? MODEL_FORM_GGUF
                                                                : MODEL_FORM_DIR};
     if (!s.type || (s.type->block > 1 && s.form != MODEL_FORM_GGUF))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: weights as '%.40s'; there are %s", path, dtype,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: unknown weight type '%.40s'; the types are %s", path, dtype,
                             s.form == MODEL_FORM_GGUF ? gguf_type_words(", ", words)
                                                       : "f32, f16 and bf16 (blocks are for GGUF files)");
     if (t) PROPANE_TRY(propane_model_takes(model, t, err));
@@ -166,14 +167,14 @@ static propane_status api_save_adapter_config(const char *adapter, const char *m
     char *base = NULL, *place = NULL;
     if (!model) PROPANE_TRY(model_adapter_base(adapter, &base, err));
     if (!model && !base)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s names no model that it is for; say which", adapter);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s does not name its base model; name it", adapter);
     propane_status status = hub_cache_find(model ? model : base, &place, err);
     if (status == PROPANE_OK) status = run_config(place, out, err);
     mem_free(place);
     mem_free(base);
     if (status == PROPANE_OK || model) return status;
     const propane_error why = *err;
-    return propane_fail(err, status, "%.700s; the adapter is for that model: say where it is", why.text);
+    return propane_fail(err, status, "%.700s; it is the adapter's base model: give its path", why.text);
 }
 
 propane_status propane_adapter_save(const char *adapter, const char *model, const char *path, propane_error *err) {
@@ -185,7 +186,7 @@ propane_status propane_adapter_save(const char *adapter, const char *model, cons
     model_config c;
     model_weights *w = NULL;
     if (!text_ends_with(path, ".gguf"))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s: adapters are written as NAME.gguf", path);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.400s: the name of an adapter file must be NAME.gguf", path);
     PROPANE_TRY(api_save_adapter_config(adapter, model, &c, err));
     PROPANE_TRY(model_weights_create(&c, &w, err)); /* untouched zeros take no memory */
     propane_status status = model_adapter_read(w, adapter, err);

@@ -40,7 +40,8 @@ propane_status propane_tokenizer_train(const char *kind, const char *data, size_
     if (strcmp(kind, "bpe") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "kind '%.40s' is not one of bpe, chars, bytes", kind);
     if (vocabulary < 257 || vocabulary > 65536)
-        return propane_fail(err, PROPANE_ERR_INVALID, "vocabulary is %d; bpe has 257 to 65536 ids", vocabulary);
+        return propane_fail(err, PROPANE_ERR_INVALID, "vocabulary is %d; for bpe it must be 257 to 65536 ids",
+                            vocabulary);
     return tokenizer_train_bpe(data, length, vocabulary, out, err);
 }
 

@@ -34,11 +34,10 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     else {
         const char *disguise = map.bytes ? file_disguise(map.data, map.bytes) : ": the file is empty";
         file_map_close(&map);
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or "
-            "a llama2.c checkpoint%s",
-            path, disguise);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: not a model; give a folder with config.json and model.safetensors, a .safetensors or "
+                            ".gguf file, or a llama2.c checkpoint%s",
+                            path, disguise);
     }
     file_map_close(&map);
     return PROPANE_OK;
@@ -65,7 +64,7 @@ static propane_status store_config_of(const safetensors *s, const char *path, bo
         status = propane_fail_memory(err, 0);
     else if (!is_dir && !file_exists(config))
         status = propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                              "%s: the file does not carry a configuration and there is no %s beside it", path, config);
+                              "%s: the file contains no configuration, and there is no %s next to it", path, config);
     else
         status = model_config_read(config, out, err);
     arena_free(a);
@@ -508,11 +507,11 @@ safetensors_dtype model_store_dtype(int type) {
 propane_status model_store_write(const model_weights *w, const char *path, model_form form, safetensors_dtype dtype,
                                  propane_error *err) {
     if (dtype != ST_F32 && dtype != ST_F16 && dtype != ST_BF16)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: weights are written as F32, F16 or BF16, not %s", path,
-                            safetensors_dtype_name(dtype));
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: weights can be written as F32, F16 or BF16, not %s",
+                            path, safetensors_dtype_name(dtype));
     if (form == MODEL_FORM_LLAMA2C) {
         if (dtype != ST_F32)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: llama2.c checkpoints hold F32 only", path);
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: llama2.c checkpoints can hold only F32", path);
         return llama2c_write(w, path, err);
     }
     if (form == MODEL_FORM_GGUF)
@@ -523,7 +522,8 @@ propane_status model_store_write(const model_weights *w, const char *path, model
                                 err);
     if (form == MODEL_FORM_SAFETENSORS) return store_write_file(w, path, dtype, err);
     if (text_ends_with(path, ".safetensors") || text_ends_with(path, ".bin"))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a folder was asked for, but the name is a file's", path);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a folder was requested, but the name is that of a file",
+                            path);
     arena *a = arena_create();
     char *config = a ? arena_printf(a, "%s/config.json", path) : NULL;
     char *generation = config ? arena_printf(a, "%s/generation_config.json", path) : NULL;

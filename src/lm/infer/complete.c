@@ -117,7 +117,7 @@ static void complete_begin_stream(completion *c) { c->stream.begun = true; }
 
 static propane_status complete_check(const infer_task *t, propane_error *err) {
     if (t->logprobs > INFER_MAX_LOGPROBS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%d most likely ids are asked for; at most %d can be given",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%d most likely ids were requested; the maximum is %d",
                             t->logprobs, INFER_MAX_LOGPROBS);
     for (int i = 0; i < t->stop_count; i++)
         if (!t->stops[i][0]) return propane_fail(err, PROPANE_ERR_INVALID, "stop string %d is empty", i + 1);
@@ -310,7 +310,7 @@ propane_status infer_complete(infer *m, const infer_task *task, infer_on_step ca
     while (!status && !j->done && !infer_job_is_ready(j)) status = infer_job_read(j, err);
     while (!status && !j->done) status = infer_advance(m, &j, 1, err);
     if (!status && j->lost && task->embedding)
-        status = propane_fail(err, PROPANE_ERR_LIMIT, "what the model makes of this text is not a number");
+        status = propane_fail(err, PROPANE_ERR_LIMIT, "the model's result for this text is NaN or infinite");
     if (!status && j->lost && !task->embedding) {
         infer_select(m, j->sequence);
         status = infer_check_scores(m, j->logits, err);

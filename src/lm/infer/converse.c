@@ -63,10 +63,10 @@ propane_status infer_chat_fit(const infer_chat *c, const tokenizer *t, chat_mess
         int next = first + 1;
         while (next < *count && strcmp(messages[next].role, "user") != 0) next++;
         if (next >= *count)
-            return propane_fail(err, PROPANE_ERR_LIMIT,
-                                "the message has %zu tokens with what stands around it, there is room for %lld; "
-                                "shorten it",
-                                out->count, (long long)room);
+            return propane_fail(
+                err, PROPANE_ERR_LIMIT,
+                "the message has %zu tokens including its markers, but there is room for %lld; shorten it", out->count,
+                (long long)room);
         memmove(messages + first, messages + next, (size_t)(*count - next) * sizeof *messages);
         *dropped += next - first;
         *count -= next - first;

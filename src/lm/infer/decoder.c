@@ -61,9 +61,11 @@ static propane_status decoder_check_layout(const propane_program *first, const p
     bool same = a->rank == b->rank && a->dtype == b->dtype;
     for (int i = 0; same && i < a->rank; i++)
         same = (a->dim[i] == b->dim[i] || i == growing) && (a->stride[i] == b->stride[i] || i < growing);
-    return same ? PROPANE_OK
-                : propane_fail(err, PROPANE_ERR_DEVICE,
-                               "the device lays out '%s' differently in programs for other numbers of positions", name);
+    return same
+               ? PROPANE_OK
+               : propane_fail(err, PROPANE_ERR_DEVICE,
+                              "the device's layout of '%s' differs between programs for different numbers of positions",
+                              name);
 }
 
 static propane_status decoder_buffer_for(infer *m, const propane_program *p, const char *name, propane_buffer **out,
@@ -379,7 +381,7 @@ propane_status infer_create(propane_device *device, model_weights *weights, cons
     int64_t chunk = options->chunk ? options->chunk : CHUNK;
     if (context < 1 || context > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "a context of %lld positions; the model has max_position_embeddings = %lld",
+                            "a context of %lld positions, but the model has max_position_embeddings = %lld",
                             (long long)context, (long long)c->max_position_embeddings);
     int64_t sequences = options->sequences ? options->sequences : 1;
     if (sequences < 1 || sequences > INFER_MAX_SEQUENCES)

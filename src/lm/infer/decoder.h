@@ -139,7 +139,7 @@ PROPANE_CHECK propane_status infer_list_variants(infer *m, propane_error *err);
 PROPANE_CHECK propane_status infer_make_weights(infer *m, int half, const propane_program *p, propane_error *err);
 PROPANE_CHECK propane_status infer_fill_weights(const infer *m, int half, const propane_program *p, propane_error *err);
 
-/* The programs for a cache of so many rows at least; what an attempt that failed has left is used by the next one. */
+/* The programs for a cache of at least this many rows; anything that a failed attempt has left is used by the next one. */
 PROPANE_CHECK propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out,
                                                   propane_error *err);
 PROPANE_CHECK propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err);

@@ -263,7 +263,7 @@ static propane_status generate_check_ids(const infer *m, const int32_t *ids, int
                                          propane_error *err) {
     if (count < 1)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            ahead ? "one token id is too few: there is nothing to predict"
+                            ahead ? "one token id is not enough, because there is nothing to predict"
                                   : "there are no token ids to read");
     if (count > m->context - m->current->position)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%lld ids after %lld do not fit into the context of %lld positions",
@@ -361,12 +361,14 @@ propane_status infer_read_each(infer *m, const int *sequences, const int32_t *id
     propane_status status =
         count >= 1 && count <= m->sequence_count
             ? PROPANE_OK
-            : propane_fail(err, PROPANE_ERR_INVALID, "%d sequences are to be read, of %d", count, m->sequence_count);
+            : propane_fail(err, PROPANE_ERR_INVALID, "%d sequences were requested, but there are %d", count,
+                           m->sequence_count);
     for (int i = 0; !status && i < count; i++) {
         bool good = sequences[i] >= 0 && sequences[i] < m->sequence_count;
         for (int k = 0; k < i; k++) good &= sequences[k] != sequences[i];
         if (!good) {
-            status = propane_fail(err, PROPANE_ERR_INVALID, "sequence %d is not there, or named twice", sequences[i]);
+            status =
+                propane_fail(err, PROPANE_ERR_INVALID, "sequence %d does not exist or is named twice", sequences[i]);
             break;
         }
         m->current = &m->sequences[sequences[i]];
@@ -420,7 +422,7 @@ propane_status infer_check_scores(const infer *m, const float *logits, propane_e
     for (int i = 0; i < vocab; i++) bad += logits[i] != logits[i];
     if (!bad) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "%d of the %d scores at position %lld are not numbers: the model's weights are damaged, or too "
-                        "large for the precision",
+                        "%d of the %d logits at position %lld are NaN or infinite: the model's weights are damaged, or "
+                        "too large for the precision",
                         bad, vocab, (long long)infer_position(m));
 }

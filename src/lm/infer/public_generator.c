@@ -21,8 +21,8 @@ static propane_status api_generator_start(propane_generator *g, const propane_ge
     if (!words_have(FORM_WORDS, '|', form))
         return propane_fail(err, PROPANE_ERR_INVALID, "weights '%.40s' is not one of " FORM_WORDS, form);
     if (o->parallel < 0 || o->parallel > INFER_MAX_SEQUENCES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "parallel is %d; at most %d texts are written at once",
-                            o->parallel, INFER_MAX_SEQUENCES);
+        return propane_fail(err, PROPANE_ERR_INVALID, "parallel is %d; the maximum is %d", o->parallel,
+                            INFER_MAX_SEQUENCES);
     if (g->tokenizer) PROPANE_TRY(propane_model_takes(g->model, g->tokenizer, err));
     if (!o->device) PROPANE_TRY(propane_device_open(o->uri ? o->uri : "cpu", &g->own, err));
     g->device = o->device ? o->device : g->own;
@@ -116,11 +116,11 @@ static propane_status api_generator_sampling(const propane_sampling *given, prop
     PROPANE_TRY(api_take(out, sizeof *out, given, "propane_sampling", err));
     PROPANE_TRY(need_list(err, "propane_sampling", "stops", "stop_count", out->stops, out->stop_count));
     if (out->stop_count > PROPANE_MAX_STOPS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%d stop strings; the most is %d", out->stop_count,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%d stop strings; the maximum is %d", out->stop_count,
                             PROPANE_MAX_STOPS);
     PROPANE_TRY(need_names(err, "propane_sampling", "stops", "stop_count", out->stops, out->stop_count));
     if (out->logprobs < -1 || out->logprobs > INFER_MAX_LOGPROBS || out->count < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "logprobs is -1 to %d and count not negative",
+        return propane_fail(err, PROPANE_ERR_INVALID, "logprobs must be -1 to %d, and count must not be negative",
                             INFER_MAX_LOGPROBS);
     const infer_sampling draws = api_generator_draws(out);
     return infer_sampling_check(&draws, err);
@@ -190,7 +190,7 @@ propane_status propane_generate_ids(propane_generator *generator, const int32_t 
     PROPANE_TRY(sized_check(out, "propane_generation", err));
     PROPANE_TRY(api_generator_task(generator, ids, count, sampling, callback, context, &t, err));
     if (generator->streams[0])
-        return propane_fail(err, PROPANE_ERR_LIMIT, "a stream of the generator is being written: free it first");
+        return propane_fail(err, PROPANE_ERR_LIMIT, "a stream of this generator is still active; free it first");
     PROPANE_TRY(infer_complete(generator->machine, &t.task, api_generator_on_step, &t, &result, err));
     api_generator_give(&result, count, out);
     return PROPANE_OK;
@@ -198,7 +198,7 @@ propane_status propane_generate_ids(propane_generator *generator, const int32_t 
 
 static propane_status api_generator_needs_text(const propane_generator *g, propane_error *err) {
     if (g->tokenizer) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "the generator has no tokenizer: it takes ids alone");
+    return propane_fail(err, PROPANE_ERR_INVALID, "the generator has no tokenizer; give ids instead");
 }
 
 propane_status propane_generate(propane_generator *generator, const char *prompt, size_t length,

@@ -25,7 +25,7 @@ propane_status propane_stream_begin(propane_generator *g, const int32_t *ids, in
     while (sequence < infer_sequences(g->machine) && g->streams[sequence]) sequence++;
     if (sequence == infer_sequences(g->machine))
         return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "there is no place for another text: propane_generator_options.parallel is %d", sequence);
+                            "no more streams are possible: propane_generator_options.parallel is %d", sequence);
     propane_stream *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
     *s = (propane_stream){.generator = g, .sequence = sequence};
@@ -55,13 +55,13 @@ bool propane_stream_done(const propane_stream *s) { return s && infer_job_is_don
 propane_status propane_stream_result(const propane_stream *s, propane_generation *out, propane_error *err) {
     NEED_AS(err, "stream", s);
     PROPANE_TRY(sized_check(out, "propane_generation", err));
-    if (!propane_stream_done(s)) return propane_fail(err, PROPANE_ERR_INVALID, "the text is still being written");
+    if (!propane_stream_done(s)) return propane_fail(err, PROPANE_ERR_INVALID, "the text is still being generated");
     const infer_result result = infer_job_result(s->job);
     if (result.finish == INFER_FINISH_LOST) {
         const char *name = stored_weights_not_finite(s->generator->model->weights);
-        return propane_fail(err, PROPANE_ERR_LIMIT, "after %lld tokens the model's scores are not numbers%s%.200s%s",
-                            (long long)result.made, name ? ": the weights '" : "", name ? name : "",
-                            name ? "' hold some that are none" : "");
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT, "after %lld tokens the model's logits are NaN or infinite%s%.200s%s",
+            (long long)result.made, name ? ": the weights '" : "", name ? name : "", name ? "' contain some" : "");
     }
     api_generator_give(&result, s->t.task.prompt_count, out);
     return PROPANE_OK;

@@ -21,7 +21,8 @@
 static propane_status language_check_outer(const train_options *o, propane_error *err) {
     const int lonely = o->outer_warmup > 0 ? TRAIN_OPTION_outer_warmup : TRAIN_OPTION_node_ranks;
     if (o->outer > 0 || (o->outer_warmup == 0 && o->node_ranks == 0)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is for training with few messages; give --outer H, too",
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "--%s applies only to training with few messages; give --outer H, too",
                         train_option_rows[lonely].name);
 }
 
@@ -31,17 +32,17 @@ static void language_tell_outer(const language_run *t) {
     const workers *w = &t->run.who;
     if (o->outer == 0 || !train_run_writes(&t->run)) return;
     if (w->count == 1 && w->size > 1)
-        log_tell("--outer %lld does nothing: all %d ranks are one worker%s; they add up gradients in every step",
+        log_tell("--outer %lld has no effect: all %d ranks form one worker%s and add up their gradients in every step",
                  (long long)o->outer, w->size,
-                 o->node_ranks > 0 ? " (--node-ranks)"
-                                   : ", because --shard joins those of a machine (--node-ranks N: N ranks each)");
+                 o->node_ranks > 0
+                     ? " (--node-ranks)"
+                     : ", because --shard combines the ranks of a machine (--node-ranks N: N ranks each)");
     if (w->count > 1 && o->outer_warmup >= o->steps)
-        log_tell("--outer %lld does nothing: --outer-warmup %lld is as long as the run, %lld steps",
+        log_tell("--outer %lld has no effect: --outer-warmup %lld covers the whole run of %lld steps",
                  (long long)o->outer, (long long)o->outer_warmup, (long long)o->steps);
     if (w->count > 1 && !*o->init && !o->resume && !o->given[TRAIN_OPTION_outer_warmup])
         log_tell("--outer %lld from random weights ends at a higher loss than data-parallel training; --outer-warmup N "
-                 "makes "
-                 "the first N steps data-parallel, --init begins with a model that has learnt",
+                 "makes the first N steps data-parallel, and --init starts from a trained model",
                  (long long)o->outer);
 }
 
@@ -63,22 +64,20 @@ static propane_status language_check_pairs(const train_options *o, const train_i
     const bool pairs = in->examples && in->examples->pairs, prefers = strcmp(o->method, "dpo") == 0;
     if (pairs && !prefers)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%.300s holds pairs (\"chosen\" and \"rejected\"): give --method dpo", in->source);
+                            "%.300s contains pairs (\"chosen\" and \"rejected\"); give --method dpo", in->source);
     if (!prefers) return PROPANE_OK;
     if (!pairs)
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "--method dpo learns from pairs, but %.300s has none; give lines with \"prompt\", \"chosen\" "
-            "and \"rejected\"",
-            in->source);
-    if (!in->initial && !o->resume)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--method dpo moves a model that exists towards the chosen answers; give it with --init");
+                            "--method dpo trains on pairs, but %.300s has none; give lines with \"prompt\", \"chosen\" "
+                            "and \"rejected\"",
+                            in->source);
+    if (!in->initial && !o->resume)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--method dpo trains an existing model; give it with --init");
     if (o->mpi && mpi_size(o->mpi) > 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--method dpo is for one process; leave out mpirun");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--method dpo runs in one process; leave out mpirun");
     if (o->batch % 2)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--batch is %lld: with --method dpo a pair is two of its sequences; give an even number",
+                            "--batch is %lld; with --method dpo it must be even, because a pair takes two sequences",
                             (long long)o->batch);
     return PROPANE_OK;
 }
@@ -87,12 +86,12 @@ static propane_status language_check_pairs(const train_options *o, const train_i
 static propane_status language_check_options(const train_options *o, const model_config *c, propane_error *err) {
     if (o->mpi && strcmp(o->weights, "baked") == 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "--weights baked starts its process again when the compile budget is used up, which a rank "
-                            "of an mpirun cannot; take --weights inputs");
+                            "--weights baked restarts the process when the compile budget is used up, which is not "
+                            "possible under mpirun; use --weights inputs");
     PROPANE_TRY(language_check_outer(o, err));
     if (o->lora_rank > 0 && (*o->trainable || *o->freeze))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--lora-rank trains adapters and nothing else; leave out --trainable and --freeze");
+                            "--lora-rank trains only adapters; leave out --trainable and --freeze");
     if (o->context > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--context is %lld, but the model's max_position_embeddings is %lld", (long long)o->context,
@@ -120,8 +119,8 @@ static propane_status language_choose_trained(language_run *t, propane_error *er
     if (count > 0) return PROPANE_OK;
     return propane_fail(
         err, PROPANE_ERR_INVALID,
-        "--trainable '%.100s' and --freeze '%.100s' leave nothing to train; tensors are called like '%s'", o->trainable,
-        o->freeze, w->tensors[w->count / 2].name);
+        "--trainable '%.100s' and --freeze '%.100s' leave nothing to train; tensors have names such as '%s'",
+        o->trainable, o->freeze, w->tensors[w->count / 2].name);
 }
 
 static propane_status language_make_step(language_run *t, propane_error *err) {
@@ -223,8 +222,7 @@ static propane_status language_begin_weights(language_run *t, const train_input 
     const train_options *o = &t->run.options;
     if (!input->initial) {
         if (o->lora_rank > 0)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "--lora-rank adapts a model that exists; give it with --init");
+            return propane_fail(err, PROPANE_ERR_INVALID, "--lora-rank adapts an existing model; give it with --init");
         if (t->compact) return language_begin_compact(t, input, err);
         model_weights_init(t->weights, (uint64_t)o->seed, 0);
         return PROPANE_OK;
@@ -377,8 +375,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     if (o->resume) return language_load_and_make(t, err);
     if (o->run_dir && train_run_writes(&t->run) && file_exists(t->run.checkpoint))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s is there already; give --resume to go on with that run, or "
-                            "another folder",
+                            "%s already exists; give --resume to continue that run, or another folder",
                             t->run.checkpoint);
     PROPANE_TRY(language_make_step(t, err));
     return language_make_folder(t, input->config, err);

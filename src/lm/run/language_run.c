@@ -115,10 +115,9 @@ static propane_status language_refer(language_run *t, propane_error *err) {
     if (!t->pairs || t->pairs->ready) return PROPANE_OK;
     PROPANE_TRY(train_run_path(&t->run, LANGUAGE_PAIRS_FILE, &path, err));
     if (path && t->run.state.updates > 0 && !file_exists(path))
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s is missing: it holds what the model that the run began with says of the data; begin "
-                            "another run",
-                            path);
+        return propane_fail(
+            err, PROPANE_ERR_NOT_FOUND,
+            "%s is missing; it contains the reference log-probabilities of the initial model. Start another run", path);
     if (path && t->run.state.updates > 0) {
         PROPANE_TRY(language_pairs_read(t->pairs, path, err));
     } else {
@@ -343,18 +342,17 @@ static propane_status language_recognise(const train_run *run, const safetensors
                             MODEL_STORE_CONFIG);
     PROPANE_TRY(model_config_parse(config, strlen(config), source, &stored, err));
     if (model_config_equal(&stored, &language_run_of(run)->weights->config)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s holds another model than the one that is to be trained; resume with "
-                        "the configuration of its run folder",
-                        source);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s holds a different model from the one to train; resume with the configuration of its run folder", source);
 }
 
 static int language_facts(const train_run *run, train_fact out[TRAIN_FACTS]) {
     const language_run *t = language_run_of(run);
     int n = 0;
-    out[n++] = (train_fact){"tokens", t->token_count, "data of that many tokens:"};
-    out[n++] = (train_fact){"token_sum", t->token_sum, "data of the checksum"};
-    if (*t->base_sum) out[n++] = (train_fact){"base_sum", t->base_sum, "a model of the checksum"};
+    out[n++] = (train_fact){"tokens", t->token_count, "data with this number of tokens:"};
+    out[n++] = (train_fact){"token_sum", t->token_sum, "data with the checksum"};
+    if (*t->base_sum) out[n++] = (train_fact){"base_sum", t->base_sum, "a model with the checksum"};
     out[n++] = (train_fact){"tokenizer", t->input.tokenizer_hash ? t->input.tokenizer_hash : "", "the tokenizer"};
     return n;
 }

@@ -101,10 +101,9 @@ propane_status memory_estimate_check(const model_config *config, const train_opt
     memory_estimate f = memory_estimate_of(config, options, options->mpi ? mpi_size(options->mpi) : 1);
     char need[32], state[32], batch[32], has[32];
     if (there <= 0 || f.state + f.batch <= there) return PROPANE_OK;
-    return propane_fail(
-        err, PROPANE_ERR_LIMIT,
-        "this run needs at least %s of memory (weights and moments %s, a batch's activations and gradients %s), the "
-        "machine has %s; take a smaller %s",
-        text_bytes(need, f.state + f.batch), text_bytes(state, f.state), text_bytes(batch, f.batch),
-        text_bytes(has, there), f.state > f.batch ? "model" : "--batch or --context");
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "this run needs at least %s of memory (weights and moments %s, activations and gradients of a "
+                        "batch %s), but the machine has %s; use a smaller %s",
+                        text_bytes(need, f.state + f.batch), text_bytes(state, f.state), text_bytes(batch, f.batch),
+                        text_bytes(has, there), f.state > f.batch ? "model" : "--batch or --context");
 }

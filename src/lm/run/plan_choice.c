@@ -67,12 +67,12 @@ static propane_status plan_choice_search(train_options *o, const model_config *c
     text words = {0};
     propane_status status = plan_choice_compare(o, config, c, &all, err);
     if (status == PROPANE_OK && all.list[0].refused[0])
-        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--plan auto: no plan is left on the %s: %s", c->title,
+        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--plan auto: no plan can run on the %s: %s", c->title,
                               all.list[0].refused);
     if (status == PROPANE_OK) {
         partition_candidate_print(&all.list[0], &words);
         plan_choice_take(o, &all.list[0]);
-        log_tell("--plan auto: %s: estimated %.1f ms a batch on the %s, the fastest of %d",
+        log_tell("--plan auto: %s: estimated %.1f ms per batch on the %s, the fastest of %d",
                  words.data ? words.data : "", all.list[0].cost.step_ms, c->title, all.count);
     }
     text_deinit(&words);
@@ -184,8 +184,8 @@ static propane_status plan_choice_device(train_options *o, const model_config *c
     if (all.list[0].refused[0])
         log_tell("--device auto: cpu: %s", all.list[0].refused);
     else
-        log_tell("--device auto: %s: estimated %.1f ms a batch on the engine, %.1f ms on the processor (%s)", o->device,
-                 best->step_ms, processor.ms, c->title);
+        log_tell("--device auto: %s: estimated %.1f ms per batch on the engine, %.1f ms on the processor (%s)",
+                 o->device, best->step_ms, processor.ms, c->title);
     if (engine && !o->given[TRAIN_OPTION_plan]) o->plan = "auto";
     partition_comparison_free(&all);
     return PROPANE_OK;

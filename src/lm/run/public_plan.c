@@ -80,7 +80,7 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
     const double mask = 16 * (double)own.context * (double)own.context, memory = (double)mem_physical();
     if (memory > 0 && mask > memory)
         return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "context %lld: its causal mask takes %.3g GB to build, the machine has %.3g GB",
+                            "context %lld: building its causal mask takes %.3g GB, but the machine has %.3g GB",
                             (long long)own.context, mask / 1e9, memory / 1e9);
     partition_split_head(&p->config, own.batch, own.context);
     if (o->lora_rank > 0) {
@@ -131,7 +131,8 @@ propane_status propane_plan_supported(const propane_plan *plan, const char *name
     const weight_mode mode = weight_mode_find(weights ? weights : "inputs");
     PROPANE_TRY(chip_find_list(name, chips, &count, why));
     if (mode == WEIGHT_MODE_COUNT)
-        return propane_fail(why, PROPANE_ERR_INVALID, "weights '%.40s': the modes are %s", weights, WEIGHT_MODE_WORDS);
+        return propane_fail(why, PROPANE_ERR_INVALID, "weights is '%.40s'; it must be one of %s", weights,
+                            WEIGHT_MODE_WORDS);
     for (int i = 0; i < count; i++) PROPANE_TRY(partition_supports(plan->p, chips[i], 0, mode, why));
     return PROPANE_OK;
 }

@@ -21,7 +21,9 @@ propane_status propane_generator_score(propane_generator *generator, const int32
     NEED(err, generator, nll);
     NEED_LIST(err, ids, count);
     API_ERROR(err);
-    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
+    if (count < 2)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids are too few: there is nothing to predict",
+                            (long long)count);
     return infer_score(generator->machine, ids, count, nll, err);
 }
 
@@ -38,8 +40,8 @@ propane_status propane_generator_embed(propane_generator *generator, const int32
 static propane_status api_score_check(const propane_generator *g, double mean, propane_error *err) {
     if (isfinite(mean)) return PROPANE_OK;
     const char *name = stored_weights_not_finite(g->model->weights);
-    return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is not a number%s%.200s%s", g->model->path,
-                        name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
+    return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is NaN or infinite%s%.200s%s", g->model->path,
+                        name ? ": the weights '" : "", name ? name : "", name ? "' contain some" : "");
 }
 
 void propane_generator_on_progress(propane_generator *g, propane_on_progress callback, void *context) {
@@ -59,7 +61,9 @@ propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, 
     NEED_AS(err, "generator, mean", g, mean);
     NEED_LIST(err, ids, count);
     API_ERROR(err);
-    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
+    if (count < 2)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids are too few: there is nothing to predict",
+                            (long long)count);
     PROPANE_TRY(infer_loss(g->machine, ids, count, api_score_tell, g, mean, predictions, err));
     return api_score_check(g, *mean, err);
 }
@@ -87,20 +91,18 @@ propane_status propane_generator_loss_examples(propane_generator *g, const propa
     int64_t count = 0;
     PROPANE_TRY(train_jsonl_read(path, chat->tokenizer, &chat->chat.format, &e, err));
     double *nll = mem_array((size_t)infer_context(g->machine) + 1, sizeof *nll);
-    propane_status status =
-        e.pairs
-            ? propane_fail(err, PROPANE_ERR_INVALID,
-                           "%.400s holds pairs: the loss of answers is not theirs; a run with --method dpo validates "
-                           "with --val-data",
-                           path)
-        : nll ? PROPANE_OK
-              : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
+    propane_status status = e.pairs ? propane_fail(err, PROPANE_ERR_INVALID,
+                                                   "%.400s contains pairs, for which there is no loss on answers; use "
+                                                   "it as --val-data of a run with --method dpo",
+                                                   path)
+                            : nll   ? PROPANE_OK
+                                    : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
     for (int64_t i = 0; i < e.count && status == PROPANE_OK; i++) {
         status = api_score_example(g->machine, &e, i, nll, &sum, &count, err);
         if (status == PROPANE_OK) status = api_score_tell(g, i + 1, e.count, count ? sum / (double)count : NAN, err);
     }
     if (status == PROPANE_OK && count == 0)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: no answer lies within the context of %lld", path,
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: no answer is within the context of %lld tokens", path,
                               (long long)infer_context(g->machine));
     *mean = count ? sum / (double)count : 0;
     if (predictions) *predictions = count;
@@ -158,7 +160,9 @@ propane_status propane_model_write_gradients(propane_model *model, const int32_t
     propane_gradient_options given = {0};
     double mean = 0;
     PROPANE_TRY(api_take(&given, sizeof given, options, "propane_gradient_options", err));
-    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
+    if (count < 2)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids are too few: there is nothing to predict",
+                            (long long)count);
     const bool half = given.precision && strcmp(given.precision, "fp16") == 0;
     if (given.precision && !half && strcmp(given.precision, "fp32") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", given.precision);

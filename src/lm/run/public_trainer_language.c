@@ -80,7 +80,7 @@ static propane_status api_trainer_language_open_corpus(propane_trainer *t, const
         if (!o->chat_date) return propane_fail_memory(err, sizeof today);
     }
     if (status == PROPANE_OK && language_of(t)->corpus.divided && o->given[TRAIN_OPTION_held_out])
-        return propane_fail(err, PROPANE_ERR_INVALID, "%.600s: that is what to validate with; leave out --held-out",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.600s: this is the validation data; leave out --held-out",
                             language_of(t)->corpus.parts);
     return status;
 }
@@ -133,16 +133,16 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
 static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
     char *place = NULL;
     if (!*o->init && !*o->base)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%.300s: the run was begun without adapters, and goes on without: leave --lora-rank out",
-                            o->run_dir ? o->run_dir : "the run");
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%.300s: the run was started without adapters and must continue without them; leave out --lora-rank",
+            o->run_dir ? o->run_dir : "the run");
     propane_status status = *o->init ? PROPANE_OK : hub_cache_find(o->base, &place, err);
     if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, false, out, err);
     mem_free(place);
     if (status == PROPANE_OK || *o->init) return status;
     const propane_error why = *err;
-    return propane_fail(err, status, "%.700s; the run was begun with that model: say with --init where it is",
-                        why.text);
+    return propane_fail(err, status, "%.700s; the run started from this model: give its path with --init", why.text);
 }
 
 /* Checks the given model sizes against those of the run. */
@@ -163,11 +163,11 @@ static propane_status api_trainer_language_check_sizes(const train_options *o, c
         if (o->given[sizes[i].option] && sizes[i].given != sizes[i].has)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%.400s: the run's model has --%s %" PRId64 ", not %" PRId64
-                                "; leave it out, or begin another run",
+                                "; leave it out, or start another run",
                                 o->run_dir, train_option_rows[sizes[i].option].name, sizes[i].has, sizes[i].given);
     if (o->given[TRAIN_OPTION_arch] && strcmp(o->arch, c->model_type) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%.400s: the run's model has --arch %s, not %s; leave it out, or begin another run",
+                            "%.400s: the run's model has --arch %s, not %s; leave it out, or start another run",
                             o->run_dir, c->model_type, o->arch);
     return PROPANE_OK;
 }
@@ -181,7 +181,7 @@ static propane_status api_trainer_language_check_resumed(const train_options *o,
         PROPANE_TRY(model_config_read(o->config, &other, err));
         if (!model_config_equal(&other, &l->config))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%.400s: the run has another model than --config %.400s; leave it out", o->run_dir,
+                                "%.400s: the run's model differs from --config %.400s; leave it out", o->run_dir,
                                 o->config);
     }
     const char *kind = tokenizer_kind_name(tokenizer_get_kind(l->corpus.tokenizer));
@@ -230,7 +230,7 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
     PROPANE_TRY(model_adapter_config(o->adapter, &language_of(t)->config, &l, err));
     if (l.rank_root)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: use_rslora is set; such adapters are not trained further", o->adapter);
+                            "%s: use_rslora is set; training cannot continue with such adapters", o->adapter);
     o->lora_rank = l.rank;
     o->lora_alpha = l.alpha;
     o->lora_targets = arena_string(t->own->arena, l.modules);
@@ -244,7 +244,7 @@ static propane_status api_trainer_language_decide(propane_trainer *t, propane_er
     train_options *o = t->options;
     if (*o->init && o->resume && o->lora_rank == 0 && strcmp(o->init, o->base) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%.400s: the run was begun %s%.400s, not with --init %.400s; leave it out", o->run_dir,
+                            "%.400s: the run was started %s%.400s, not with --init %.400s; leave it out", o->run_dir,
                             *o->base ? "with --init " : "without --init", o->base, o->init);
     if (*o->init) {
         char *place = NULL;

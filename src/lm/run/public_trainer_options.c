@@ -19,14 +19,16 @@ static propane_status api_trainer_check_vocabulary(const train_options *o, propa
     const bool kind = o->given[TRAIN_OPTION_vocabulary_kind], vocab = o->given[TRAIN_OPTION_vocab];
     const char *learnt = kind ? "--kind" : "--vocab";
     if (vocab && strcmp(o->vocabulary_kind, "bpe") != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--vocab is for --kind bpe; %s has as many ids as it needs",
+        return propane_fail(err, PROPANE_ERR_INVALID, "--vocab applies to --kind bpe; %s has as many ids as it needs",
                             o->vocabulary_kind);
     if (*o->tokenizer && (kind || vocab))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--tokenizer takes a vocabulary that exists; %s would learn one",
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--tokenizer uses an existing vocabulary, but %s would learn one; give only one of them",
                             learnt);
     if (*o->init && (kind || vocab))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--init brings the model's own vocabulary; %s would learn another", learnt);
+                            "--init uses the model's vocabulary, but %s would learn another; give only one of them",
+                            learnt);
     return PROPANE_OK;
 }
 
@@ -39,31 +41,35 @@ propane_status api_trainer_language_check(const train_options *o, propane_error 
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--lora-alpha, --lora-dropout and --lora-targets are for adapters: give --lora-rank, too");
     if (o->given[TRAIN_OPTION_steps] && o->given[TRAIN_OPTION_epochs])
-        return propane_fail(err, PROPANE_ERR_INVALID, "--steps and --epochs say the same; give one");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--steps and --epochs both set the length of the run; give only one");
     if (o->patience > 0 && o->eval_interval == 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "--patience counts validations; give --eval-every, too");
     if (*o->adapter && lora)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--adapter says the adapter's rank, alpha and targets");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--adapter sets the rank, alpha and targets of the adapter; leave out the flags for them");
     if (*o->adapter && !(*o->init || o->resume))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--adapter needs the model that it is for: give --init");
+        return propane_fail(err, PROPANE_ERR_INVALID, "--adapter needs its base model; give it with --init");
     if (*o->init && *o->config)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--init brings its own configuration; leave out --config");
+        return propane_fail(err, PROPANE_ERR_INVALID, "--init includes the model's configuration; leave out --config");
     if ((*o->init || *o->config) && api_trainer_check_sizes(o))
         return propane_fail(
             err, PROPANE_ERR_INVALID,
-            "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
+            "%s sets the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads and --tie",
             *o->init ? "--init" : "--config");
     int day[3];
     char rest;
     if (*o->chat_date &&
         (strlen(o->chat_date) != 10 || sscanf(o->chat_date, "%4d-%2d-%2d%c", day, day + 1, day + 2, &rest) != 3 ||
          day[0] < 1 || day[1] < 1 || day[1] > 12 || day[2] < 1 || day[2] > 31))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--chat-date '%.40s' is not a date, YYYY-MM-DD", o->chat_date);
+        return propane_fail(err, PROPANE_ERR_INVALID, "--chat-date '%.40s' is not a date of the form YYYY-MM-DD",
+                            o->chat_date);
     if (*o->val_data && o->given[TRAIN_OPTION_held_out])
-        return propane_fail(err, PROPANE_ERR_INVALID, "--val-data and --held-out say the same; give one");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--val-data and --held-out both set the validation data; give only one");
     if (o->given[TRAIN_OPTION_chat] && file_exists(o->sources) && !file_is_dir(o->sources) &&
         !train_jsonl_is(o->sources))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--chat is for instruction data (.jsonl); %s is a text",
+        return propane_fail(err, PROPANE_ERR_INVALID, "--chat applies to instruction data (.jsonl), but %s is a text",
                             o->sources);
     return PROPANE_OK;
 }

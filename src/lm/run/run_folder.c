@@ -29,11 +29,11 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
     int64_t own = tokenizer_vocab_size(t);
     if (own <= rows && own > rows / 2) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s has a vocabulary of %" PRId64 ", the tokenizer one of %" PRId64
+                        "%s has a vocabulary of %" PRId64 ", but the tokenizer one of %" PRId64
                         ": they do not belong together%s",
                         model, rows, own,
                         own > rows && own - rows <= rows / 4
-                            ? "; if tokens were added, make room for them, in Python: model.resize_token_embeddings"
+                            ? "; if tokens were added, make room for them in Python: model.resize_token_embeddings"
                             : "");
 }
 
@@ -65,15 +65,13 @@ propane_status run_config(const char *path, model_config *out, propane_error *er
 propane_status run_model(const char *model, const char *adapter, bool stored, model_weights **out, propane_error *err) {
     if (!adapter && model_adapter_is(model) && !run_holds(model, "model.safetensors"))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
-                            model);
+                            "%s contains an adapter but no model; give the base model, and --adapter %s", model, model);
     if (run_holds(model, TRAIN_CHECKPOINT) && !run_holds(model, "model.safetensors") &&
         run_folder_trains_adapter(model))
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s holds an adapter's run that is not done, and no model; end it first: propane train --resume %s "
-            "(--steps says where)",
-            model, model);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s contains an unfinished adapter run and no model; finish it first: propane train "
+                            "--resume %s (--steps N ends it at step N)",
+                            model, model);
     PROPANE_TRY(model_store_read(model, stored && !adapter, out, err));
     propane_status status = adapter ? model_adapter_read(*out, adapter, err) : PROPANE_OK;
     if (status == PROPANE_OK && adapter) status = model_lora_merge(*out, err);

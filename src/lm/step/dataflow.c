@@ -292,13 +292,12 @@ propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const pro
             same = v->io.dim[d] == io->dim[d] && (io->dim[d] == 1 || v->io.stride[d] == io->stride[d]);
         int row = io->rank > 1 ? io->rank - 2 : 0;
         if (!same)
-            return propane_fail(
-                err, PROPANE_ERR_UNSUPPORTED,
-                "kernel '%s' lays out '%s' in another way than the kernel that it "
-                "comes from, with rows of %lld bytes, not %lld; an engine's rows are whole 64 bytes: take a --context "
-                "and heads that are multiples of %d, or another --plan",
-                w->plan->kernels[call->kernel].name, io->name, (long long)io->stride[row], (long long)v->io.stride[row],
-                w->plan->options.precision == MIL_fp16 ? 32 : 16);
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                                "kernel '%s' and the kernel that produces '%s' use different layouts, with rows of "
+                                "%lld and %lld bytes; an engine's rows are multiples of 64 bytes: use a --context and "
+                                "heads that are multiples of %d, or another --plan",
+                                w->plan->kernels[call->kernel].name, io->name, (long long)io->stride[row],
+                                (long long)v->io.stride[row], w->plan->options.precision == MIL_fp16 ? 32 : 16);
     }
     if (io->bytes > v->bytes) v->bytes = io->bytes;
     return PROPANE_OK;

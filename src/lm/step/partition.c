@@ -476,7 +476,7 @@ static propane_status partition_check_name(const char *name, propane_error *err)
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no plan '%.40s'; plans are %s", name, known);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no plan '%.40s'; the plans are %s", name, known);
 }
 
 propane_status partition_create(const model_config *config, const partition_options *options, partition **out,
@@ -555,13 +555,14 @@ static void partition_print_values(text *out, const char *title, mil_value *cons
 
 void partition_print(const partition *p, text *out) {
     double flops = 0, bytes = 0;
-    text_printf(
-        out, "plan %s, head on the %s: %s, batch %lld, context %lld; %lld layers share the kernels of attn and ffn\n",
-        p->options.name, partition_head_name(&p->options), p->options.precision == MIL_fp16 ? "fp16" : "fp32",
-        (long long)p->options.batch, (long long)p->options.context, (long long)p->config.num_hidden_layers);
+    text_printf(out,
+                "plan %s, head on the %s: %s, batch %lld, context %lld; %lld layers share the attn and ffn kernels\n",
+                p->options.name, partition_head_name(&p->options), p->options.precision == MIL_fp16 ? "fp16" : "fp32",
+                (long long)p->options.batch, (long long)p->options.context, (long long)p->config.num_hidden_layers);
     if (model_weights_pieces(&p->config) > 1)
         text_printf(out,
-                    "the head is computed in %lld pieces of %lld rows, each twice: for the loss and for its gradient\n",
+                    "the head is computed in %lld pieces of %lld rows, each twice: once for the loss and once for its "
+                    "gradient\n",
                     (long long)model_weights_pieces(&p->config), (long long)p->config.vocab_piece);
     text_printf(out, "%-5s %-12s %-6s %-8s %10s %10s %5s\n", "block", "kernel", "place", "pass", "MFLOP", "MB", "taps");
     for (int i = 0; i < p->block_count; i++)
@@ -580,7 +581,7 @@ void partition_print(const partition *p, text *out) {
             partition_print_values(out, "in ", k->function->params, k->function->param_count);
             partition_print_values(out, "out", k->function->results, k->function->result_count);
         }
-    text_append(out, "taps: results of a forward kernel that the backward pass reads\n");
+    text_append(out, "taps: results of a forward kernel that the backward pass needs\n");
     text_printf(out, "a step of one batch: %.3f GFLOP, %.3f MB through the kernels' inputs and outputs\n", flops / 1e9,
                 bytes / 1e6);
 }

@@ -41,8 +41,8 @@ static propane_status partition_find_packed_rule(const mil_function *f, const ch
         const chip_finding *found = chip_report_get(r, i);
         if (strcmp(found->limit->id, PACKED_RULE) == 0)
             status = propane_fail(why, PROPANE_ERR_UNSUPPORTED,
-                                  "packed weights, rule %s on the %s: %s; take weights as inputs", PACKED_RULE,
-                                  c->title, found->message);
+                                  "packed weights, rule %s on the %s: %s; use weights as inputs", PACKED_RULE, c->title,
+                                  found->message);
     }
     chip_report_free(r);
     return status;
@@ -62,10 +62,10 @@ static propane_status partition_kernel_supported(const partition *p, const parti
 
 propane_status partition_supports(const partition *p, const chip *c, int os, weight_mode weights, propane_error *why) {
     if (weights == WEIGHT_MODE_PATCHED && c->generation != CHIP_H13)
-        return propane_fail(why, PROPANE_ERR_UNSUPPORTED,
-                            "plan %s: weights patched are for the engine of an M1 under Linux (device accel), not for "
-                            "the %s",
-                            p->options.name, c->title);
+        return propane_fail(
+            why, PROPANE_ERR_UNSUPPORTED,
+            "plan %s: patched weights work only on the engine of an M1 under Linux (device accel), not on the %s",
+            p->options.name, c->title);
     for (int i = 0; i < p->kernel_count; i++) {
         const partition_kernel *k = &p->kernels[i];
         if (k->place != PARTITION_DEVICE) continue;
@@ -78,10 +78,9 @@ propane_status partition_supports(const partition *p, const chip *c, int os, wei
     if (p->options.precision == MIL_fp32)
         return propane_fail(
             why, PROPANE_ERR_UNSUPPORTED,
-            "plan %s computes in fp32, and rule C18c says that the engine of the %s computes in fp16; use "
-            "precision fp16",
+            "plan %s computes in fp32, but by rule C18c the engine of the %s computes in fp16; use precision fp16",
             p->options.name, c->title);
-    return propane_fail(why, PROPANE_ERR_UNSUPPORTED, "plan %s is not made for the %s; it is made for %s",
+    return propane_fail(why, PROPANE_ERR_UNSUPPORTED, "plan %s is not available for the %s, only for %s",
                         p->options.name, c->title,
                         partition_chips(p->options.name, p->options.precision, p->options.half_stream));
 }

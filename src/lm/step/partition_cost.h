@@ -49,7 +49,7 @@ typedef struct partition_cost {
     double host_j, memory_j, idle_j; /* per batch: the processor while it computes, memory traffic, an idle machine */
     double host_busy_ms;             /* all processor work of a batch, whether or not it overlaps with the engine */
     double engine_flops, host_flops; /* per batch */
-    double utilisation;              /* engine arithmetic against its roof over the whole step */
+    double utilisation;              /* engine arithmetic relative to its peak over the whole step */
     double tokens_per_s;
     double constant_bytes;           /* of weights in programs; one in two programs counts twice */
     int programs, compiles, reloads; /* programs compiled once; compiles and loads after each update */

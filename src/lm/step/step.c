@@ -170,7 +170,8 @@ static propane_status step_choose_learnt(train_step *s, propane_error *err) {
     }
     s->options.trained = NULL; /* it belongs to the caller */
     if (s->learnt_count > 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "none of the model's %d tensors is to be trained", step_total(s));
+    return propane_fail(err, PROPANE_ERR_INVALID, "none of the model's %d tensors is selected for training",
+                        step_total(s));
 }
 
 /* Returns whether any of the layers that share a kernel trains this parameter. */

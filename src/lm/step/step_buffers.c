@@ -42,8 +42,8 @@ static propane_status step_buffers_find_weight(train_step *s, int tensor, const 
         PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, &s->others[tensor], err));
     }
     if (!same && !step_buffers_same_layout(io, &s->other_layout[tensor]))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is laid out in three ways by the kernels that read it",
-                            io->name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "the kernels that read '%s' use three different layouts for it", io->name);
     *out = same ? s->copies[tensor] : s->others[tensor];
     return PROPANE_OK;
 }

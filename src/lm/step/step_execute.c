@@ -381,7 +381,8 @@ static propane_status step_execute_backward(train_step *s, const int32_t *inputs
 propane_status train_step_batch(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
                                 double loss_scale, double *loss, propane_error *err) {
     if (!first && !s->options.accumulate)
-        return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "this step was created for a single batch; create it with accumulation");
     propane_error later = {0};
     propane_status status = step_execute_forward(s, inputs, err);
     if (status == PROPANE_OK)

@@ -133,10 +133,9 @@ static propane_status step_optimiser_lock_gradients(train_step *s, propane_error
 
 propane_status step_check_gradients(const train_step *s, propane_error *err) {
     if (!s->gradients_clobbered) return PROPANE_OK;
-    return propane_fail(
-        err, PROPANE_ERR_INVALID,
-        "the gradients' memory was used by a forward pass since; run their batch again, or make the step "
-        "for accumulation");
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "a forward pass has since reused the memory of the gradients; run their batch again, or create "
+                        "the step with accumulation");
 }
 
 /* Computes a gradient's sum of squares from what its kernel reports and what the embedding's share has added since. An

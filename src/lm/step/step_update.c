@@ -106,7 +106,7 @@ void step_update_rows(train_step *s, const model_tensor *table, const int32_t *r
             adamw_update_rows(s->optimiser, i, rows, count, first, height, table->count / height);
 }
 
-/* ---- beside the backward pass ------------------------------------------------------------------------------------------- */
+/* ---- during the backward pass ------------------------------------------------------------------------------------------- */
 
 static bool step_update_can_begin(const train_step *s) {
     return s->updates && !s->own && !s->reduce && s->options.weights != WEIGHT_MODE_PACKED;

@@ -94,7 +94,7 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
     if (made > 0) pthread_mutex_destroy(&t->mutex);
     mem_free(ring);
     mem_free(t);
-    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the thread that updates weights");
+    return propane_fail(err, PROPANE_ERR_MEMORY, "not enough memory for the thread that updates weights");
 }
 
 /* In a forked child neither the thread nor its jobs exist. */
@@ -132,7 +132,7 @@ propane_status update_thread_settle(update_thread *t, propane_error *err) {
     if (update_thread_is_gone(t))
         return propane_fail(
             err, PROPANE_ERR_INVALID,
-            "this process was forked from the one that trains: a trainer belongs to the process that made it");
+            "this process was forked from the training process; a trainer belongs to the process that created it");
     pthread_mutex_lock(&t->mutex);
     while (t->length > 0) pthread_cond_wait(&t->emptied, &t->mutex);
     const propane_status status = t->status;

@@ -63,7 +63,7 @@ static propane_status weight_packing_same_types(const mil_function *f, propane_e
     for (int i = 1; i < f->param_count; i++)
         if (f->params[i]->type.dtype != f->params[0]->type.dtype)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "kernel '%s' reads '%s' in %s and '%s' in %s, and one packed input has one type; take "
+                                "kernel '%s' reads '%s' in %s and '%s' in %s, but a packed input has one type; use "
                                 "--plan six or ten, or --weights inputs",
                                 f->name, f->params[0]->name, mil_dtype_get(f->params[0]->type.dtype)->name,
                                 f->params[i]->name, mil_dtype_get(f->params[i]->type.dtype)->name);

@@ -204,7 +204,7 @@ propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_si
     *out = NULL;
     if (vocab_size < 257 || vocab_size > TOKENIZER_BPE_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "a vocabulary of %d ids; byte-pair encoding needs from 257 to %d (256 are the bytes)",
+                            "a vocabulary of %d ids; byte-pair encoding needs 257 to %d (256 of them are the bytes)",
                             vocab_size, TOKENIZER_BPE_MAX);
     if (length == 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "the text is empty: there is nothing to learn merges from");

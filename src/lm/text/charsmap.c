@@ -28,7 +28,7 @@ static bool charsmap_is_utf8(const char *data, size_t length) {
 static propane_status charsmap_check(const charsmap *m, const char *source, propane_error *err) {
     if (!charsmap_is_utf8(m->strings, m->strings_length) || m->strings[m->strings_length - 1] != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: precompiled_charsmap: what replaces texts must be UTF-8 and end with a zero byte",
+                            "%s: precompiled_charsmap: replacement texts must be UTF-8 and end with a zero byte",
                             source);
     for (size_t i = 0; i < m->unit_count; i++) {
         const uint32_t unit = m->units[i];
@@ -48,9 +48,10 @@ propane_status charsmap_read(arena *a, const void *data, size_t length, const ch
     const uint32_t trie = length >= 4 ? bytes_u32(bytes) : 0;
     *out = NULL;
     if (length < 9 || trie < 4 || trie % 4 != 0 || trie > length - 5)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: precompiled_charsmap of %zu bytes says that its trie has %u; it is cut off or broken",
-                            source, length, (unsigned)trie);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: precompiled_charsmap has %zu bytes, but claims a trie of %u bytes; it is truncated or damaged", source,
+            length, (unsigned)trie);
     charsmap *m = ARENA_NEW(a, charsmap);
     uint32_t *units = arena_alloc(a, trie);
     if (!m || !units) return propane_fail_memory(err, trie);

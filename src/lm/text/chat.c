@@ -158,8 +158,8 @@ propane_status chat_format_find(const char *name, const chat_format **out, propa
         }
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", formats[i].name);
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chat format '%.40s'; formats are %s, %s", name, known,
-                        own_template.name);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chat format '%.40s'; the formats are %s, %s", name,
+                        known, own_template.name);
 }
 
 bool chat_format_is_template(const chat_format *f) { return f == &own_template; }
@@ -319,13 +319,13 @@ static propane_status chat_check_turns(const chat_format *f, const chat_message 
                                 "message %d is a system message; only the first message may be one", i + 1);
         if (!user && !assistant) continue;
         if (f->flags & ALTERNATE && user != (turn % 2 == 0))
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "message %d is the %s's; in the format %s user and assistant take turns, the user "
-                                "first",
-                                i + 1, role, f->name);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "message %d is from the %s; in the format %s, user and assistant take turns, starting with the user",
+                i + 1, role, f->name);
         turn++;
     }
-    if (turn == 0) return propane_fail(err, PROPANE_ERR_INVALID, "there is no message of a user or an assistant");
+    if (turn == 0) return propane_fail(err, PROPANE_ERR_INVALID, "there is no message from a user or an assistant");
     return PROPANE_OK;
 }
 
@@ -334,14 +334,15 @@ static propane_status chat_take_answers(const json_t *list, size_t base, chat_te
     size_t count = json_array_size(list), last = base;
     if (!json_is_array(list))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "the model's chat template does not show where its answers are (a longer conversation does "
+                            "the answers cannot be located in the model's chat template (a longer conversation does "
                             "not begin with the shorter one); choose a format with --chat");
     for (size_t i = 0; i < count; i++) {
         const json_t *pair = json_array_get(list, i);
         size_t begin = base + (size_t)json_integer_value(json_array_get(pair, 0)),
                end = base + (size_t)json_integer_value(json_array_get(pair, 1));
         if (begin < last || end < begin || end > out->text.length)
-            return propane_fail(err, PROPANE_ERR_INVALID, "the model's chat template: answer %zu lies outside", i + 1);
+            return propane_fail(err, PROPANE_ERR_INVALID, "the model's chat template: answer %zu is outside the text",
+                                i + 1);
         PROPANE_TRY(chat_text_add_answer(out, (chat_span){begin, end}, err));
         last = end;
     }
@@ -395,17 +396,15 @@ static propane_status chat_check_plain(const chat_format *f, const chat_message 
     for (int i = 0; i < count && !tools; i++) {
         const char *thought = messages[i].more ? chat_message_thought(messages[i].more) : NULL;
         if (thought)
-            return propane_fail(
-                err, PROPANE_ERR_UNSUPPORTED,
-                "message %d has a thought under \"%s\", which needs the model's own chat template; with "
-                "the format %s put it into the content, or leave it out",
-                i + 1, thought, f->name);
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                                "message %d has a thought under \"%s\", which needs the model's own chat template; "
+                                "with the format %s, put it into the content or leave it out",
+                                i + 1, thought, f->name);
         if (messages[i].more) tools = messages[i].more;
     }
     if (!tools) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "calls of tools need the model's own chat template; the format %s has no words for them",
-                        f->name);
+                        "tool calls need the model's own chat template; the format %s does not support them", f->name);
 }
 
 propane_status chat_render(const chat_template *c, const chat_message *messages, int count, const json_t *tools,

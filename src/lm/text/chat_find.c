@@ -170,8 +170,8 @@ static propane_status chat_run_template(const char *source, chat_template *out, 
         return status ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
     if (status == PROPANE_ERR_UNSUPPORTED)
         return propane_fail(err, status,
-                            "%s: its chat template is none of the formats that Propane knows; to run it, install "
-                            "Python's jinja2 (%s); or choose a format with --chat",
+                            "%s: its chat template matches no known format; to run it, install Python's jinja2 (%s), "
+                            "or choose a format with --chat",
                             source, why.text);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s; choose a format with --chat", source, why.text);
 }
@@ -235,9 +235,9 @@ static const chat_format *chat_from_tokens(const char *path, const tokenizer *t)
                                                                           : NULL;
     const char *name = !mark ? "plain" : strcmp(mark, "<|im_start|>") == 0 ? "chatml" : "llama3";
     if (mark)
-        log_tell(
-            "%.300s has no chat template; the format %s is taken, because it has the token %s: --chat chooses another",
-            path ? path : "the tokenizer", name, mark);
+        log_tell("%.300s has no chat template; using the format %s, because the model has the token %s (--chat selects "
+                 "another)",
+                 path ? path : "the tokenizer", name, mark);
     return chat_format_find(name, &found, NULL) == PROPANE_OK ? found : NULL;
 }
 

@@ -116,7 +116,7 @@ static propane_status jinja_greet(const char *python, propane_error *err) {
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s does not run Jinja2: %s", python,
                               problem ? problem
                               : late  ? "it does not answer"
-                                      : "it ended without a word");
+                                      : "it ended without a message");
     json_decref(said);
     mem_free(data);
     return status;
@@ -127,7 +127,7 @@ static propane_status jinja_start(propane_error *err) {
     const char *python = jinja_python();
     if (line >= 0) return PROPANE_OK;
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
-        return propane_fail(err, PROPANE_ERR_IO, "no pair of sockets: %s", strerror(errno));
+        return propane_fail(err, PROPANE_ERR_IO, "cannot create a pair of sockets: %s", strerror(errno));
     for (int i = 0; i < 2; i++) fcntl(ends[i], F_SETFD, FD_CLOEXEC);
 #ifdef SO_NOSIGPIPE
     setsockopt(ends[0], SOL_SOCKET, SO_NOSIGPIPE, &(int){1}, sizeof(int));
@@ -164,7 +164,8 @@ static propane_status jinja_exchange(const char *question, size_t length, char *
             return propane_fail(err, PROPANE_ERR_LIMIT, "the chat template ran for more than %d seconds",
                                 LIMIT_SECONDS);
     }
-    return propane_fail(err, PROPANE_ERR_IO, "the process that runs the chat template ended; is there enough memory?");
+    return propane_fail(err, PROPANE_ERR_IO,
+                        "the process that runs the chat template ended unexpectedly; it may have run out of memory");
 }
 
 /* Consumes the question. The caller must json_decref *out. */
@@ -175,8 +176,9 @@ static propane_status jinja_ask(json_t *question, json_t **out, propane_error *e
     propane_status status = json_print(question, JSON_COMPACT, &data, &length, err);
     json_decref(question);
     if (!status && length > LIMIT_BYTES)
-        status = propane_fail(err, PROPANE_ERR_LIMIT, "a conversation of %zu bytes; at most %d go through a template",
-                              length, LIMIT_BYTES);
+        status =
+            propane_fail(err, PROPANE_ERR_LIMIT, "a conversation of %zu bytes; a chat template can process at most %d",
+                         length, LIMIT_BYTES);
     if (!status) {
         pthread_mutex_lock(&lock);
         status = jinja_exchange(data, length, &answer, &answer_length, err);

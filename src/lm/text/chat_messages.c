@@ -40,7 +40,7 @@ static propane_status chat_content_text(const json_t *m, int message, arena *a, 
         }
         return PROPANE_OK;
     }
-    return propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"content\" that is a string", message);
+    return propane_fail(err, PROPANE_ERR_INVALID, "message %d must have a string \"content\"", message);
 }
 
 propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
@@ -59,7 +59,7 @@ propane_status chat_messages_from_json(const json_t *array, arena *a, chat_messa
         const json_t *m = json_array_get(array, i);
         list[i].role = json_string_value(json_object_get(m, "role"));
         if (!list[i].role)
-            status = propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"role\" that is a string", (int)i + 1);
+            status = propane_fail(err, PROPANE_ERR_INVALID, "message %d must have a string \"role\"", (int)i + 1);
         else
             status = chat_content_text(m, (int)i + 1, a, &list[i].content, err);
         list[i].whole = m;

@@ -112,9 +112,9 @@ propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, co
         }
         t->lengths[i] = t->lengths[m.left] + t->lengths[m.right];
         if (t->lengths[i] > TOKENIZER_PIECE_MAX) {
-            status =
-                propane_fail(err, PROPANE_ERR_INVALID, "%s: merge %d gives a piece of %u bytes; at most %d are allowed",
-                             source, i - 256, (unsigned)t->lengths[i], TOKENIZER_PIECE_MAX);
+            status = propane_fail(err, PROPANE_ERR_INVALID,
+                                  "%s: merge %d produces a piece of %u bytes; at most %d are allowed", source, i - 256,
+                                  (unsigned)t->lengths[i], TOKENIZER_PIECE_MAX);
             break;
         }
         char *piece = arena_alloc(t->arena, t->lengths[i]);

@@ -42,15 +42,15 @@ static propane_status tokenizer_export_enter_key(json_t *vocab, const text *key,
     text_quote(shown, key->data, key->length);
     if (key->length == 0 || memchr(key->data, 0, key->length))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "piece %d is empty or holds a zero byte; tokenizer.json cannot say it", id);
+                            "piece %d is empty or contains a zero byte, which tokenizer.json cannot represent", id);
     if (taken)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "ids %lld and %d are both '%s'; tokenizer.json has one id for a string",
+                            "ids %lld and %d are both '%s', but tokenizer.json has one id per string",
                             (long long)json_integer_value(taken), id, shown);
     json_t *value = json_integer(id);
     if (!value || json_object_set_new(vocab, key->data, value) != 0) /* jansson checks that keys are UTF-8 */
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "piece %d ('%s') is not UTF-8; tokenizer.json cannot say it",
-                            id, shown);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "piece %d ('%s') is not UTF-8, which tokenizer.json cannot represent", id, shown);
     return PROPANE_OK;
 }
 

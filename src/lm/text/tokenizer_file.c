@@ -29,8 +29,7 @@ static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t lengt
         uint32_t bytes = length - at >= 8 ? bytes_u32(p + at + 4) : 0;
         if (length - at < 8 || bytes > length - at - 8)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: offset %zu: piece %d is cut off; the file is truncated or not a "
-                                "tokenizer",
+                                "%s: offset %zu: piece %d is incomplete; the file is truncated or not a tokenizer",
                                 source, at, *count);
         if (bytes == 0 || bytes > TOKENIZER_PIECE_MAX)
             return propane_fail(err, PROPANE_ERR_INVALID,
@@ -83,7 +82,8 @@ static propane_status tokenizer_file_parse_llama(const uint8_t *p, size_t length
             source, file_disguise(p, length));
     PROPANE_TRY(tokenizer_file_walk_records(p, length, source, NULL, &count, err));
     if (count < 4)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer has at least 4", source, count);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer must have at least 4", source,
+                            count);
     PROPANE_TRY(tokenizer_begin(TOKENIZER_LLAMA, count, &t, err));
     propane_status status = tokenizer_file_walk_records(p, length, source, t, &count, err);
     if (status) {
@@ -219,7 +219,8 @@ static propane_status tokenizer_file_parse_object(const json_t *object, const ch
                             format);
     PROPANE_TRY(json_get_int(object, source, "version", true, 1, INT32_MAX, &version, err));
     if (version != FORMAT_VERSION)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: version %lld; this Propane knows version %d", source,
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: version %lld is not supported; this version of Propane supports version %d", source,
                             (long long)version, FORMAT_VERSION);
     PROPANE_TRY(json_get_text(object, source, "kind", true, &kind, err));
     PROPANE_TRY(json_get_text(object, source, "sha256", true, &hash, err));
@@ -232,7 +233,7 @@ static propane_status tokenizer_file_parse_object(const json_t *object, const ch
     else if (k <= TOKENIZER_LLAMA)
         PROPANE_TRY(tokenizer_file_parse_pieces(object, (tokenizer_kind)k, source, out, err));
     else
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind '%.40s'; known are bytes, chars, bpe and llama",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind is '%.40s'; it must be bytes, chars, bpe or llama",
                             source, kind);
     const char *own = NULL;
     propane_status status = tokenizer_hash(*out, &own, err);
@@ -241,7 +242,7 @@ static propane_status tokenizer_file_parse_object(const json_t *object, const ch
                      ? tokenizer_chat_from_json((*out)->arena, json_object_get(object, TOKENIZER_CHAT_KEY),
                                                 &(*out)->chat, err)
                      : propane_fail(err, PROPANE_ERR_INVALID,
-                                    "%s: its content has the SHA-256 %s, but it says %.64s; the file was changed",
+                                    "%s: its contents have the SHA-256 %s, but it records %.64s; the file was changed",
                                     source, own, hash);
     if (status == PROPANE_OK) return PROPANE_OK;
     tokenizer_free(*out);

@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 
 static propane_status tokenizer_hf_refuse(const char *source, const char *key, const char *value, propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' is not supported", source, key, value);
 }
 
 enum { ADDED_MOST = 4096 };
@@ -59,7 +59,7 @@ static propane_status tokenizer_hf_read_added_with(tokenizer *t, const json_t *l
         a->id = (int32_t)id;
         a->length = strlen(content);
         if (a->length > ADDED_MOST) /* every position of a text may be compared with all of it */
-            return propane_fail(err, PROPANE_ERR_LIMIT, "%s: added token %lld has %zu bytes; the most is %d", source,
+            return propane_fail(err, PROPANE_ERR_LIMIT, "%s: added token %lld has %zu bytes; the maximum is %d", source,
                                 (long long)id, a->length, (int)ADDED_MOST);
         a->content = arena_string(t->arena, content);
         if (!a->content) return propane_fail_memory(err, a->length);
@@ -190,7 +190,7 @@ static propane_status tokenizer_hf_merge_parts(const json_t *value, size_t index
     }
     if (*left && *right && (line || json_array_size(value) == 2)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: merge %zu must be a pair of tokens, as \"a b\" or [\"a\", \"b\"]", source, index);
+                        "%s: merge %zu must be a pair of tokens, such as \"a b\" or [\"a\", \"b\"]", source, index);
 }
 
 static propane_status tokenizer_hf_vocab_id(const json_t *vocab, const char *key, size_t merge, const char *source,
@@ -341,7 +341,7 @@ static propane_status tokenizer_hf_read_template(tokenizer *t, const json_t *val
             continue;
         }
         if (t->bos >= 0)
-            return tokenizer_hf_refuse(source, "post_processor with more than one token in front:", name, err);
+            return tokenizer_hf_refuse(source, "post_processor with more than one initial token:", name, err);
         t->bos = (int)json_integer_value(id);
     }
     return PROPANE_OK;
@@ -478,8 +478,8 @@ static propane_status tokenizer_hf_fill(tokenizer *t, const json_t *object, cons
     if (json_is_object(json_object_get(object, "decoder")))
         PROPANE_TRY(tokenizer_hf_read_decoder(json_object_get(object, "decoder"), source, &d, 0, err));
     if (!d.known || d.byte_level != h->byte_level)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: 'decoder' must be there and be ByteLevel where the pre_tokenizer is", source);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: 'decoder' must be ByteLevel if the pre_tokenizer is",
+                            source);
     PROPANE_TRY(tokenizer_hf_decode_pieces(t, &d, err));
     PROPANE_TRY(tokenizer_hf_read_added(t, json_object_get(object, "added_tokens"), source, err));
     for (int i = 0; i < t->vocab; i++)

@@ -97,7 +97,7 @@ static size_t tokenizer_hf_apply_most(size_t length) {
 static propane_status tokenizer_hf_apply_check_growth(const text *t, size_t most, propane_error *err) {
     if (t->length <= most) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "the tokenizer's rules make more than %zu MB of a text: that is no tokenizer for texts",
+                        "the tokenizer's rules expand the text to more than %zu MB; this is not a usable tokenizer",
                         most >> 20);
 }
 
@@ -138,7 +138,7 @@ static propane_status tokenizer_hf_apply_compose(hf_kind kind, const char *data,
     if (n < 0) {
         free(result);
         return propane_fail(err, n == UTF8PROC_ERROR_NOMEM ? PROPANE_ERR_MEMORY : PROPANE_ERR_LIMIT,
-                            "a text of %zu bytes cannot be normalised: %s", length, utf8proc_errmsg(n));
+                            "a text of %zu bytes cannot be normalized: %s", length, utf8proc_errmsg(n));
     }
     text_append_n(out, result, (size_t)n);
     free(result); /* allocated by utf8proc */

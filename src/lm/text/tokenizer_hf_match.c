@@ -62,11 +62,10 @@ propane_status hf_match(hf_matcher *m, const pcre2_code *regex, const char *data
             *end = range[1] < range[0] ? range[0] : range[1];
         }
         if (n == PCRE2_ERROR_MATCHLIMIT || n == PCRE2_ERROR_DEPTHLIMIT || n == PCRE2_ERROR_HEAPLIMIT || spent)
-            return propane_fail(
-                err, PROPANE_ERR_LIMIT,
-                "a pattern of the tokenizer takes too long at byte %zu of %zu; patterns like this, which "
-                "read the text again at every place, are not for texts of this length",
-                from, length);
+            return propane_fail(err, PROPANE_ERR_LIMIT,
+                                "a pattern of the tokenizer takes too long at byte %zu of %zu; it rescans the text at "
+                                "every position, which is too slow for a text of this length",
+                                from, length);
         if (n >= 0) return PROPANE_OK;
         if (n != PCRE2_ERROR_NOMATCH)
             return propane_fail(err, PROPANE_ERR_LIMIT,

@@ -95,7 +95,7 @@ static propane_status pretokenize_translate_escape(const char *pattern, size_t *
         else
             text_printf(out, "\\%c", c);
     } else {
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: the pattern '%.200s' uses \\%c, which cannot be done",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: the pattern '%.200s' uses \\%c, which is not supported",
                             source, pattern, c ? c : '?');
     }
     return PROPANE_OK;
@@ -116,7 +116,7 @@ static propane_status pretokenize_translate(const char *pattern, text *out, cons
                                            strncmp(pattern + i, "(?C", 3) == 0 || pattern[i + 1] == '*');
         if (odd)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: the pattern '%.200s' has '%.3s', which cannot be done", source, pattern,
+                                "%s: the pattern '%.200s' has '%.3s', which is not supported", source, pattern,
                                 pattern + i);
         if (in_class && c == ']')
             in_class = false;
@@ -156,7 +156,7 @@ static propane_status pretokenize_compile(const char *pattern, const char *sourc
     text translated = {0};
     propane_status status = pretokenize_translate(pattern, &translated, source, err);
     if (status == PROPANE_OK && (translated.length == 0 || translated.length > 20000))
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: a pattern of %zu bytes; 1 to 20000 are possible", source,
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: a pattern of %zu bytes; it must have 1 to 20000", source,
                               translated.length);
     if (status == PROPANE_OK) {
         int code = PCRE2_ERROR_NOMEMORY;
@@ -177,7 +177,7 @@ static propane_status pretokenize_compile(const char *pattern, const char *sourc
 /* ---- reading the steps ----------------------------------------------------------------------------------------------- */
 
 static propane_status pretokenize_refuse(const char *source, const char *key, const char *value, propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' is not supported", source, key, value);
 }
 
 static propane_status pretokenize_take_text(arena *a, const json_t *object, const char *source, const char *key,

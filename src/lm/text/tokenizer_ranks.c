@@ -81,7 +81,7 @@ static propane_status ranks_add(rank_list *l, const char *base64, size_t length,
     char bytes[RANKS_TOKEN_MAX];
     const int n = (int)text_from_base64(base64, length, bytes, RANKS_TOKEN_MAX);
     if (n < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the token of rank %lld is not 1 to %d bytes in base64",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the token of rank %lld must be 1 to %d bytes in base64",
                             source, (long long)l->count, RANKS_TOKEN_MAX);
     if (l->count >= TOKENIZER_VOCAB_MAX / 2)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d tokens", source, TOKENIZER_VOCAB_MAX / 2);
@@ -215,11 +215,11 @@ static propane_status ranks_make_tiktoken(const rank_list *l, const char *source
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
         if (forms[i].ranks == l->count) form = &forms[i];
     if (!form)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: %lld ranks belong to no known vocabulary (GPT-2 50256, cl100k 100256, Llama 3 128000, "
-                            "Qwen 151643, o200k 199998), and the file does not say how text is cut: give a "
-                            "tokenizer.json",
-                            source, (long long)l->count);
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "%s: %lld ranks belong to no known vocabulary (GPT-2 50256, cl100k 100256, Llama 3 128000, Qwen 151643, "
+            "o200k 199998), and the file does not define how to split text; give a tokenizer.json",
+            source, (long long)l->count);
     json_t *file = ranks_begin_file(form->pattern);
     propane_status status = ranks_put_all(l, 0, file, err);
     for (int i = 0; !status && i < form->special_count; i++)
@@ -293,7 +293,7 @@ static propane_status ranks_read_tekken(rank_list *l, const json_t *object, int6
                                         propane_error *err) {
     const json_t *vocab = json_object_get(object, "vocab");
     if ((int64_t)json_array_size(vocab) < count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'vocab' has %zu tokens; 'config' asks for %lld", source,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'vocab' has %zu tokens, but 'config' requires %lld", source,
                             json_array_size(vocab), (long long)count);
     for (int64_t i = 0; i < count; i++) {
         const json_t *token = json_array_get(vocab, (size_t)i), *bytes = json_object_get(token, "token_bytes");
@@ -316,8 +316,8 @@ static propane_status ranks_make_tekken(rank_list *l, const json_t *object, cons
     PROPANE_TRY(json_get_int(config, source, "default_vocab_size", true, 4, TOKENIZER_VOCAB_MAX / 2, &size, err));
     PROPANE_TRY(json_get_int(config, source, "default_num_special_tokens", true, 3, 10000, &special, err));
     if (size <= special)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %lld special tokens of a vocabulary of %lld", source,
-                            (long long)special, (long long)size);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %lld special tokens do not fit into a vocabulary of %lld",
+                            source, (long long)special, (long long)size);
     PROPANE_TRY(ranks_read_tekken(l, object, size - special, source, err));
     json_t *file = ranks_begin_file(pattern);
     propane_status status = ranks_put_all(l, special, file, err);

@@ -87,8 +87,8 @@ static bool sp_read_field(const char *data, size_t length, size_t *at, sp_field 
 }
 
 static propane_status sp_broken(const char *source, size_t at, const char *what, propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %zu: %s is cut off or no SentencePiece message", source,
-                        at, what);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %zu: %s is truncated or not a SentencePiece message",
+                        source, at, what);
 }
 
 static propane_status sp_add_piece(sp_model *m, const char *data, size_t length, const char *source,
@@ -188,25 +188,25 @@ static void sp_find_unknown(sp_model *m) {
 static propane_status sp_check(const sp_model *m, const char *source, propane_error *err) {
     if (!m->trained || !m->prepared)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: it ends after %lld pieces and does not say %s: it is cut off", source,
-                            (long long)m->count, m->trained ? "how text is prepared" : "what model they are of");
+                            "%s: it ends after %lld pieces without specifying %s; the file is truncated", source,
+                            (long long)m->count, m->trained ? "how text is normalized" : "their model type");
     const char *what = m->kind != PAIRS && m->kind != UNIGRAM ? "it is neither a BPE nor a Unigram model"
                        : m->suffix       ? "its word marks follow words (treat_whitespace_as_suffix)"
                        : m->denormalizer ? "it has rules for decoded text (denormalizer_spec)"
                                          : NULL;
     if (m->kind == UNIGRAM && m->unk < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: none of its %lld pieces is the one for unknown characters",
-                            source, (long long)m->count);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: none of its %lld pieces is for unknown characters", source,
+                            (long long)m->count);
     const int64_t ids[] = {m->unk, m->bos, m->eos};
     static const char *const names[] = {"unk_id", "bos_id", "eos_id"};
     if (what)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: %s, which cannot be done; write a tokenizer.json, in Python: "
+                            "%s: %s, which is not supported; write a tokenizer.json in Python: "
                             "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
                             source, what);
     for (int i = 0; i < 3; i++)
         if (ids[i] < -1 || ids[i] >= m->count)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %lld; there are %lld pieces", source, names[i],
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %lld, but there are %lld pieces", source, names[i],
                                 (long long)ids[i], (long long)m->count);
     return PROPANE_OK;
 }

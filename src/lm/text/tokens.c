@@ -57,20 +57,21 @@ propane_status token_file_parse(const void *data, size_t length, const char *sou
                             "bytes",
                             source, HEADER_BYTES);
     if (tokens_get(p + 8, 4) != VERSION)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: offset 8: version %llu; this Propane knows version %d",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: offset 8: version %llu is not supported; this version of Propane supports version %d",
                             source, (unsigned long long)tokens_get(p + 8, 4), VERSION);
     uint64_t id_bytes = tokens_get(p + 12, 4), vocab = tokens_get(p + 16, 8), count = tokens_get(p + 24, 8);
     if (id_bytes != 2 && id_bytes != 4)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 12: ids of %llu bytes; they must have 2 or 4", source,
-                            (unsigned long long)id_bytes);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 12: the id size is %llu bytes; it must be 2 or 4",
+                            source, (unsigned long long)id_bytes);
     if (vocab < 1 || vocab > INT32_MAX)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 16: a vocabulary of %llu ids", source,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 16: invalid vocabulary of %llu ids", source,
                             (unsigned long long)vocab);
     if (count != (length - HEADER_BYTES) / id_bytes || (length - HEADER_BYTES) % id_bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: offset 24: %llu tokens of %llu bytes do not make a file of %zu bytes; "
-                            "it is truncated or damaged",
-                            source, (unsigned long long)count, (unsigned long long)id_bytes, length);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: offset 24: %llu tokens of %llu bytes do not match a file of %zu bytes; it is truncated or damaged",
+            source, (unsigned long long)count, (unsigned long long)id_bytes, length);
     token_file t = {.ids = p + HEADER_BYTES,
                     .id_bytes = (int)id_bytes,
                     .vocab_size = (int64_t)vocab,
@@ -116,11 +117,10 @@ propane_status token_file_check(const token_file *t, const char *path, const tok
     const char *hash;
     PROPANE_TRY(tokenizer_hash(maker, &hash, err));
     if (strcmp(t->tokenizer_hash, hash) == 0) return PROPANE_OK;
-    return propane_fail(
-        err, PROPANE_ERR_INVALID,
-        "%s was made with the tokenizer %.12s..., but %s is %.12s...; tokenize the text again with this "
-        "tokenizer, or use the other one",
-        path, t->tokenizer_hash, tokenizer_path, hash);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s was written with the tokenizer %.12s..., but %s is %.12s...; tokenize the text again with "
+                        "this tokenizer, or use the original one",
+                        path, t->tokenizer_hash, tokenizer_path, hash);
 }
 
 propane_status token_file_write(const char *path, const tokenizer *maker, const int32_t *ids, int64_t count,

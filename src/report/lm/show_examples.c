@@ -43,7 +43,7 @@ propane_status api_show_examples(const char *path, const propane_show_options *o
     const corpus_options options = {.text = path, .model = o->model, .chat = o->chat};
     if (!o->model)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s is instruction data: give the model that it is for with --model", path);
+                            "%s is instruction data; name the model that reads it with --model", path);
     PROPANE_TRY(corpus_open(&options, &c, err));
     const train_examples *e = &c.examples;
     const bool json = o->form == PROPANE_JSON, styled = !json && o->styled;

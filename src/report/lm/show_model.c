@@ -26,7 +26,7 @@ static void api_show_config(text *to, const model_config *c) {
                 c->model_type, c->num_hidden_layers, c->hidden_size, model_config_hidden(c), c->num_attention_heads,
                 c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings);
     if (c->num_experts)
-        text_printf(to, "%" PRId64 " experts, %" PRId64 " a token, ", c->num_experts, c->num_experts_per_tok);
+        text_printf(to, "%" PRId64 " experts, %" PRId64 " per token, ", c->num_experts, c->num_experts_per_tok);
     if (model_arch_of(c)->position == ARCH_LEARNED)
         text_printf(to, "learned positions");
     else
@@ -152,7 +152,7 @@ static propane_status api_show_tokens(text *to, const char *path, propane_error 
     PROPANE_TRY(token_file_open(path, &t, err));
     text_printf(to,
                 "%s: token file, %" PRId64 " tokens of %" PRId64 " bytes of text, vocabulary %" PRId64
-                ", %d bytes a token\n  tokenizer sha256 %s\n",
+                ", %d bytes per token\n  tokenizer sha256 %s\n",
                 path, t.count, t.text_bytes, t.vocab_size, t.id_bytes, t.tokenizer_hash);
     token_file_close(&t);
     return PROPANE_OK;
@@ -185,11 +185,11 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
                             other.text, why.text);
     if (why.status && model_store_form(path, &form, &other) == PROPANE_OK && form == MODEL_FORM_LLAMA2C)
         return propane_fail(err, why.status, "%s", why.text);
-    if (*disguise) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a file that Propane knows%s", path, disguise);
+    if (*disguise) return propane_fail(err, PROPANE_ERR_INVALID, "%s: an unknown kind of file%s", path, disguise);
     return propane_fail(
         err, PROPANE_ERR_INVALID,
-        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
-        "tokenizer, a token file or a compiled program; what is in a text is learned: propane train --data FILE",
+        "%s: an unknown kind of file; known are MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
+        "tokenizer, a token file or a compiled program; to train on a text: propane train --data FILE",
         path);
 }
 

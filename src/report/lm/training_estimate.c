@@ -22,14 +22,14 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
         : c->how.early ? ", updates guessed rightly"
                        : "",
         (long long)c->how.accumulate);
-    if (p->options.lora) text_printf(to, ", adapters of rank %lld alone", (long long)p->options.lora->rank);
+    if (p->options.lora) text_printf(to, ", only adapters of rank %lld", (long long)p->options.lora->rank);
     text_append(to, "\n");
     for (int i = 0; kernels && i < c->kernel_count; i++) {
         const partition_kernel_cost *k = &c->kernels[i];
         text_printf(to, "  %-14s %-6s %4d calls %9.3f ms %9.1f MB", k->kernel->name,
                     k->kernel->place == PARTITION_DEVICE ? "engine" : "host", k->calls, k->ms, k->bytes / 1e6);
         if (k->kernel->place == PARTITION_DEVICE)
-            text_printf(to, "  %4.1f %% of the roof  %.2f mJ", 100 * k->utilisation, k->energy_mj);
+            text_printf(to, "  %4.1f %% of the peak  %.2f mJ", 100 * k->utilisation, k->energy_mj);
         text_printf(to, "\n");
     }
     text_printf(
@@ -37,22 +37,19 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
         "  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + waiting for weight gradients %.1f (of %.1f) = "
         "forward and backward %.1f ms\n",
         c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms, c->exposed_ms, c->products_ms, c->pass_ms);
-    text_printf(
-        to,
-        "  + what is left of the update %.1f (of %.1f) + renewing programs %.1f = step %.1f ms (%.1f to %.1f), %.0f "
-        "tokens/s\n",
-        c->update_ms, c->sweep_ms, c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s);
     text_printf(to,
-                "  the engine works %.0f %% of the step, at %.1f %% of its roof; programs compiled once: %d; "
-                "again after "
-                "each update: %d, loaded again: %d",
+                "  + rest of the update %.1f (of %.1f) + recompiling programs %.1f = step %.1f ms (%.1f to %.1f), %.0f "
+                "tokens/s\n",
+                c->update_ms, c->sweep_ms, c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s);
+    text_printf(to,
+                "  the engine is busy for %.0f %% of the step, at %.1f %% of its peak; programs compiled once: %d; "
+                "recompiled after each update: %d, reloaded: %d",
                 100 * c->engine_ms / c->step_ms, 100 * c->utilisation, c->programs, c->compiles, c->reloads);
     if (c->restarts_per_100) text_printf(to, ", which is %d restarts in 100 updates", c->restarts_per_100);
-    text_printf(
-        to,
-        "\n  joules of a batch: engine %.3f + processor %.3f (works %.1f ms) + memory %.3f + idle %.3f = %.2f J, "
-        "within a factor of two\n",
-        c->energy_j, c->host_j, c->host_busy_ms, c->memory_j, c->idle_j, partition_cost_joules(c));
+    text_printf(to,
+                "\n  joules per batch: engine %.3f + processor %.3f (busy %.1f ms) + memory %.3f + idle %.3f = %.2f J, "
+                "within a factor of two\n",
+                c->energy_j, c->host_j, c->host_busy_ms, c->memory_j, c->idle_j, partition_cost_joules(c));
 }
 
 static void api_training_print_assumptions(text *to, const partition_cost *cost, const cost_rates *rates,
@@ -61,18 +58,17 @@ static void api_training_print_assumptions(text *to, const partition_cost *cost,
     cost_host h = cost_host_with(c, rates);
     if (rates) {
         const double *update = cost_rates_update(rates, cost->how.early);
-        text_printf(
-            to,
-            "  measured on a host (%s): products %.3g TFLOPS fp32, elementwise %.3g GB/s, memory %.3g GB/s, AdamW "
-            "%.3g, %.3g and %.3g ns a parameter with fp32, bf16 and int8 moments; assumed: all at once %.0f "
-            "GB/s\n",
-            rates->system, h.gemm_tflops, h.stream_gbs, h.memory_gbs, update[0], update[1], update[2], h.shared_gbs);
+        text_printf(to,
+                    "  measured on a host (%s): matrix products %.3g TFLOPS fp32, elementwise %.3g GB/s, memory %.3g "
+                    "GB/s, AdamW %.3g, %.3g and %.3g ns per parameter with fp32, bf16 and int8 moments; assumed for "
+                    "all at once: %.0f GB/s\n",
+                    rates->system, h.gemm_tflops, h.stream_gbs, h.memory_gbs, update[0], update[1], update[2],
+                    h.shared_gbs);
         return;
     }
     text_printf(to,
-                "  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s, all "
-                "at once %.0f "
-                "GB/s\n",
+                "  assumed for the host of %s: matrix products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f "
+                "GB/s, all at once %.0f GB/s\n",
                 c->title, h.gemm_tflops, h.stream_gbs, h.memory_gbs, h.shared_gbs);
     if (sources) text_append(to, cost_host_sources());
 }
@@ -148,11 +144,11 @@ static void api_training_print_reasons(text *to, const partition_candidate *list
 }
 
 static void api_training_print_table(text *to, const partition_candidate *list, int count) {
-    text_printf(to,
-                "%s, estimated, the fastest first; ms of a batch\n%-5s %-6s %-7s %-7s %5s %4s %7s %7s %6s %5s %7s %6s "
-                "%8s %8s %8s\n",
-                list[0].cost.chip->title, "plan", "head", "weights", "moments", "batch", "upd.", "engine", "staging",
-                "host", "loss", "waiting", "update", "renewing", "step", "tokens/s");
+    text_printf(
+        to,
+        "%s, estimated ms per batch, fastest first\n%-5s %-6s %-7s %-7s %5s %4s %7s %7s %6s %5s %7s %6s %8s %8s %8s\n",
+        list[0].cost.chip->title, "plan", "head", "weights", "moments", "batch", "upd.", "engine", "staging", "host",
+        "loss", "waiting", "update", "renewing", "step", "tokens/s");
     for (int i = 0; i < count; i++) {
         const partition_cost *c = &list[i].cost;
         const partition_options *o = &list[i].partition->options;
@@ -169,15 +165,14 @@ static void api_training_print_table(text *to, const partition_candidate *list, 
 static void api_training_print_best(text *to, const partition_candidate *list) {
     const partition_cost *best = &list[0].cost;
     if (list[0].refused[0]) {
-        text_printf(to, "every one of them is refused by a known rule of the %s\n", best->chip->title);
+        text_printf(to, "a known rule of the %s refuses every one of them\n", best->chip->title);
         return;
     }
     text_append(to, "fastest known: ");
     partition_candidate_print(&list[0], to);
     text_printf(to,
-                ", batch %lld: %.1f ms for %lld positions\n  the engine works %.0f %% of the step, the host's weight "
-                "gradients take "
-                "%.1f ms beside it\n",
+                ", batch %lld: %.1f ms for %lld positions\n  the engine is busy for %.0f %% of the step; meanwhile the "
+                "host computes weight gradients for %.1f ms\n",
                 (long long)list[0].partition->options.batch, best->step_ms,
                 (long long)(list[0].partition->options.batch * list[0].partition->options.context),
                 100 * best->engine_ms / best->step_ms, best->products_ms);
@@ -252,7 +247,7 @@ static propane_status api_training_estimate(const model_config *config, const pr
         partition_comparison all;
         propane_status status = partition_compare(config, &q, chips[i], &all, err);
         if (status == PROPANE_OK && all.count == 0)
-            status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan '%s': plans are layer, six, ten", o->plan);
+            status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan is '%s'; it must be layer, six or ten", o->plan);
         if (status == PROPANE_OK && i && !json) text_append(to, "\n");
         if (status == PROPANE_OK) api_training_show(to, all.list, all.count, o, rates, json);
         partition_comparison_free(&all);
@@ -285,7 +280,7 @@ static propane_status api_training_check_words(const propane_training_estimate_o
         return propane_fail(err, PROPANE_ERR_INVALID, "gradients '%.40s' is not one of host, device", o->gradients);
     if (o->workers > 0 && o->gradients && strcmp(o->gradients, "device") == 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "gradients: the estimate of several workers has none on the device");
+                            "gradients: estimates for several workers cannot have gradients on the device");
     if (strcmp(o->clipping, "exact") != 0 && strcmp(o->clipping, "lagged") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "clipping '%.40s' is not one of exact, lagged", o->clipping);
     if (strcmp(o->overlap, "on") != 0 && strcmp(o->overlap, "early") != 0)
@@ -326,9 +321,11 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     PROPANE_TRY(api_training_check_words(&o, err));
     PROPANE_TRY(chip_find_list(o.target ? o.target : "m4", chips, &chip_count, err));
     if (o.rates && (chip_count > 1 || o.workers > 0))
-        return propane_fail(err, PROPANE_ERR_INVALID, "rates are one host's: give one target chip, and no workers");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "rates describe a single host: give one target chip and no workers");
     if (strcmp(o.overlap, "early") == 0 && o.workers > 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "overlap early is for one process: leave it out, or the workers");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "overlap early works in one process only: leave out overlap or the workers");
     PROPANE_TRY(api_plan_config(model, &config, err));
     if (!o.context) o.context = config.max_position_embeddings < 256 ? config.max_position_embeddings : 256;
     propane_status status = api_training_print(&config, &o, form, chips, chip_count, &to, err);

@@ -62,23 +62,23 @@ static void where_print_row(text *to, const where_row *r, int width) {
 static void where_print_best(text *to, const where_question *q, const where_rows *rows) {
     const char *goal = where_goals[q->goal];
     if (rows->best < 0) {
-        text_printf(to, "for %s: no unit of this chip is known to do it\n", goal);
+        text_printf(to, "for %s: no unit of this chip is known to support it\n", goal);
         return;
     }
     const where_row *best = &rows->list[rows->best];
     text_printf(to, "for %s: %s%s%s%s", goal, where_unit_name(best->unit), *best->plan ? " (" : "", best->plan,
                 *best->plan ? ")" : "");
     if (rows->rival >= 0)
-        text_printf(to, "; but %s (%s) lies within the errors of both", where_unit_name(rows->list[rows->rival].unit),
-                    rows->list[rows->rival].plan);
+        text_printf(to, "; but %s (%s) is within the error of both estimates",
+                    where_unit_name(rows->list[rows->rival].unit), rows->list[rows->rival].plan);
     text_append(to, "\n");
     if (rows->contradicts)
-        text_append(to, "    published trainers do worse on this engine than another unit does: measure both before "
+        text_append(to, "    published trainers are slower on this engine than on another unit: measure both before "
                         "you rely on it\n");
     if (best->line)
         text_printf(to, "    %s\n", best->line);
     else
-        text_append(to, "    with that software: Propane does not use the GPU\n");
+        text_append(to, "    with that software; Propane does not use the GPU\n");
 }
 
 static void where_print(text *to, const where_question *q, const chip *c, const where_rows *rows) {
@@ -90,8 +90,8 @@ static void where_print(text *to, const where_question *q, const chip *c, const 
     if (q->lora) text_printf(to, " of rank %lld", (long long)q->lora->rank);
     text_printf(to, ", batch %lld x %lld", (long long)q->batch, (long long)q->context);
     if (q->kind != COST_WORK_FORWARD) text_printf(to, ", update after %lld", (long long)q->accumulate);
-    text_printf(to, "; estimated, for 1,000 tokens\n%-6s  %-*s %7s %-14s %6s %-16s %5s %9s %9s\n", "unit", width,
-                "plan", "ms", "", "J", "", "W", "memory", "compile");
+    text_printf(to, "; estimated per 1,000 tokens\n%-6s  %-*s %7s %-14s %6s %-16s %5s %9s %9s\n", "unit", width, "plan",
+                "ms", "", "J", "", "W", "memory", "compile");
     for (int i = 0; i < rows->count; i++) where_print_row(to, &rows->list[i], width);
     for (int i = 0; i < rows->count; i++) {
         const where_row *r = &rows->list[i];
@@ -175,7 +175,7 @@ static void where_markdown(text *to, const chip *c, const where_rows *rows) {
         text_printf(to, "%s |\n",
                     r->unit == WHERE_GPU      ? r->reason
                     : i == rows->best         ? "the lowest estimate here"
-                    : r->unit == WHERE_OTHERS ? "from times that others logged"
+                    : r->unit == WHERE_OTHERS ? "from published logs"
                                               : "");
     }
 }
@@ -227,8 +227,8 @@ static propane_status where_take(const propane_where_options *o, where_question 
     if (o->lora_rank < 0 || o->batch < 0 || o->context < 0 || o->accumulate < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "rank, batch, context and accumulate must not be negative");
     if (o->lora_rank > 0 && q->kind != COST_WORK_LORA)
-        return propane_fail(err, PROPANE_ERR_INVALID, "lora-rank %lld is for mode lora, not %s",
-                            (long long)o->lora_rank, mode);
+        return propane_fail(err, PROPANE_ERR_INVALID, "lora-rank %lld needs mode lora, not %s", (long long)o->lora_rank,
+                            mode);
     *lora = (model_lora){.rank = o->lora_rank > 0 ? o->lora_rank : 8};
     lora->alpha = (double)lora->rank;
     q->batch = o->batch ? o->batch : 1;

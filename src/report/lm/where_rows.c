@@ -103,15 +103,15 @@ static const char *where_engine_reason(const where_question *q, const where_cost
                                        bool products, arena *a) {
     const double share = 100 * c->host_flops / (c->engine_flops + c->host_flops);
     text to = {0};
-    text_printf(&to, "the CPU does %.0f %% of the operations", share);
+    text_printf(&to, "the CPU performs %.0f %% of the operations", share);
     if (q->kind == COST_WORK_FULL)
         text_append(&to, products ? ", among them the head's weight gradient, sums of the others, and AdamW"
                                   : ", among them all weight gradients, and AdamW");
-    text_printf(&to, "; it works %.0f ms beside %.0f ms of the engine", c->host_ms / where_thousands(q),
+    text_printf(&to, "; it is busy for %.0f ms, the engine for %.0f ms", c->host_ms / where_thousands(q),
                 c->engine_ms / where_thousands(q));
     if (q->kind == COST_WORK_LORA) text_append(&to, "; no weight of the base has a gradient");
     if (q->kind != COST_WORK_FORWARD && p->recompile_ms > 0.05 * p->step_ms)
-        text_printf(&to, "; renewing programs takes %.0f %% of the time", 100 * p->recompile_ms / p->step_ms);
+        text_printf(&to, "; recompiling programs takes %.0f %% of the time", 100 * p->recompile_ms / p->step_ms);
     const char *kept = to.data ? arena_string(a, to.data) : NULL;
     text_deinit(&to);
     return kept;
@@ -155,7 +155,7 @@ static void where_take_engine(const where_question *q, const partition_candidate
     /* constants are in programs instead of one fp16 copy for all */
     out->memory += fmax(0, k->cost.constant_bytes - 2 * (double)model_arch_parameters(q->config));
     out->compile_s = k->cost.compile_ms / 1e3;
-    out->error = "not known, no step of these plans was measured";
+    out->error = "unknown, because no step of these plans was measured";
     out->line = where_engine_line(q, k, a);
 }
 
@@ -213,23 +213,23 @@ static void where_add_others(const where_question *q, const chip *c, arena *a, w
                  host = s.staging_ms + s.elementwise_ms + s.gemm_ms;
     const double engine = cost_energy_mj(c, 4 * weights * positions, 8 * weights, s.engine_ms) * 1e-3;
     out->others = out->count;
-    out->list[out->count++] = (where_row){
-        .unit = WHERE_OTHERS,
-        .plan = "as published trainers do it",
-        .known = true,
-        .ms = s.ms / thousands,
-        .low_ms = s.ms / thousands / PROCESSOR_BAND,
-        .high_ms = s.ms / thousands * PROCESSOR_BAND,
-        .joules = (engine + (cost_host_of(c).watts * host + COST_IDLE_WATTS * s.ms) * 1e-3) / thousands,
-        .engine_j = engine / thousands,
-        .host_j = cost_host_of(c).watts * host * 1e-3 / thousands,
-        .idle_j = COST_IDLE_WATTS * s.ms * 1e-3 / thousands,
-        .host_ms = host / thousands,
-        .reason = arena_printf(a,
-                               "engine %.0f %%, staging %.0f %%, head and loss %.0f %% of the time; for comparison, "
-                               "Propane does not run so",
-                               100 * s.engine_ms / s.ms, 100 * s.staging_ms / s.ms, 100 * s.gemm_ms / s.ms),
-        .error = "17 % (median of nine published steps)"};
+    out->list[out->count++] =
+        (where_row){.unit = WHERE_OTHERS,
+                    .plan = "as in published trainers",
+                    .known = true,
+                    .ms = s.ms / thousands,
+                    .low_ms = s.ms / thousands / PROCESSOR_BAND,
+                    .high_ms = s.ms / thousands * PROCESSOR_BAND,
+                    .joules = (engine + (cost_host_of(c).watts * host + COST_IDLE_WATTS * s.ms) * 1e-3) / thousands,
+                    .engine_j = engine / thousands,
+                    .host_j = cost_host_of(c).watts * host * 1e-3 / thousands,
+                    .idle_j = COST_IDLE_WATTS * s.ms * 1e-3 / thousands,
+                    .host_ms = host / thousands,
+                    .reason = arena_printf(a,
+                                           "engine %.0f %%, staging %.0f %%, head and loss %.0f %% of the time; for "
+                                           "comparison only, as Propane does not run this way",
+                                           100 * s.engine_ms / s.ms, 100 * s.staging_ms / s.ms, 100 * s.gemm_ms / s.ms),
+                    .error = "17 % (median of nine published steps)"};
 }
 
 /* ---- the other units -------------------------------------------------------------------------------------------------------- */
@@ -259,7 +259,7 @@ static void where_add_processor(const where_question *q, const chip *c, double f
         .host_share = 1,
         .host_ms = u.ms / thousands,
         .memory = where_memory(q, "cpu", "fp32", "layer"),
-        .reason = arena_printf(a, "products %.0f %%, elementwise work %.0f %%, AdamW %.0f %% of the time",
+        .reason = arena_printf(a, "matrix products %.0f %%, elementwise operations %.0f %%, AdamW %.0f %% of the time",
                                100 * u.products_ms / u.ms, 100 * u.element_ms / u.ms, 100 * u.update_ms / u.ms),
         .error = "11 % (median of four published steps, all of an M2 Pro)",
         .line = where_line(q, " --device cpu --blas auto", a)};
@@ -271,16 +271,16 @@ static void where_add_gpu(const where_question *q, const chip *c, double flops, 
     cost_unit u;
     where_processor(q, c, flops, &work, &u);
     *r = (where_row){
-        .unit = WHERE_GPU, .plan = "", .reason = "not known: no rate of such work is published for this chip"};
+        .unit = WHERE_GPU, .plan = "", .reason = "unknown, because no such rate is published for this chip"};
     if (!cost_gpu(c, &work, &u)) return;
     r->known = true;
     r->plan = u.software;
     r->ms = r->low_ms = r->high_ms = u.ms / where_thousands(q);
     r->joules = u.joules / where_thousands(q);
     r->error = "not known";
-    r->reason =
-        arena_printf(a, "stated by %s%s", u.source,
-                     q->kind == COST_WORK_LORA ? "; that rate of full training, for the operations of adapters" : "");
+    r->reason = arena_printf(
+        a, "stated by %s%s", u.source,
+        q->kind == COST_WORK_LORA ? "; the rate of full training, applied to the operations of adapters" : "");
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------------------------------- */

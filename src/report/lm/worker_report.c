@@ -28,7 +28,7 @@ static propane_status api_worker_time(const model_config *config, const propane_
                                     .context = o->context};
     propane_status status = partition_compare(config, &ask, c, &all, err);
     if (status == PROPANE_OK && all.count == 0)
-        status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan '%s': plans are layer, six, ten", o->plan);
+        status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "plan is '%s'; it must be layer, six or ten", o->plan);
     if (status == PROPANE_OK) {
         q->step_ms = all.list[0].cost.step_ms * (double)o->accumulate;
         q->backward_ms = all.list[0].cost.pass_ms * BACKWARD;
@@ -50,9 +50,9 @@ static propane_status api_worker_ask(const model_config *config, const propane_t
                            .parameters = (double)model_arch_parameters(config),
                            .tokens = (double)(o->batch * o->context * o->accumulate)};
     if (q->wire == ALLREDUCE_WIRES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "wire is '%.40s'; there are fp32, bf16, fp16 and int4", wire);
+        return propane_fail(err, PROPANE_ERR_INVALID, "wire is '%.40s'; it must be fp32, bf16, fp16 or int4", wire);
     if (adapters.lora_rank < 1 || adapters.lora_rank > 4096)
-        return propane_fail(err, PROPANE_ERR_INVALID, "adapters of rank %lld; give 1 to 4096",
+        return propane_fail(err, PROPANE_ERR_INVALID, "the adapters' rank is %lld; it must be 1 to 4096",
                             (long long)adapters.lora_rank);
     q->adapters = memory_estimate_learnt(config, &adapters);
     return api_worker_time(config, o, c, q, err);
@@ -106,8 +106,9 @@ static void api_worker_print_row(text *to, const worker_cost *w) {
 static void api_worker_print_warmup(text *to, const worker_question *q, const worker_cost *w) {
     char sent[32], taken[32];
     if (q->warmup > 0)
-        text_printf(to, "  a warm-up of %lld steps is data-parallel: before outer steps each worker sends %s in %s\n",
-                    (long long)q->warmup, text_bytes(sent, w->warmup_bytes), text_duration(taken, w->warmup_ms / 1e3));
+        text_printf(
+            to, "  the first %lld steps (warm-up) are data-parallel: before outer steps each worker sends %s in %s\n",
+            (long long)q->warmup, text_bytes(sent, w->warmup_bytes), text_duration(taken, w->warmup_ms / 1e3));
 }
 
 propane_status api_worker_estimate(const model_config *config, const propane_training_estimate_options *o,
@@ -126,9 +127,8 @@ propane_status api_worker_estimate(const model_config *config, const propane_tra
     if (json) return PROPANE_OK;
     api_worker_print_warmup(to, &q, &outer);
     text_printf(to,
-                "  a step by itself: %.1f ms, %.0f tokens; sent bytes, as many are received; workers are alike; "
-                "adapters: a whole "
-                "step is counted, and a server with the same line sends %s a day\n",
+                "  a step by itself: %.1f ms, %.0f tokens; bytes are those sent, and as many are received; all workers "
+                "are alike; for adapters a full step is counted, and a server with the same line sends %s per day\n",
                 q.step_ms, q.tokens, text_bytes(server, w.server_bytes));
     return PROPANE_OK;
 }

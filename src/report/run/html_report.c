@@ -43,8 +43,8 @@ static void html_report_put_agreement(text *out, const run_history *h) {
     if (!run_history_agreement(h, &a)) return;
     html_report_fact(out, "workers", "%.0f", a.workers);
     if (a.warmup > 0) html_report_fact(out, "steps of warm-up, data-parallel", "%.0f", a.warmup);
-    html_report_fact(out, "MB sent by a rank between workers", "%.3g", a.bytes / 1e6);
-    html_report_fact(out, "steps between agreements, at most", "%.0f", a.stalest);
+    html_report_fact(out, "MB sent per rank between workers", "%.3g", a.bytes / 1e6);
+    html_report_fact(out, "most steps between synchronizations", "%.0f", a.stalest);
 }
 
 static void html_report_put_facts(text *out, const run_seen *r) {
@@ -54,20 +54,20 @@ static void html_report_put_facts(text *out, const run_seen *r) {
     text_append(out, "<div class=\"facts\">");
     html_report_fact(out, "best validation loss", "%.4f", s->val_best);
     if (!samples) html_report_fact(out, "perplexity there", "%.2f", exp(s->val_best));
-    html_report_fact(out, "nats per byte there", "%.4f", s->per_byte);
+    html_report_fact(out, "nats per byte at that step", "%.4f", s->per_byte);
     html_report_fact(out, "training loss, mean of the last twentieth", "%.4f", s->last);
-    html_report_fact(out, "training loss of the first step", "%.4f", s->first);
+    html_report_fact(out, "training loss at the first step", "%.4f", s->first);
     html_report_fact(out, "steps done", "%.0f", s->steps);
     html_report_fact(out, samples ? "samples per second" : "tokens per second", "%.0f", s->speed);
     char time[32];
     if (s->seconds > 0)
         text_printf(out, "<div><b>%s</b><span>of training</span></div>", text_duration(time, s->seconds));
-    html_report_fact(out, "MB of memory at most", "%.0f", s->memory / 1e6);
-    html_report_fact(out, "watts of the engine, simulated", "%.2f", s->watts);
+    html_report_fact(out, "MB of memory at peak", "%.0f", s->memory / 1e6);
+    html_report_fact(out, "watts used by the engine, simulated", "%.2f", s->watts);
     html_report_put_agreement(out, h);
     char joules[200];
     if (run_history_joules(h, NULL, joules))
-        text_printf(out, "<div><b>%s</b><span>of the machine for a step, on average</span></div>", joules);
+        text_printf(out, "<div><b>%s</b><span>used by the machine per step, on average</span></div>", joules);
     text_append(out, "</div>\n");
 }
 

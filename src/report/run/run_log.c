@@ -319,8 +319,7 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     }
     FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!file && (errno == ENOENT || errno == ENOTDIR))
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no run with a log in this folder",
-                            path);
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: this folder contains no run with a log", path);
     if (!file) {
         const int code = errno;
         if (fd >= 0) close(fd);

@@ -21,7 +21,7 @@ static const char *run_set_last_part(const char *path) {
 propane_status run_set_open(run_set *s, const char *const *dirs, int count, propane_error *err) {
     *s = (run_set){0};
     if (count > RUN_SET_MOST)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%d runs; give at most %d", count, RUN_SET_MOST);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%d runs were given; the maximum is %d", count, RUN_SET_MOST);
     s->runs = mem_array((size_t)count, sizeof *s->runs);
     if (!s->runs) return propane_fail_memory(err, (size_t)count * sizeof *s->runs);
     for (; s->count < count; s->count++) {

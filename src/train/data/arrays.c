@@ -97,16 +97,17 @@ static propane_status arrays_check_array(const char *source, const char *name, c
     text_shape(want, type->rank, type->dim);
     text_shape(have, a->rank, a->dim);
     if (a->rank < 1 || a->dim[0] < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s %s holds no samples", source, name, have);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s %s contains no samples", source, name, have);
     if (!imported_same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: array %.60s is %s; a sample of it must be %s, with the number of samples in front",
-                            source, name, have, want);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: array %.60s is %s; each sample must be %s, with the number of samples as first dimension", source,
+            name, have, want);
     if (whole && a->kind == 'f')
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s holds floats; integers are needed", source,
-                            name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s contains floats, but integers are needed",
+                            source, name);
     if (a->dim[0] == count) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s has %lld samples, y has %lld", source, name,
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s has %lld samples, but y has %lld", source, name,
                         (long long)a->dim[0], (long long)count);
 }
 
@@ -122,7 +123,8 @@ static mil_type arrays_label_type(const imported_model *m) {
 static propane_status arrays_check_part(imported_model *m, part *p, const char *source, propane_error *err) {
     const mil_function *f = m->base;
     p->y = arrays_array_named(&p->file, "y");
-    if (!p->y) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (what is to come out)", source);
+    if (!p->y)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (the expected outputs)", source);
     PROPANE_TRY(imported_model_choose_axis(m, source, p->y->rank, p->y->dim, err));
     const mil_type label = arrays_label_type(m);
     PROPANE_TRY(arrays_check_array(source, "y", p->y, &label, m->loss == IMPORTED_CROSS_ENTROPY,
@@ -215,7 +217,7 @@ static propane_status arrays_open_part(arrays *a, const char *path, const char *
 
 static propane_status arrays_check_inputs(const imported_model *m, propane_error *err) {
     if (m->base->param_count <= 64) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for", m->base->param_count);
+    return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; the maximum is 64", m->base->param_count);
 }
 
 /* Counts the samples in each part, after the parts are open. */
@@ -241,7 +243,7 @@ static propane_status arrays_open_all(arrays *a, const char *path, double held_o
     }
     if (!found)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no y.npy (what is to come out) beside the other arrays", path);
+                            "%s: there is no y.npy (the expected outputs) next to the other arrays", path);
     arrays_count_samples(a, held_out, second);
     return PROPANE_OK;
 }

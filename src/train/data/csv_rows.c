@@ -32,7 +32,7 @@ static propane_status csv_rows_cell(csv_rows *c, text *cell, bool *last, propane
         }
         text_append_n(cell, &ch, 1);
     }
-    if (quoted) return propane_fail(err, PROPANE_ERR_INVALID, "line %lld: a quote has no end", (long long)begun);
+    if (quoted) return propane_fail(err, PROPANE_ERR_INVALID, "line %lld: a quote is not closed", (long long)begun);
     *last = c->at >= c->length || c->data[c->at] == '\n';
     c->at += c->at < c->length;
     return cell->failed ? propane_fail_memory(err, cell->length) : PROPANE_OK;

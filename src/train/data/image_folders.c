@@ -102,10 +102,7 @@ static propane_status folders_read_part(image_folders *t, const char *dir, pictu
         if (!folder) return propane_fail_memory(err, 0);
         PROPANE_TRY(folders_list_folder(t->arena, folder, false, &files, &file_count, err));
         if (label < 0)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: there is nothing to learn of that class: it is not among "
-                                "the folders to train on",
-                                folder);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: this class has no folder in the training data", folder);
         for (int k = 0; k < file_count; k++) {
             const char *path = arena_printf(t->arena, "%s/%s", folder, files[k]);
             if (!path) return propane_fail_memory(err, 0);
@@ -134,11 +131,10 @@ static propane_status folders_find_classes(image_folders *t, const char *dir, pr
     if (t->class_count < 0)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
     if (t->class_count == 0)
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders "
-            "of images, one for each class",
-            dir);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: it has nothing to train on: neither arrays (x.npy and y.npy, train.npz) nor folders "
+                            "of images, one per class",
+                            dir);
     t->classes = (const char **)names;
     t->labels = ARENA_ARRAY(t->arena, t->class_count, int);
     if (!t->labels) return propane_fail_memory(err, 0);
@@ -146,10 +142,8 @@ static propane_status folders_find_classes(image_folders *t, const char *dir, pr
     for (int i = 0; i < t->class_count; i++) t->labels[i] = i;
     if (t->class_count == t->model->classes) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s has %d class folders (%.40s ... %.40s); the program's output has "
-                        "%lld classes",
-                        dir, t->class_count, t->classes[0], t->classes[t->class_count - 1],
-                        (long long)t->model->classes);
+                        "%s has %d class folders (%.40s ... %.40s), but the program's output has %lld classes", dir,
+                        t->class_count, t->classes[0], t->classes[t->class_count - 1], (long long)t->model->classes);
 }
 
 /* ---- the input ------------------------------------------------------------------------------------------------------------ */
@@ -185,19 +179,18 @@ static propane_status folders_take_input(image_folders *t, const image_folders_o
     const mil_function *f = m->base;
     if (m->loss != IMPORTED_CROSS_ENTROPY)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "class folders are for --loss cross_entropy; for mse give arrays: "
-                            "DIR/x.npy and DIR/y.npy");
+                            "class folders need --loss cross_entropy; for mse give arrays: DIR/x.npy and DIR/y.npy");
     const mil_type *type = f->param_count ? &f->params[0]->type : NULL;
     if (f->param_count != 1 || type->rank != 4 || type->dim[0] != 1 || (type->dim[1] != 1 && type->dim[1] != 3) ||
         !mil_dtype_is_float(type->dtype))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: images can be given to programs with one input [1, 1 or 3, height, width]; for others "
+                            "%s: images need a program with one input [1, 1 or 3, height, width]; for other programs "
                             "give arrays: DIR/NAME.npy for each input, and DIR/y.npy",
                             m->module->source);
     if (mil_type_count(&f->results[0]->type) != m->classes)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: its output has a class for each of several places; class "
-                            "folders are for one class an image: give arrays",
+                            "%s: its output has a class at each of several positions, but class folders have one class "
+                            "per image: give arrays",
                             m->module->source);
     const mil_feature *seen = mil_feature_find(m->seen, PROPANE_INPUT, f->params[0]->name);
     const bool image = seen && seen->kind == MIL_FEATURE_IMAGE;
@@ -209,8 +202,7 @@ static propane_status folders_take_input(image_folders *t, const image_folders_o
     t->scale = image ? 1 : 1.0 / 255;
     if (image && (o->mean || o->std))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: its input is an image, which the program scales itself: leave "
-                            "out --mean and --std",
+                            "%s: its input is an image, which the program scales itself; leave out --mean and --std",
                             m->module->source);
     PROPANE_TRY(folders_read_numbers("--mean", o->mean, 0, t->channels, t->mean, err));
     return folders_read_numbers("--std", o->std, 1, t->channels, t->std, err);
@@ -229,11 +221,10 @@ static propane_status folders_load(const image_folders *t, const picture *p, npy
     if (t->resize)
         status = picture_resize(&whole, t->height, t->width, out, err);
     else
-        status = propane_fail(err, PROPANE_ERR_INVALID,
-                              "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the images, or "
-                              "have them scaled with --resize",
-                              p->path, (long long)whole.dim[1], (long long)whole.dim[0], (long long)t->width,
-                              (long long)t->height);
+        status = propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s has %lld x %lld pixels, but the program's input has %lld x %lld: scale the images, or use --resize",
+            p->path, (long long)whole.dim[1], (long long)whole.dim[0], (long long)t->width, (long long)t->height);
     npy_free(&whole);
     return status;
 }

@@ -139,10 +139,9 @@ propane_status allreduce_create(mpi *m, const allreduce_options *options, const 
                                 int count, allreduce **out, propane_error *err) {
     *out = NULL;
     if (mpi_size(m) > MPI_MOST_RANKS)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; at most %d are provided for", mpi_size(m),
-                            MPI_MOST_RANKS);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; the maximum is %d", mpi_size(m), MPI_MOST_RANKS);
     if (options->bucket < 0 || options->bucket > LARGEST_BUCKET)
-        return propane_fail(err, PROPANE_ERR_INVALID, "buckets of %lld bytes; give 0 to %lld",
+        return propane_fail(err, PROPANE_ERR_INVALID, "the bucket size is %lld bytes; it must be 0 to %lld",
                             (long long)options->bucket, (long long)LARGEST_BUCKET);
     allreduce *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);

@@ -100,7 +100,7 @@ static void *mpi_open_library(void) {
 static propane_status mpi_find(mpi_calls *c, const char *name, void *out, propane_error *err) {
     void *symbol = dlsym(c->library, name);
     if (!symbol)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the MPI library has no %s; Propane needs Open MPI's", name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the MPI library has no %s; Propane needs Open MPI", name);
     memcpy(out, &symbol, sizeof symbol);
     return PROPANE_OK;
 }
@@ -135,8 +135,8 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
     c->library = mpi_open_library();
     if (!c->library)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "mpirun started this process, but Open MPI's library is not found here; install it "
-                            "(Debian: openmpi-bin, Homebrew: open-mpi), or start without mpirun");
+                            "mpirun started this process, but the Open MPI library was not found; install it (Debian: "
+                            "openmpi-bin, Homebrew: open-mpi), or start without mpirun");
     PROPANE_TRY(mpi_find_all(c, err));
     if (c->Init(NULL, NULL)) return propane_fail(err, PROPANE_ERR_DEVICE, "Open MPI cannot start");
     m->comm = c->world;
@@ -149,21 +149,21 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
 static propane_status mpi_check_size(const mpi *m, propane_error *err) {
     const int tasks = mpi_slurm_tasks();
     if (tasks <= 1 || m->size == tasks) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_DEVICE,
-                        "srun started %d tasks, but Open MPI counts %d: start with srun --mpi=pmix, and an Open MPI "
-                        "that was built with PMIx",
-                        tasks, m->size);
+    return propane_fail(
+        err, PROPANE_ERR_DEVICE,
+        "srun started %d tasks, but Open MPI counts %d: use srun --mpi=pmix and an Open MPI built with PMIx", tasks,
+        m->size);
 }
 
 static propane_status mpi_check_start(propane_error *err) {
     if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMIX_RANK")) return PROPANE_OK;
     if (mpi_slurm_tasks() > 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "srun started %d tasks that cannot find each other: start with srun --mpi=pmix, or with "
-                            "--ntasks=1 for one process",
-                            mpi_slurm_tasks());
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "srun started %d tasks that cannot find each other: use srun --mpi=pmix, or --ntasks=1 for one process",
+            mpi_slurm_tasks());
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "this mpirun is not Open MPI's; data-parallel training needs Open MPI");
+                        "this mpirun does not belong to Open MPI, which data-parallel training needs");
 }
 
 propane_status mpi_open(mpi **out, propane_error *err) {

@@ -108,17 +108,19 @@ static void worker_adapters(const worker_question *q, worker_cost *out) {
 
 static propane_status worker_check(const worker_question *q, propane_error *err) {
     if (q->workers < 1 || q->workers > 1000000)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%lld workers; give 1 to 1000000", (long long)q->workers);
+        return propane_fail(err, PROPANE_ERR_INVALID, "the number of workers is %lld; it must be 1 to 1000000",
+                            (long long)q->workers);
     if (!(q->bandwidth >= 1e3) || !(q->bandwidth <= 1e15))
-        return propane_fail(err, PROPANE_ERR_INVALID, "a bandwidth of %g bits a second; give 1k to 1000T",
+        return propane_fail(err, PROPANE_ERR_INVALID, "the bandwidth is %g bits per second; it must be 1k to 1000T",
                             q->bandwidth);
     if (!(q->latency_ms >= 0) || !(q->latency_ms <= 1e6))
-        return propane_fail(err, PROPANE_ERR_INVALID, "a latency of %g ms; give 0 to 1000000", q->latency_ms);
+        return propane_fail(err, PROPANE_ERR_INVALID, "the latency is %g ms; it must be 0 to 1000000", q->latency_ms);
     if (q->every < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, "outer steps every %lld steps; give 1 or more",
+        return propane_fail(err, PROPANE_ERR_INVALID, "the interval of outer steps is %lld; it must be at least 1",
                             (long long)q->every);
     if (q->warmup >= 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "a warm-up of %lld steps; give 0 or more", (long long)q->warmup);
+    return propane_fail(err, PROPANE_ERR_INVALID, "the warm-up is %lld steps; it must not be negative",
+                        (long long)q->warmup);
 }
 
 propane_status worker_estimate(const worker_question *q, worker_way way, worker_cost *out, propane_error *err) {

@@ -39,8 +39,8 @@ static propane_status workers_count(workers *w, const int *leaders, propane_erro
         for (int k = 0; k < ranks; k++) size += leaders[k] == r;
         if (leaders[r] != r || size == w->size) continue;
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the machine of rank %d has %d ranks, that of rank %d has %d; start as many on each "
-                            "(mpirun --map-by ppr:N:node), or give --node-ranks",
+                            "the machine of rank %d has %d ranks, but that of rank %d has %d; start the same number on "
+                            "each (mpirun --map-by ppr:N:node), or give --node-ranks",
                             w->leader, w->size, r, size);
     }
     return PROPANE_OK;
@@ -49,8 +49,7 @@ static propane_status workers_count(workers *w, const int *leaders, propane_erro
 static propane_status workers_find(workers *w, const workers_options *o, propane_error *err) {
     const int ranks = mpi_size(w->all), rank = mpi_rank(w->all);
     if (o->node_ranks > 0 && ranks % o->node_ranks != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--node-ranks %lld: %d ranks cannot be shared out among such workers; give a divisor",
+        return propane_fail(err, PROPANE_ERR_INVALID, "--node-ranks %lld does not divide the %d ranks; give a divisor",
                             (long long)o->node_ranks, ranks);
     int *leaders = mem_array((size_t)ranks, sizeof *leaders);
     if (!leaders) return propane_fail_memory(err, (size_t)ranks * sizeof *leaders);
@@ -68,8 +67,7 @@ propane_status workers_form(mpi *all, const workers_options *o, workers *w, prop
     *w = (workers){.all = all, .count = 1, .size = 1};
     if (!all || mpi_size(all) == 1) return PROPANE_OK;
     if (mpi_size(all) > MPI_MOST_RANKS)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; at most %d are provided for", mpi_size(all),
-                            MPI_MOST_RANKS);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; the maximum is %d", mpi_size(all), MPI_MOST_RANKS);
     w->size = mpi_size(all), w->place = mpi_rank(all);
     if (o->outer) PROPANE_TRY(workers_find(w, o, err));
     if (w->size > 1) PROPANE_TRY(mpi_split(all, w->index, &w->inside, err));

@@ -51,10 +51,11 @@ static propane_status imported_choose_output(imported_model *m, const imported_m
     }
     if (count == 1) return PROPANE_OK;
     if (o->output)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no output '%.60s' of floats; there is: %s",
-                            o->path, o->output, *names ? names : "none");
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: there is no floating-point output '%.60s'; the outputs are: %s", o->path, o->output,
+                            *names ? names : "none");
     if (!count) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor of floats", o->path);
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: which output is the loss taken of? Give --output: %s", o->path,
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: select the output for the loss with --output: %s", o->path,
                         names);
 }
 
@@ -79,15 +80,15 @@ static propane_status imported_find_axis(imported_model *m, const imported_model
     int64_t own = 0;
     m->class_axis = imported_only_axis(&v->type);
     if (given && (*end || said < 0 || said >= rank))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: --class-axis '%.20s': output '%.60s' has the axes 0 to %d",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: --class-axis '%.20s': output '%.60s' has axes 0 to %d",
                             m->module->source, o->class_axis, v->name, rank - 1);
     if (softmax) {
         PROPANE_TRY(mil_attr_int(softmax, "axis", &own, err));
         m->class_axis = (int)(own < 0 ? own + rank : own);
         if (given && said != m->class_axis)
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: --class-axis %.20s: the program's softmax gives probabilities along axis %d",
-                                m->module->source, o->class_axis, m->class_axis);
+                                "%s: --class-axis %.20s: the program's softmax is along axis %d", m->module->source,
+                                o->class_axis, m->class_axis);
     }
     if (given) m->class_axis = (int)said;
     return PROPANE_OK;
@@ -103,17 +104,16 @@ static propane_status imported_take_logits(imported_model *m, const imported_mod
     m->softmax = imported_is_op(at, MIL_OP_softmax);
     if (m->softmax) *v = mil_in(at->def, "x");
     if ((*v)->type.rank < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: output '%.60s' is a single number; cross_entropy needs "
-                            "one number for each class: give --loss mse",
-                            m->module->source, (*v)->name);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: output '%.60s' is a single number, but cross_entropy needs one per class: give --loss mse",
+            m->module->source, (*v)->name);
     PROPANE_TRY(imported_find_axis(m, o, *v, m->softmax ? at->def : NULL, err));
     if (m->class_axis < 0) return PROPANE_OK;
     m->classes = (*v)->type.dim[m->class_axis];
     if (m->classes > 1) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: output '%.60s' has one class; cross_entropy needs two or more: "
-                        "give --loss mse",
+                        "%s: output '%.60s' has one class, but cross_entropy needs at least two: give --loss mse",
                         m->module->source, (*v)->name);
 }
 
@@ -153,16 +153,14 @@ propane_status imported_model_choose_axis(imported_model *m, const char *source,
     }
     m->class_axis = -1;
     if (found)
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "%s: array y is %s, and the classes of output '%.60s' %s may lie along several axes: a sample's "
-            "labels are %s; give --class-axis",
-            source, have, m->base->results[0]->name, whole, list);
-    return propane_fail(
-        err, PROPANE_ERR_INVALID,
-        "%s: array y is %s; a sample of it must be output '%.60s' %s without its classes: %s, with the number "
-        "of samples in front",
-        source, have, m->base->results[0]->name, whole, list);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: array y is %s, and the classes of output '%.60s' %s could be along several axes; the "
+                            "labels of a sample are %s: give --class-axis",
+                            source, have, m->base->results[0]->name, whole, list);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: array y is %s; each sample must have the shape of output '%.60s' %s without the class "
+                        "axis, %s, with the number of samples as first dimension",
+                        source, have, m->base->results[0]->name, whole, list);
 }
 
 static propane_status imported_set_output(imported_model *m, const imported_model_options *o, propane_error *err) {
@@ -280,17 +278,16 @@ static propane_status imported_tell_none(const imported_model *m, const imported
     }
     for (int i = 0; i < SHOWN && near[i]; i++)
         at += (size_t)snprintf(names + at, sizeof names - at, "%s%.100s", i ? ", " : "", near[i]);
-    if (!at) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it has no weights to train", o->path);
+    if (!at) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it has no trainable weights", o->path);
     if (m->masks)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: --trainable '%.100s' matches masks alone, which are not learnt; of its %d weights the "
-                            "nearest are: %s",
-                            o->path, o->trainable, m->candidates, names);
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: --trainable '%.100s'%s%.100s%s leaves nothing to train; of its %d weights the nearest "
-                        "are: %s",
-                        o->path, o->trainable, *o->freeze ? " without --freeze '" : "", o->freeze,
-                        *o->freeze ? "'" : "", m->candidates, names);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: --trainable '%.100s' matches only masks, which are not trained; the closest of its %d weights are: %s",
+            o->path, o->trainable, m->candidates, names);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s: --trainable '%.100s'%s%.100s%s leaves nothing to train; the closest of its %d weights are: %s", o->path,
+        o->trainable, *o->freeze ? " without --freeze '" : "", o->freeze, *o->freeze ? "'" : "", m->candidates, names);
 }
 
 static propane_status imported_take_weights(imported_model *m, const imported_model_options *o, const bool *used,
@@ -348,7 +345,7 @@ static propane_status imported_check_function(const imported_model *m, propane_e
     for (int i = 0; i < m->base->param_count; i++)
         if (m->base->params[i]->type.container != MIL_TENSOR)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: '%.60s' is a state; programs with states are not fine-tuned", m->module->source,
+                                "%s: '%.60s' is a state; programs with states cannot be fine-tuned", m->module->source,
                                 m->base->params[i]->name);
     return PROPANE_OK;
 }
@@ -403,7 +400,8 @@ static propane_status imported_variant(imported_model *m, int64_t batch, const c
                                       (m->loss == IMPORTED_MSE || m->class_axis > 0));
     if (whole) return PROPANE_OK;
     mil_module_drop(m->module, *out);
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "output '%.60s' does not have the samples in front", old->name);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the first dimension of output '%.60s' is not the sample",
+                        old->name);
 }
 
 propane_status imported_model_forward(imported_model *m, int64_t batch, const char *name, mil_function **out,
@@ -477,7 +475,7 @@ static propane_status imported_replace(mil_module *to, const mil_function *f, co
     mil_const *c = ARENA_NEW(to->arena, mil_const);
     const int64_t count = mil_type_count(&w->type);
     if (!op || !mil_shape_equal(&op->results[0]->type, &w->type))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: it has changed since it was read: '%.60s' is not as before",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file has changed since it was read: '%.60s' differs",
                             to->source, w->name);
     const mil_dtype dtype = op->results[0]->type.dtype;
     void *data = c ? arena_alloc(to->arena, (size_t)mil_type_bytes(&op->results[0]->type)) : NULL;

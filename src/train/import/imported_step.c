@@ -168,9 +168,10 @@ propane_status imported_step_put(imported_step *s, const sample_source *source, 
     if (s->model->loss == IMPORTED_MSE) return PROPANE_OK;
     for (int64_t i = 0; i < s->positions; i++)
         if (labels[i] < -1 || labels[i] >= s->model->classes)
-            return propane_fail(
-                err, PROPANE_ERR_INVALID, "sample %lld has class %d; the output has %lld classes, 0 to %lld (-1: none)",
-                (long long)index, labels[i], (long long)s->model->classes, (long long)s->model->classes - 1);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "sample %lld has class %d, but the output has %lld classes, 0 to %lld (-1 means none)",
+                                (long long)index, labels[i], (long long)s->model->classes,
+                                (long long)s->model->classes - 1);
     return PROPANE_OK;
 }
 
@@ -213,7 +214,8 @@ propane_status imported_step_run(imported_step *s, bool first, double *loss, int
         if (to) PROPANE_TRY(runner_read(&u->run, i, PROPANE_FP32, to, err));
     }
     *loss = (double)sum;
-    if (!first && !s->sums) return propane_fail(err, PROPANE_ERR_INVALID, "gradients were not to be added up");
+    if (!first && !s->sums)
+        return propane_fail(err, PROPANE_ERR_INVALID, "the step was created without gradient accumulation");
     if (s->sums) imported_add_up(s, first);
     return PROPANE_OK;
 }
@@ -277,7 +279,7 @@ static propane_status imported_take_stage(imported_step *s, int64_t samples, pro
     s->stage = mem_array((size_t)count + 1, sizeof *s->stage);
     s->stage_count = mem_array((size_t)count + 1, sizeof *s->stage_count);
     if (!s->stage || !s->stage_count) return propane_fail_memory(err, 0);
-    if (count > 64) return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for", count);
+    if (count > 64) return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; the maximum is 64", count);
     for (int i = 0; i < count; i++) {
         s->stage_count[i] = mil_type_count(&f->params[i]->type);
         s->stage[i] = mem_array((size_t)(samples * s->stage_count[i]), 4);
@@ -383,7 +385,7 @@ propane_status imported_step_create(imported_model *m, const char *device, propa
     *out = NULL;
     if (m->loss == IMPORTED_CROSS_ENTROPY && m->class_axis < 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the classes of output '%.60s' may lie along several axes: give --class-axis",
+                            "the classes of output '%.60s' could be along several axes; give --class-axis",
                             m->base->results[0]->name);
     imported_step *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);

@@ -62,7 +62,7 @@ propane_status adamw_create(const adamw_tensor *tensors, int count, adamw **out,
     *out = NULL;
     int64_t pieces = 0;
     for (int i = 0; i < count; i++) pieces += (tensors[i].count + PIECE - 1) / PIECE;
-    if (pieces > INT32_MAX) return propane_fail(err, PROPANE_ERR_LIMIT, "optimiser: too many parameters");
+    if (pieces > INT32_MAX) return propane_fail(err, PROPANE_ERR_LIMIT, "optimizer: too many parameters");
     adamw *a = mem_alloc(sizeof *a);
     if (!a) return propane_fail_memory(err, sizeof *a);
     a->tensors = mem_array((size_t)count, sizeof *a->tensors);

@@ -83,7 +83,7 @@ propane_status propane_options_set(propane_options *options, const char *name, c
     const char *before =
         row && row->type == TRAIN_LIST ? *(const char *const *)train_option_at(row, &options->o) : NULL;
     if (row && row->type == TRAIN_LIST && strchr(value, ';'))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s': set each value by itself", name, value);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.100s': set each value separately", name, value);
     const int index = row ? (int)(row - train_option_rows) : 0;
     if (before && options->loaded[index]) before = NULL;
     options->loaded[index] = false;
@@ -108,7 +108,7 @@ static char *api_options_print(const train_option *row, const train_options *o) 
 static propane_status api_options_get(const train_options *o, const char *name, char **out, propane_error *err) {
     const train_option *row = api_options_row(o, name);
     *out = NULL;
-    if (!row) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: a training run has no such option", name);
+    if (!row) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: unknown option of a training run", name);
     *out = api_options_print(row, o);
     return *out ? PROPANE_OK : propane_fail_memory(err, 0);
 }
@@ -160,10 +160,11 @@ static propane_status api_options_put(propane_options *o, const char *name, cons
     if (json_is_array(value)) {
         const train_option *row = api_options_row(&o->o, name);
         if (row && row->type != TRAIN_LIST)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: it has one value, not a list", name);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: it must be a single value, not a list", name);
         for (size_t i = 0; i < json_array_size(value); i++) {
             const json_t *one = json_array_get(value, i);
-            if (json_is_array(one)) return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: a list in a list", name);
+            if (json_is_array(one))
+                return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: lists cannot be nested", name);
             PROPANE_TRY(api_options_put(o, name, one, err));
         }
         return PROPANE_OK;
@@ -171,7 +172,7 @@ static propane_status api_options_put(propane_options *o, const char *name, cons
     if (json_is_string(value)) return propane_options_set(o, name, json_string_value(value), err);
     if (json_is_boolean(value)) return propane_options_set(o, name, json_is_true(value) ? "true" : "false", err);
     if (!json_is_number(value))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: give a text, a number, true or false", name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.60s: it must be a string, a number, true or false", name);
     if (json_is_integer(value))
         snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
     else
@@ -194,10 +195,12 @@ static propane_status api_options_put_all(propane_options *o, const json_t *obje
     const char *name;
     json_t *value;
     if (!json_is_object(object))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: options are a JSON object, {\"lr\": 0.001}", source);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: options must be a JSON object, such as {\"lr\": 0.001}",
+                            source);
     if (api_options_is_model(object))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: this is a model's configuration, which is the value of the option config", source);
+                            "%s: this is a model configuration; give its path as the value of the option config",
+                            source);
     json_object_foreach((json_t *)(uintptr_t)object, name, value) {
         if (api_options_put(o, name, value, err) == PROPANE_OK) continue;
         o->o = before;

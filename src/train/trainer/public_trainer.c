@@ -38,9 +38,9 @@ static propane_status api_trainer_take_data(const propane_data *given, const tra
     const bool language = out->text || out->ids, samples = out->arrays && out->array_count;
     if (o->kind == TRAIN_LANGUAGE ? samples : language)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "propane_data: a language model learns from a text or ids, a program from arrays");
+                            "propane_data: a language model is trained on a text or ids, a program on arrays");
     if (out->text && out->ids)
-        return propane_fail(err, PROPANE_ERR_INVALID, "propane_data: there are a text and ids; give one of them");
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_data: both a text and ids are set; set only one");
     *in_memory = language || samples;
     return PROPANE_OK;
 }
@@ -168,17 +168,16 @@ static void api_trainer_on_checkpoint(void *context, int64_t step, const char *p
 static propane_status api_trainer_over_budget(propane_trainer *t, propane_error *err) {
     t->restart = true;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "the compile budget is used up after step %lld; the checkpoint is written: go on in another "
-                        "process with: propane train --resume %.400s",
+                        "the compile budget is used up after step %lld, and the checkpoint is written; continue in a "
+                        "new process with: propane train --resume %.400s",
                         (long long)train_run_steps_done(t->run), train_run_options(t->run)->run_dir);
 }
 
 propane_status api_trainer_begin(propane_trainer *t, propane_error *err) {
     if (!atomic_exchange(&t->busy, true)) return PROPANE_OK;
-    return propane_fail(
-        err, PROPANE_ERR_INVALID,
-        "the trainer is at work in another call: one thread at a time may use it, and its callbacks may "
-        "only cancel it and ask");
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "the trainer is in use by another call: only one thread at a time may use it, and its "
+                        "callbacks may only query or cancel it");
 }
 
 /* A cancel request is cleared by the call that it ends. */
@@ -227,7 +226,7 @@ static propane_status api_trainer_ready(propane_trainer *t, propane_error *err) 
 static propane_status api_trainer_one_step(propane_trainer *t, train_report *r, propane_error *err) {
     const int64_t steps = train_run_options(t->run)->steps;
     if (train_run_steps_done(t->run) >= steps)
-        return propane_fail(err, PROPANE_ERR_INVALID, "all %lld steps are done; a larger 'steps' goes on",
+        return propane_fail(err, PROPANE_ERR_INVALID, "all %lld steps are done; set a larger 'steps' to continue",
                             (long long)steps);
     PROPANE_TRY(api_trainer_ready(t, err));
     return train_run_step(t->run, r, err);

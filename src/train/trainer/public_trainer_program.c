@@ -28,13 +28,15 @@ typedef struct program_trainer {
 static program_trainer *program_of(const propane_trainer *t) { return t->part; }
 
 static propane_status api_trainer_program_check(const train_options *o, propane_error *err) {
-    if (!*o->loss) return propane_fail(err, PROPANE_ERR_INVALID, "--loss is missing: mse or cross_entropy");
+    if (!*o->loss) return propane_fail(err, PROPANE_ERR_INVALID, "--loss is missing; give mse or cross_entropy");
     if (strchr(o->sources, ';'))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--data: one folder of samples, not several");
+        return propane_fail(err, PROPANE_ERR_INVALID, "--data: give one folder of samples, not several");
     if (!*o->trainable)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--trainable is missing: which weights to train ('*': all)");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--trainable is missing; name the weights to train ('*' means all)");
     if (o->given[TRAIN_OPTION_steps] && o->given[TRAIN_OPTION_epochs])
-        return propane_fail(err, PROPANE_ERR_INVALID, "--steps and --epochs say the same; give one");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--steps and --epochs both set the length of the run; give only one");
     if (o->min_lr > o->lr) return propane_fail(err, PROPANE_ERR_INVALID, "--min-lr is larger than --lr");
     return PROPANE_OK;
 }
@@ -44,16 +46,16 @@ static propane_status api_trainer_program_check(const train_options *o, propane_
 /* Describes an array of the caller in the same way as arrays of files. */
 static propane_status api_trainer_program_array(const propane_tensor *from, npy *to, propane_error *err) {
     if (!from->name || !from->values || from->rank < 1 || from->rank > PROPANE_MAX_RANK)
-        return propane_fail(err, PROPANE_ERR_INVALID, "an array of samples has a name, values and 1 to %d dimensions",
-                            PROPANE_MAX_RANK);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "an array of samples must have a name, values and 1 to %d dimensions", PROPANE_MAX_RANK);
     *to = (npy){.rank = from->rank, .count = 1, .data = (void *)(uintptr_t)from->values};
     if (!npy_set_type(to, from->dtype))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "array %.60s: samples are not given in that type",
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "array %.60s: this element type is not supported for samples",
                             from->name);
     for (int i = 0; i < from->rank; i++) {
         to->dim[i] = from->dim[i];
         if (to->dim[i] < 1 || to->count > INT64_MAX / 8 / to->dim[i])
-            return propane_fail(err, PROPANE_ERR_INVALID, "array %.60s: dimension %d is %lld", from->name, i,
+            return propane_fail(err, PROPANE_ERR_INVALID, "array %.60s: dimension %d cannot be %lld", from->name, i,
                                 (long long)from->dim[i]);
         to->count *= to->dim[i];
     }
@@ -97,7 +99,7 @@ static propane_status api_trainer_program_open_data(propane_trainer *t, const pr
     if (data->arrays && data->array_count) return api_trainer_program_take_data(t, data, err);
     if (arrays_here(o->sources)) {
         if (*o->mean || *o->std)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for images",
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s contains arrays, but --mean and --std apply to images",
                                 o->sources);
         PROPANE_TRY(arrays_open(o->sources, &p->model, o->val_fraction, &p->arrays, err));
         p->source = arrays_source(p->arrays);
@@ -148,15 +150,16 @@ static propane_status api_trainer_program_begin_profile(propane_trainer *t, prop
     propane_error none = {0};
     if (device_is(t->options->device, "cpu") && propane_program_profile(program, true, &none) == PROPANE_OK)
         return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--profile is for the cpu device; %s keeps no such record",
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--profile needs the cpu device; %s keeps no such record",
                         t->options->device);
 }
 
 static propane_status api_trainer_program_open(propane_trainer *t, const propane_data *data, propane_error *err) {
     program_trainer *p = program_of(t);
     const train_options *o = t->options;
-    if (!*o->model) return propane_fail(err, PROPANE_ERR_INVALID, "MODEL is missing: the program to train");
-    if (o->mpi) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "programs are trained by one process, not by ranks");
+    if (!*o->model) return propane_fail(err, PROPANE_ERR_INVALID, "MODEL, the program to train, is missing");
+    if (o->mpi)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "programs are trained by one process; start without mpirun");
     PROPANE_TRY(api_trainer_program_read_shapes(t, err));
     p->how =
         imported_run_model_options(o, o->model, (mil_read_options){.shapes = p->shapes, .shape_count = p->shape_count});

@@ -10,8 +10,9 @@
 
 static propane_status api_weights_usable(const propane_trainer *t, propane_error *err) {
     if (!train_run_options(t->run)->compact_vocab) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "with compact-vocab a row of the embedding means another id in each run; train with all ids");
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "with compact-vocab, the rows of the embedding mean different ids in each run; train with all ids");
 }
 
 bool propane_trainer_learnt(const propane_trainer *t, int index, propane_learnt *out) {
@@ -31,7 +32,7 @@ propane_status propane_trainer_get(const propane_trainer *t, int index, float *v
     train_learnt l;
     PROPANE_TRY(api_weights_usable(t, err));
     if (!train_run_learnt(t->run, index, &l))
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no learnt tensor of index %d", index);
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no trained tensor with index %d", index);
     if (count != l.count)
         return propane_fail(err, PROPANE_ERR_INVALID, "%.200s has %lld elements, not %lld", l.name, (long long)l.count,
                             (long long)count);
@@ -45,7 +46,7 @@ static propane_status api_weights_find(const propane_trainer *t, const char *nam
                                        propane_error *err) {
     for (int i = 0; train_run_learnt(t->run, i, out); i++)
         if (strcmp(out->name, name) == 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "this run learns no tensor '%.200s'", name);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "this run trains no tensor '%.200s'", name);
 }
 
 static propane_status api_weights_check_shape(const propane_tensor *given, const train_learnt *own,
@@ -53,7 +54,7 @@ static propane_status api_weights_check_shape(const propane_tensor *given, const
     bool same = given->rank == own->rank;
     for (int d = 0; same && d < own->rank; d++) same = given->dim[d] == own->dim[d];
     if (given->dtype != PROPANE_FP32)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%.200s: values are given in fp32", own->name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%.200s: values must be fp32", own->name);
     if (same) return PROPANE_OK;
     char shapes[2][200] = {"", ""};
     for (int s = 0; s < 2; s++) {
@@ -62,8 +63,8 @@ static propane_status api_weights_check_shape(const propane_tensor *given, const
         for (int d = 0, at = 0; d < rank; d++)
             at += snprintf(shapes[s] + at, sizeof shapes[s] - (size_t)at, "%s%lld", d ? "," : "", (long long)dim[d]);
     }
-    return propane_fail(err, PROPANE_ERR_INVALID, "%.200s has the shape [%s]; this run learns one of [%s]", own->name,
-                        shapes[0], shapes[1]);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%.200s has the shape [%s], but this run trains one of shape [%s]",
+                        own->name, shapes[0], shapes[1]);
 }
 
 static propane_status api_weights_check(const propane_trainer *t, const propane_tensor *given, propane_error *err) {
@@ -75,8 +76,8 @@ static propane_status api_weights_check(const propane_trainer *t, const propane_
     const float *values = given->values;
     for (int64_t i = 0; i < own.count; i++)
         if (!isfinite(values[i]))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%.200s: element %lld is %g; nothing was changed", own.name,
-                                (long long)i, (double)values[i]);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%.200s: element %lld is %g; no weights were changed",
+                                own.name, (long long)i, (double)values[i]);
     return PROPANE_OK;
 }
 
@@ -86,7 +87,7 @@ static propane_status api_weights_set(propane_trainer *t, const propane_tensor *
     train_learnt own;
     PROPANE_TRY(api_weights_usable(t, err));
     if (o->mpi && mpi_size(o->mpi) > 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights of one of several ranks cannot be replaced");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights cannot be replaced in a run with several ranks");
     for (int i = 0; i < count; i++) PROPANE_TRY(api_weights_check(t, &tensors[i], err));
     for (int i = 0; i < count; i++) {
         PROPANE_TRY(api_weights_find(t, tensors[i].name, &own, err));

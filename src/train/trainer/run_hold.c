@@ -56,7 +56,7 @@ static propane_status run_folder_check_free(const char *dir, const char *const *
         for (const char *const *name = lists[l]; *name; name++)
             if (run_holds(dir, *name))
                 return propane_fail(err, PROPANE_ERR_INVALID,
-                                    "%s already holds %s, which this run would overwrite: give another --run", dir,
+                                    "%s already contains %s, which this run would overwrite; give another --run", dir,
                                     *name);
     return PROPANE_OK;
 }
@@ -65,14 +65,14 @@ static propane_status run_folder_check(const char *dir, bool resume, const run_f
     bool run = run_holds(dir, TRAIN_CHECKPOINT);
     if (resume && !run)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
+                            "%s: there is no checkpoint to resume from; leave out --resume to start a new run", dir);
     if (!resume && run)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a run: go on with: propane train --resume %s, or give another --run", dir,
-                            dir);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s already contains a run: continue it with: propane train --resume %s, or give another --run", dir, dir);
     if (!resume && files->holds_model)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a model, which this run would overwrite: give another --run", dir);
+                            "%s already contains a model, which this run would overwrite; give another --run", dir);
     return resume || run_holds(dir, run_folder_mark) ? PROPANE_OK : run_folder_check_free(dir, files->names, err);
 }
 

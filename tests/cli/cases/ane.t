@@ -10,7 +10,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=sizes=equal propane device
 >~ *evaluation: * evaluation is used: standard 0.*
 >~ *surfaces of different sizes: ane: the engine fails: *status 0x1d: *number, size or order of the surfaces*
 >~ *several functions in one program: 3 procedures of 1 compiled program*
->~ *engine's own time: not given by this engine*
+>~ *engine's own time: not reported by this engine*
 >~ *shared events: the engine waits for a Metal event and signals it*
 >~ *chaining: refused: com.apple.appleneuralengine, code 15:*
 = 0
@@ -22,18 +22,18 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,hide_class=_
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives,events=ignored,procedures=refused,direct=fail,realtime=task propane devices | tr -s ' \n' ' ' | sed 's/ \(evaluation:\|several\|engine.s\|shared\|chaining:\|sim\) /\n\1 /g'
 >~ *direct cannot be used (ane: the engine fails*), real-time cannot be used (ane: the engine fails (real-time evaluation)*
->~ *several functions in one program: a program each, since procedures do not hold here: ane: Apple's compiler refuses*
+>~ *several functions in one program: a program each, because procedures do not work on this system: ane: Apple's compiler refuses*
 >~ *engine's own time: yes: *
->~ *shared events has not ended in 2000 ms: its handler was not called*
+>~ *shared events did not finish within 2000 ms: its handler was not called*
 = 0
 # The engine's own time, where it is given.
 $ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"a", "b"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 32, 1, 32]> x) {\n        tensor<fp16, [1, 32, 1, 32]> y = add(x = x, y = x)[name = string("y")];\n    } -> (y);\n}\n' > add.mil
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane run add.mil --seed 1 --device ane --profile --iterations 3
->~ the host's clock: * ms a run; the engine's own time: not given by this engine
+>~ the host's clock: * ms per run; the engine's own time: not reported by this engine
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives propane run add.mil --seed 1 --device ane:client --profile --iterations 3
->~ the host's clock: * ms a run; the engine's own time: * ms a run (3 of 3 runs)
+>~ the host's clock: * ms per run; the engine's own time: * ms per run (3 of 3 runs)
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives propane bench --device ane --sweep engine --json
 >~ {"sweep":"engine","median_us":*,"best_us":*,"engine_us":?*.*,"simulated":false}
@@ -45,7 +45,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest pro
 >~ *the class _ANERequest is missing*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest propane devices --symbols
->~ ane: the class _ANERequest is missing; this system is older or newer than what is known
+>~ ane: the class _ANERequest is missing; this version of the system is not supported
 >~ missing  class _ANERequest (required)
 = 0
 # Baked weights: up to macOS 26 a process may compile 119 programs, so the run starts itself again, and ends with the same bits.
@@ -84,16 +84,16 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 = 1
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=procedures=first propane $(cat args) --device ane --weights inputs --run apart && cmp inputs/model.safetensors apart/model.safetensors && echo same
->~ kernels: a program each, since procedures do not hold here: element * of the result of function 1 is *
+>~ kernels: a program each, because procedures do not work on this system: element * of the result of function 1 is *
 >~ same
 = 0
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=statistics=gives propane $(cat args) --steps 3 --device ane --profile --run told
->~ the engine's own time: * of the device's * ms
+>~ time inside the engine: * of the device's * ms
 = 0
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --steps 3 --device ane --profile --run untold; grep -o '"programs":"6 procedures of 1 compiled program"' untold/log.jsonl
->~ the engine's own time: not given by this engine
+>~ time inside the engine: not reported by this engine
 >~ "programs":"6 procedures of 1 compiled program"
 = 0
 # Compiled programs that are loaded with other weights need neither restarts nor compiles.
@@ -105,15 +105,15 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 = 0
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked TMPDIR=$PWD/tmp propane $(cat args) --device ane --weights reload --run stale
-2~ propane train: weights 'reload' do not hold here: *, as with the weights that were there before
+2~ propane train: weights 'reload' do not work here: *, as with the previous weights
 = 1
 ? part:lm
 $ propane $(cat args) --device cpu --weights reload --run none
-2~ propane train: kernel '*': compile: device 'cpu' cannot use a compiled program again with other weights: compile it anew
+2~ propane train: kernel '*': compile: device 'cpu' cannot use a compiled program again with other weights: compile it again
 = 1
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device "ane:memory?dispatch=standard" --run failed
-2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code *, status 0x1d: *; number, size or order of the surfaces (C11 to C13): *
+2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code *, status 0x1d: *; the number, size or order of the surfaces may be wrong (C11 to C13): *
 = 1
 # The product with the vocabulary on the engine: the same bits in every weight mode, restarts included.
 ? part:lm
@@ -133,60 +133,60 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared TMPDIR=$PWD
 = 0
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto2
->~ weights 'inputs' do not hold here: element (*, *) of a small product is *, as with the weights that were there before
->~ weights 'packed' do not hold here: *
+>~ weights 'inputs' do not work here: element (*, *) of a small matrix product is *, as with the previous weights
+>~ weights 'packed' do not work here: *
 >~ device ane, fp16, plan six, weights baked, threads *
 = 0
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --weights inputs --run auto3
-2~ propane train: weights 'inputs' do not hold here: *
+2~ propane train: weights 'inputs' do not work here: *
 = 1
 # The probe: every question in a process of its own.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --probe --output probe.json
 >~ ane (a stand-in, not Apple's engine)
->~     inputs (q, k) are told as (k, q); bound like that, q - k is right
+>~     inputs (q, k) are reported as (k, q); bound in that order, q - k is right
 >~     inputs holds, packed holds, baked holds, reload holds
 >~     the engine waits for a Metal event and signals it
 >~     refused: com.apple.appleneuralengine, code 15: *
->~ report in probe.json: *
+>~ The report is in probe.json. *
 = 0
 $ test "$(grep -c '"ended": "answered"' probe.json)" -gt 45 && grep '"stand_in"' probe.json
 >   "stand_in": true,
 = 0
 # What it measured of the host takes the place of the estimates' assumptions.
 ? part:lm
-$ propane estimate stories110m --rates probe.json | grep -c 'measured on a host (.*): products .* AdamW .* ns a parameter'
+$ propane estimate stories110m --rates probe.json | grep -c 'measured on a host (.*): matrix products .* AdamW .* ns per parameter'
 > 1
 = 0
-$ grep -cE 'rule C25 refuses it|gather by constant indices is taken and right|silu taken, reduce_mean taken, layer_norm taken|second gives is right' probe.json
+$ grep -cE 'rule C25 refuses it|gather by constant indices is accepted and right|silu taken, reduce_mean taken, layer_norm taken|second result is right' probe.json
 > 5
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared propane devices --probe --only symbol-order
 >~ {"told":"q, k",*q - k is right*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked propane devices --probe --only weights
->~ *"reload":"weights 'reload' do not hold here: *, as with the weights that were there before"*
+>~ *"reload":"weights 'reload' do not work here: *, as with the previous weights"*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,compile_at=5 ASAN_OPTIONS=handle_segv=0:handle_abort=0 propane devices --probe --only limit-memory
 >~ {"progress":4,"signal":11,"answer":"crashed with signal 11 (after 4)",*"ended":"crashed"*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANESharedEvents propane devices --probe --only events
->~ *there are no shared events here: a class or method of shared events is missing*
+>~ *shared events are not available: a class or method for shared events is missing*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=events=ignored propane devices --probe --only events
->~ *has not ended in 2000 ms: its handler was not called; either the GPU did not signal*the engine ignores events*
+>~ *did not finish within 2000 ms: its handler was not called; either the GPU did not signal*the engine ignores events*
 = 0
 $ propane devices --probe --device cpu --only saturation
->~ *300 ? 300 is inf; a product that sums to 45,000 is 44992*
+>~ *300 ? 300 is inf; a matrix product that sums to 45,000 is 44992*
 = 0
 $ propane devices --probe --device sim:m5 --only saturation
->~ *a product that sums to 45,000 is 32752*
+>~ *a matrix product that sums to 45,000 is 32752*
 = 0
 $ env -u PROPANE_ANE_LIBRARY propane devices --probe
-2> propane devices: ane: this is not macOS, and there is no Apple Neural Engine without it; 'sim:m4' simulates one
+2> propane devices: ane: the Apple Neural Engine is available only on macOS; 'sim:m4' simulates one
 = 1
 $ propane devices --probe --only nothing
-2~ propane devices: --only: there is no question 'nothing'; there are machine, symbol-order, *
+2~ propane devices: --only: there is no question 'nothing'; the questions are machine, symbol-order, *
 2> Try 'propane devices --help'.
 = 2
 $ propane devices --device cpu
@@ -194,7 +194,7 @@ $ propane devices --device cpu
 2> Try 'propane devices --help'.
 = 2
 $ propane devices --probe --device abacus
-2> propane devices: device 'abacus': unknown; known are cpu, ane, sim, accel, registers, null
+2> propane devices: unknown device 'abacus'; the devices are cpu, ane, sim, accel, registers, null
 = 1
 $ propane bench --device null --sweep queue --json
 >~ {"sweep":"queue","in_flight":64,"per_second":*,"simulated":false}
@@ -203,10 +203,10 @@ $ propane bench --device sim:m4 --sweep stream --seconds 0.01
 >~ *simulated
 = 0
 $ propane bench --sweep all --device 'cpu?threads=1'
-2> propane bench: device cpu: it takes nothing behind its name, but '?threads=1' is there
+2> propane bench: device cpu: it has no options, but its name is followed by '?threads=1'
 = 1
 $ propane bench --sweep all --device nowhere
-2> propane bench: device 'nowhere': unknown; known are cpu, ane, sim, accel, registers, null
+2> propane bench: unknown device 'nowhere'; the devices are cpu, ane, sim, accel, registers, null
 = 1
 # More values than a device takes outputs: in parts.
 @ awk 'BEGIN { t = "tensor<fp16, [1, 16, 1, 64]>"; printf "program(1.3)\n{\nfunc main<ios18>(%s v0) {\n", t; for (i = 1; i <= 300; i++) printf "%s v%d = relu(x = v%d)[name = string(\"v%d\")];\n", t, i, i - 1, i; print "} -> (v300);\n}" }' > many.mil

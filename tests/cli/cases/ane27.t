@@ -2,20 +2,20 @@
 ! ldd part:lm
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; mkdir tmp cache
 $ XDG_CACHE_HOME=$PWD/cache propane devices --forget
-> nothing is remembered of the ane device
+> there are no cached trial results of the ane device
 = 0
 # Only propane devices tries what may crash, and only its answers are believed.
 @ for i in 1 2 3 4 5 6 7 8; do cat $REPO/docs/architecture.md; done | head -c 30000 > text.txt
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 2 --batch 1 --context 32 --precision fp16 --plan six --device ane' > args
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=realtime=crash,direct=fail; propane $(cat args) --run a; ls cache
->~ kernels: 6 procedures of 1 compiled program; standard evaluation is used, 'propane devices' tries the other ways*
+>~ kernels: 6 procedures of 1 compiled program; standard evaluation is used, 'propane devices' tries the other methods*
 = 0
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=standard_ns=20000000,realtime_ns=20000000 propane devices > list; PROPANE_STANDIN=realtime=crash propane $(cat args) --run b; grep -c ' remembered: ' list
 >~ kernels: 6 procedures of 1 compiled program; direct evaluation is used, standard * ms, direct * ms, real-time *
 = 0
 # What the engine of macOS 27 cancels is made again, and counted; on macOS 26 it is an error.
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=27,idle=0,evaluate=0x12,evaluate_at=22 propane $(cat args) --profile --run woken; cmp b/model.safetensors woken/model.safetensors && echo same
->~ evaluations that the engine cancelled while it woke up, and that were made again: 1
+>~ evaluations repeated because the engine cancelled them while it woke up: 1
 >~ same
 = 0
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26,evaluate=0x12,evaluate_at=22 propane $(sed 's,--device ane,--device ane:memory?dispatch=standard,' args) --run broken
@@ -33,14 +33,14 @@ $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/stan
 >~ same
 = 0
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(sed 's,--device ane,--device ane?events=on,' args) --run refused
-2~ propane train: device 'ane': events= needs the route ane:client and standard evaluation: *
+2~ propane train: device 'ane': events= needs the route ane:client and standard evaluation; *
 = 1
 # A file that is not understood is no answer; the next trial replaces it.
 $ echo '{' > cache/propane/engine.json; export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --run c; propane devices | grep -c ' remembered: '
->~ kernels: *; standard evaluation is used, what is remembered of the engine is not used: */cache/propane/engine.json: line 2, *
+>~ kernels: *; standard evaluation is used, the cached trial results of the engine are not used: */cache/propane/engine.json: line 2, *
 = 0
 $ XDG_CACHE_HOME=$PWD/cache propane devices --forget; ls cache/propane
-> what was remembered of the ane device is forgotten
+> the cached trial results of the ane device were deleted
 = 0
 # macOS 27 refuses a program with two weight files: every weight mode trains, with the bits of macOS 26.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs packed baked reload; do PROPANE_STANDIN=system=27,files=one,idle=0 propane $(cat args) --weights $w --run w27-$w > log || cat log; PROPANE_STANDIN=system=26 propane $(cat args) --weights $w --run w26-$w > log; cmp w26-$w/model.safetensors w27-$w/model.safetensors && echo $w; done

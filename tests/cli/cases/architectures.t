@@ -22,7 +22,7 @@ $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemm
 $ propane show gpt2/config.json | tail -1; propane show $REPO/tests/data/arch_llama3/config.json | tail -1; propane show qwen3_moe/config.json | tail -1
 >   vocabulary 256, context 32, learned positions, norm epsilon 1e-05, tied head
 >   vocabulary 40, context 64, rope theta 10000, llama3 by 8, norm epsilon 1e-06, separate head
->   vocabulary 256, context 32, 8 experts, 2 a token, rope theta 10000, norm epsilon 1e-05, tied head
+>   vocabulary 256, context 32, 8 experts, 2 per token, rope theta 10000, norm epsilon 1e-05, tied head
 = 0
 @ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
 $ for a in llama qwen2 qwen3 gpt2 mistral granite olmo2 phi3 smollm3 gemma2 gemma3_text qwen3_moe; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
@@ -41,13 +41,13 @@ $ propane eval qwen3 --data short --logits l.safetensors --gradients g.safetenso
 > 2
 = 0
 $ propane eval qwen3 --data text --gradients g.safetensors
-2~ propane eval: --gradients takes one stretch of at most 257 ids (a context of 256), and there are *: give fewer
+2~ propane eval: --gradients accepts at most 257 ids (a context of 256), but there are *: give fewer
 = 1
 $ propane eval qwen3 --data short --gradients g.safetensors --plan seven
-2> propane eval: there is no plan 'seven'; plans are layer, six, ten
+2> propane eval: there is no plan 'seven'; the plans are layer, six, ten
 = 1
 $ propane convert qwen3 q.bin
-2> propane convert: q.bin: a llama2.c checkpoint holds a Llama without biases and rope scaling; this model (qwen3) is another: write a folder, .safetensors or .gguf
+2> propane convert: q.bin: a llama2.c checkpoint can hold only a Llama without biases and rope scaling, not this model (qwen3): write a folder, .safetensors or .gguf
 = 1
 # only the ids that occur: the same model, and the whole one at the end
 $ fresh qwen3 --steps 3 --compact-vocab --run c > c.log; fresh qwen3 --steps 6 --resume --run c > c.log; propane show c/config.json | grep -o 'vocabulary 256'; propane show c/vocabulary.safetensors | sed -n '2,3s/  */ /gp'; propane generate c --prompt line --count 5 --temperature 0 | head -c 4; echo
@@ -57,12 +57,12 @@ $ fresh qwen3 --steps 3 --compact-vocab --run c > c.log; fresh qwen3 --steps 6 -
 > line
 = 0
 $ fresh qwen3 --steps 9 --no-compact-vocab --resume --run c
-2> propane train: c/checkpoint.safetensors holds another model than the one that is to be trained; resume with the configuration of its run folder
+2> propane train: c/checkpoint.safetensors holds a different model from the one to train; resume with the configuration of its run folder
 = 1
 # what does not go
 $ fresh mamba --steps 1
-2> propane train: there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text, qwen3_moe
+2> propane train: unknown architecture 'mamba'; the known ones are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text, qwen3_moe
 = 1
 $ fresh gpt2 --steps 1 --kv-heads 2 --run other
-2> propane train: the model's sizes: a model of type gpt2 has as many key/value heads (2) as heads (4), whose sizes (8) make up the width (32)
+2> propane train: the model's sizes: a model of type gpt2 must have as many key/value heads (2) as heads (4), and their sizes (8 each) must add up to the width (32)
 = 1

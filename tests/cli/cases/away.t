@@ -11,12 +11,12 @@ $ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer -
 > propane: --outer 8 has no effect in a single process; start several with mpirun
 = 0
 $ for o in "--outer 10 --node-ranks 2" "--outer-warmup 5"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
-> --node-ranks 2: 3 ranks cannot be shared out among such workers; give a divisor
-> --outer-warmup is for training with few messages; give --outer H, too
+> --node-ranks 2 does not divide the 3 ranks; give a divisor
+> --outer-warmup applies only to training with few messages; give --outer H, too
 = 0
 # from random weights without a word on a warm-up: what that costs is told
 $ ranks 2 propane train --data text --kind chars --layers 1 --width 16 --heads 1 --context 16 --batch 8 --steps 20 --eval-every 0 --outer 10 --run told1 2> told > told1.log; cat told; ranks 2 propane train --data text --init one --batch 8 --context 16 --steps 20 --eval-every 0 --outer 10 --run told2 > told2.log
-> propane: --outer 10 from random weights ends at a higher loss than data-parallel training; --outer-warmup N makes the first N steps data-parallel, --init begins with a model that has learnt
+> propane: --outer 10 from random weights ends at a higher loss than data-parallel training; --outer-warmup N makes the first N steps data-parallel, and --init starts from a trained model
 = 0
 # what ranks agree on does not depend on how it travels: messages give the bits of shared memory
 $ ranks 2 away --steps 45 --run s.near --outer 20 > s.near.log; apart 2 away --steps 45 --run s.apart --outer 20 > s.apart.log; cmp s.near/model.safetensors s.apart/model.safetensors && echo same
@@ -47,7 +47,7 @@ $ killed after --outer 20 --outer-warmup 33; WIRE="--wire int4" killed after.int
 # files of their own; of workers of two ranks with sharded moments, gradients summed in another order: seen 3e-8
 $ ranks 2 away --steps 45 --run dp > dp.log; ranks 2 away --steps 45 --run all.warm --outer 10 --outer-warmup 60 > all.warm.log 2> told; cmp dp/model.safetensors all.warm/model.safetensors && echo same; cat told; ls all.warm | grep -c worker; ranks 4 away --steps 45 --run warm4 --outer 10 --outer-warmup 45 --node-ranks 2 --shard > warm4.log 2>&1; echo $(last dp.log) $(last warm4.log) | awk '{d = $1 - $2; print (d < 1e-6 && d > -1e-6)}'
 > same
-> propane: --outer 10 does nothing: --outer-warmup 60 is as long as the run, 45 steps
+> propane: --outer 10 has no effect: --outer-warmup 60 covers the whole run of 45 steps
 > 0
 > 1
 = 0
@@ -74,7 +74,7 @@ $ for o in "" "--shard"; do ranks 4 away --steps 45 --run n4 --outer 20 --node-r
 = 0
 # a machine's ranks, joined by --shard, are one worker: that is said, and they train as without --outer
 $ ranks 2 away --steps 20 --run joined --outer 10 --shard 2> told > joined.log; ranks 2 away --steps 20 --run shard --shard > shard.log; cmp joined/model.safetensors shard/model.safetensors; cat told
-> propane: --outer 10 does nothing: all 2 ranks are one worker, because --shard joins those of a machine (--node-ranks N: N ranks each); they add up gradients in every step
+> propane: --outer 10 has no effect: all 2 ranks form one worker, because --shard combines the ranks of a machine (--node-ranks N: N ranks each) and add up their gradients in every step
 = 0
 # workers of two ranks, killed and resumed bit for bit
 @ sed -i.old s/ranks.2/ranks\ 4/g ../bin/killed
@@ -89,10 +89,10 @@ $ ranks 2 away --steps 1500 --run t1 --outer 20 > t1.log; ranks 2 quiet --steps 
 > same
 = 0
 # a lost rank ends the job, and the first one left says how to go on
-$ for which in tail head; do OMPI_MCA_odls_base_sigkill_timeout=4 ranks 2 away --steps 100000 --run lost.$which --eval-every 0 --outer 20 > lost.log 2>&1 & until [ -f lost.$which/checkpoint.safetensors ]; do sleep 0.1; done; kill -9 $(pgrep -x -a propane | grep -e "--run lost.$which" | $which -1 | cut -d" " -f1); wait; grep -o "if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.[a-z]*" lost.log; propane show lost.$which/checkpoint.safetensors > shown && echo whole; done
-> if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.tail
+$ for which in tail head; do OMPI_MCA_odls_base_sigkill_timeout=4 ranks 2 away --steps 100000 --run lost.$which --eval-every 0 --outer 20 > lost.log 2>&1 & until [ -f lost.$which/checkpoint.safetensors ]; do sleep 0.1; done; kill -9 $(pgrep -x -a propane | grep -e "--run lost.$which" | $which -1 | cut -d" " -f1); wait; grep -o "if one was lost, the last checkpoint is complete; continue from it with mpirun -n 2 propane train --resume --run lost.[a-z]*" lost.log; propane show lost.$which/checkpoint.safetensors > shown && echo whole; done
+> if one was lost, the last checkpoint is complete; continue from it with mpirun -n 2 propane train --resume --run lost.tail
 > whole
-> if one was lost, the last checkpoint is whole: go on from it with mpirun -n 2 propane train --resume --run lost.head
+> if one was lost, the last checkpoint is complete; continue from it with mpirun -n 2 propane train --resume --run lost.head
 > whole
 = 0
 # the log, the view and the report tell workers, bytes and when they last agreed

@@ -13,7 +13,7 @@ $ cmp a/model.safetensors b/model.safetensors
 # A signal ends the pause, too.
 @ echo Discharging > sys/class/power_supply/BAT0/status
 $ PROPANE_SYSFS=$PWD/sys propane train --data text --steps 3 --layers 1 --width 32 --heads 2 --context 32 --run c --no-report --background --json > json & while ! grep -qs paused json; do sleep 0.1; done; kill -TERM $!; wait $!
-2> propane train: stopped after step 1 of 3; go on with: propane train --resume c
+2> propane train: stopped after step 1 of 3; continue with: propane train --resume c
 = 143
 $ grep paused json
 > {"event":"paused","step":1,"reason":"the machine runs on its battery"}

@@ -36,7 +36,7 @@ $ propane ops --jsn
 2> Try 'propane ops --help'.
 = 2
 $ propane ops --json --coverage
-2> propane ops: --json and --coverage do not go together
+2> propane ops: give --json or --coverage, not both
 2> Try 'propane ops --help'.
 = 2
 $ propane ops --coverage | head -1
@@ -48,5 +48,5 @@ $ propane ops --json=yes
 = 2
 ? /dev/full
 $ propane ops > /dev/full
-2> propane ops: standard output cannot be written: No space left on device
+2> propane ops: cannot write to standard output: No space left on device
 = 1

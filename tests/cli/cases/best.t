@@ -22,7 +22,7 @@ $ calm --epochs 0.5 --run f | grep -oE 'done: [0-9]+ steps'
 >~ done: ?? steps
 = 0
 $ calm --epochs 1 --steps 3
-2> propane train: --steps and --epochs say the same; give one
+2> propane train: --steps and --epochs both set the length of the run; give only one
 2> Try 'propane train --help'.
 = 2
 $ for s in cosine linear constant wsd; do calm --steps 10 --schedule $s --json --run s-$s | sed -nE 's/.*"lr":([^,]*),.*/\1/p' | sed -n '1p;6p;10p' | tr '\n' ' '; echo; done
@@ -68,5 +68,5 @@ $ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"promp
 > near
 = 0
 $ propane eval i --data d.jsonl --logits x
-2> propane eval: d.jsonl is instruction data: --logits and --gradients are for a text or --ids
+2> propane eval: d.jsonl is instruction data; --logits and --gradients need a text or --ids
 = 1

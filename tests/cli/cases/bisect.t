@@ -13,7 +13,7 @@
 # A rule of a simulated chip.
 $ propane run m.mil --seed 1 --device sim:m1 --bisect 2> err; echo $?; tail -1 err; grep -c . err
 >~ 1
->~ propane run: sin 'd' is refused, also by itself (operation 4 of 6; those in front of it are taken); rule O2 knows it on h12 h13: *; the smallest program that is refused (1 operation) is refused/model.mil ?9 programs compiled, 6 refused?: function 'main', sin 'd': rule O2 refuses it on M1: *
+>~ propane run: sin 'd' is refused, also by itself (operation 4 of 6; those before it are accepted); rule O2 knows it on h12 h13: *; the smallest refused program (1 operation) is refused/model.mil ?9 programs compiled, 6 refused?: function 'main', sin 'd': rule O2 refuses it on M1: *
 = 0
 $ propane run refused/model.mil --seed 1 --device sim:m1
 2~ propane run: function 'main', sin 'd': rule O2 refuses it on M1: *
@@ -33,11 +33,11 @@ $ propane run m.mil --seed 1 --device sim:m4 --bisect
 = 0
 # A device that compiles no more.
 $ propane run m.mil --seed 1 --device 'sim:m1?budget=2' --bisect 2>&1 | tail -1
->~ propane run: no more programs can be compiled (*); it is one of the operations mul 'c' to sub 'y'; the smallest program that is refused (6 operations) is refused-3/model.mil *
+>~ propane run: no more programs can be compiled (*); the refused operation is one of mul 'c' to sub 'y'; the smallest refused program (6 operations) is refused-3/model.mil *
 = 0
 # Nowhere to write.
 $ mkdir shut; : > shut/refused-x; propane run m.mil --seed 1 --device sim:m1 --bisect --output m.mil 2>&1 | tail -1
->~ propane run: sin 'd' is refused, *; the smallest program that is refused is not written: *
+>~ propane run: sin 'd' is refused, *; the smallest refused program was not written: *
 = 0
 ! ldd
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; rm -rf refused*
@@ -45,17 +45,17 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=tanh propane run
 2~ propane run: ane: Apple's compiler refuses 'main' *; --bisect of 'propane run' and 'propane train' names the operation
 = 1
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=tanh propane run m.mil --seed 1 --device ane --bisect 2>&1 | tail -1
->~ propane run: tanh 'e' is refused, also by itself (operation 5 of 6; *; no rule knows this; *refused/model.mil * ane: Apple's compiler refuses 'main' *
+>~ propane run: tanh 'e' is refused, also by itself (operation 5 of 6; *; no rule covers this; *refused/model.mil * ane: Apple's compiler refuses 'main' *
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=mul+tanh propane run m.mil --seed 1 --device ane --bisect 2>&1 | tail -1; ls refused-2 refused-2/weights
->~ propane run: tanh 'e' is refused together with mul 'c', and taken by itself (operation 5 of 6; *; no rule knows this; the smallest program that is refused (2 operations) is refused-2/model.mil *
+>~ propane run: tanh 'e' is refused together with mul 'c', but accepted by itself (operation 5 of 6; *; no rule covers this; the smallest refused program (2 operations) is refused-2/model.mil *
 >~ weight.bin
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=mul+tanh propane run refused-2/model.mil --seed 1 --device ane:client --bisect 2>&1 | tail -1
->~ propane run: tanh 'e' is refused together with mul 'c', and taken by itself (operation 2 of 2; *
+>~ propane run: tanh 'e' is refused together with mul 'c', but accepted by itself (operation 2 of 2; *
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=invalid,compile_at=1 propane run m.mil --seed 1 --device ane --bisect 2>&1 | tail -1
->~ propane run: it is taken when it is compiled again: the answers differ, try once more *: ane: Apple's compiler refuses 'main' *
+>~ propane run: a second compilation succeeded: results vary, so try again *: ane: Apple's compiler refuses 'main' *
 = 0
 # Kernels of a training step, and the two programs of a package's training.
 @ for i in 1 2 3 4 5 6 7 8; do cat $REPO/docs/architecture.md; done | head -c 30000 > text.txt; echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 2 --batch 1 --context 32 --precision fp16 --plan six' > args
@@ -65,7 +65,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=softmax propane 
 = 1
 ? part:lm
 $ for p in auto on; do PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=softmax propane $(cat args) --device "ane?procedures=$p" --run run-$p --bisect 2>&1 | tail -1; ls run-$p; grep -c softmax run-$p/refused/model.mil; done
->~ propane train: kernel 'fwdAttn': softmax 'probs' is refused, also by itself (operation * of *; *; no rule knows this; the smallest program that is refused (1 operation) is run-auto/refused/model.mil *
+>~ propane train: kernel 'fwdAttn': softmax 'probs' is refused, also by itself (operation * of *; *; no rule covers this; the smallest refused program (1 operation) is run-auto/refused/model.mil *
 >~ propane train: kernel 'fwdAttn': softmax 'probs' *run-on/refused/model.mil *
 = 0
 ? part:lm

@@ -29,8 +29,8 @@ $ propane $(cat args) --run own-run --json | grep '"step":4,.*"loss"' | sed 's/.
 > 1
 = 0
 ? part:lm
-$ propane $(cat args) --blas $PWD/blas.so --run third-run --profile | grep 'large products'
->~ large products: * by */blas.so (100% of the arithmetic), 0 by the own kernels
+$ propane $(cat args) --blas $PWD/blas.so --run third-run --profile | grep 'large matrix products'
+>~ large matrix products: * by */blas.so (100% of the arithmetic), 0 by the built-in kernels
 = 0
 
 # What cannot be used is said; auto goes on without it.
@@ -38,11 +38,11 @@ $ propane run product.mil --seed 1 --blas ./none.so
 2~ propane run: *--blas (PROPANE_BLAS): ./none.so cannot be loaded: *; give another library, or off
 = 1
 $ CBLAS_DOUBLE=wrong propane run product.mil --seed 1 --blas $PWD/blas.so
-2~ propane run: *blas.so multiplies wrongly: *
+2~ propane run: *blas.so gives a wrong product *; give another library, or off*
 = 1
 $ CBLAS_DOUBLE=wrong propane run product.mil --seed 1 --blas auto:$PWD/blas.so --profile | grep -c ' z  *gemm '
 > 1
-2~ propane: *blas.so multiplies wrongly: *; Propane's own kernels do all products
+2~ propane: *blas.so gives a wrong product *; give another library, or off*; using the built-in kernels for all matrix products
 = 0
 $ propane run product.mil --seed 1 --blas ''
 2> propane run: --blas: the value is empty

@@ -13,16 +13,16 @@ $ printf 'line 1\n/reset\nline 1\n' | propane chat m --temperature 0 --count 8 2
 > 1
 = 0
 $ printf '/system of 1 of 2\n/what\n/system\n/quit\nline\n' | propane chat m
-2> (the system's message is set)
-2~ (/reset: a new conversation; /system TEXT: *
+2> (the system message is set)
+2~ (/reset starts a new conversation; /system TEXT sets *
 2> (no system's message)
 = 0
 # what does not fit is dropped or refused
-$ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "line $i of these lines"; done | propane chat m --count 16 --temperature 0 2>&1 > log | grep -c 'were dropped: the context is full'  | awk '{ print ($1 > 3) ? "dropped" : $1 }'
+$ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "line $i of these lines"; done | propane chat m --count 16 --temperature 0 2>&1 > log | grep -c 'the context is full: the oldest'  | awk '{ print ($1 > 3) ? "dropped" : $1 }'
 > dropped
 = 0
 $ awk 'BEGIN { for (i = 0; i < 300; i++) printf "%d ", i * 7919; print "" }' | propane chat m
-2~ (the message has * tokens with what stands around it, there is room for 192; shorten it)
+2~ (the message has * tokens including its markers, but there is room for 192; shorten it)
 = 0
 $ printf 'line 1 \\\nof\n' | propane chat m --count 1 2> errors | wc -l | awk '{ print ($1 >= 1) ? "one message" : "none" }'
 > one message

@@ -8,21 +8,21 @@
 $ propane check C27a.bad.mil --target m1,m4
 > path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
 > 
-> refused C27a: The last axis may have 16,384 elements.
->   C27a.bad.mil:4:53: function 'main': the last axis of 'x' has 16385 elements; the most is 16384
->   C27a.bad.mil:5:9: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
+> refused C27a: The last axis may have at most 16,384 elements.
+>   C27a.bad.mil:4:53: function 'main': the last axis of 'x' has 16385 elements; the maximum is 16384
+>   C27a.bad.mil:5:9: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the maximum is 16384
 >     refused on m1
 >     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
 >     fix: put the long axis into the channels, or split it
 > 
-> warning C36: Older chips or systems want the canonical dialect: program(1.0), ios16, rank-0 tensors.
+> warning C36: Older chips or systems need the canonical dialect: program(1.0), ios16, rank-0 tensors.
 >   C27a.bad.mil: the program is program(1.3)
 >     warning on m1
 >     disputed: maderix/ANE issue 6 (M1 Pro, macOS 26.3) and dev-erik/ANE (M1, 15.3.1) reject the short form; ANEForge, libane and Espresso compile it on M1 to M5 under macOS 26
 >     fix: propane convert --dialect canonical
 > 
-> warning C14: Rows that are no multiple of 64 bytes (C13) are padded, or read packed.
->   C27a.bad.mil:4:10: function 'main': 'x' is tensor<fp16, [1, 1, 1, 16385]>, and 1 other likewise
+> warning C14: Rows that are not a multiple of 64 bytes (C13) are padded, or read packed.
+>   C27a.bad.mil:4:10: function 'main': 'x' is tensor<fp16, [1, 1, 1, 16385]>, and 1 other in the same way
 >     warning on all
 >     disputed: libane, ANEForge and tinygrad see padded rows; mechramc/Orion constraint 14 saw a packed read
 >     fix: make the last axis a multiple of 32 fp16 elements
@@ -59,7 +59,7 @@ $ propane check C27a.bad.mil --path coreml --target m1,m4
 >~ path: through Core ML*
 >~ falls back C27a: The last axis*
 >~     falls back on m1
->~   C27a.bad.mil:5:9: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
+>~   C27a.bad.mil:5:9: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the maximum is 16384
 >~ m1: falls back by C27a; nothing is left on the engine
 >~ m4: no known rule refuses it
 = 0
@@ -130,7 +130,7 @@ $ propane check
 2> Try 'propane check --help'.
 = 2
 $ propane check good.bin --target m9
-2~ propane check: --target: there is no chip 'm9'; chips are m1 *
+2~ propane check: --target: there is no chip 'm9'; the chips are m1 *
 2> Try 'propane check --help'.
 = 2
 $ propane check model.mlpackage
@@ -152,7 +152,7 @@ $ propane check kernels --target m1
 ? part:lm
 $ propane plan --plan six --precision fp32 --context 32 --target m1,m4
 >~ m1        plan six, kernel fwdAttn: *rule C18a refuses it on M1*
->~ m4        plan six computes in fp32, and rule C18c*
+>~ m4        plan six computes in fp32, but by rule C18c*
 = 0
 $ propane check nothing.mil
 2> propane check: cannot open nothing.mil: No such file or directory
@@ -168,7 +168,7 @@ $ propane check chain.mil --target m1
 = 1
 $ propane check chain.mil --target m1 --most 2
 >~   chain.mil:5:9, 6:9: sin 'v1', 'v2' in 'main': *
->~   and at 10 more places
+>~   and in 10 more places
 = 1
 # Colours by --color; a pipe has none, and NO_COLOR is about terminals that are asked for none.
 $ propane check chain.mil --target m1 | grep -c "$(printf '\033')"
@@ -204,21 +204,21 @@ $ propane check C27a.bad.mil --target m1 --format json > a.json; propane check C
 # What is no program says so.
 @ printf '\211PNG\r\n\032\n\0\0\0\015IHDR' > cat.png; printf 'SQLite format 3\0' > a.db; printf '{"prompt": "a", "completion": "b"}\n' > chat.jsonl
 $ propane check cat.png
-2> propane check: cat.png: nothing that can be checked: it is a PNG image; check takes a program (.mil), a Core ML package, a folder with model.mil or a weight file
+2> propane check: cat.png: cannot be checked: it is a PNG image; give a program (.mil), a Core ML package, a folder with model.mil, or a weight file
 = 1
 $ propane check a.db
-2~ propane check: a.db: nothing that can be checked: it is an SQLite database; *
+2~ propane check: a.db: cannot be checked: it is an SQLite database; *
 = 1
 ? part:lm
 $ propane check chat.jsonl
-2> propane check: chat.jsonl: nothing that can be checked: it is instruction data (JSON lines)
+2> propane check: chat.jsonl: cannot be checked: it is instruction data (JSON lines)
 = 1
 
 # The page of all rules is what the program knows.
 $ propane check --rules --markdown | diff - "$REPO/docs/constraints.md"
 = 0
 $ propane check --rules
->~ C1a   process  disputed    Up to macOS 26 a process compiles about 119 programs, then compiles fail silently or crash.
+>~ C1a   process  disputed    Up to macOS 26, a process can compile about 119 programs; after that, compiles fail silently or crash.
 = 0
 # Which system reads a program: its opset and the version of a package, by macOS or iOS, the oldest of a list.
 @ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3505.4.1"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = relu(x = x)[name = string("y")];\n    } -> (y);\n}\n' > new.mil
@@ -230,6 +230,6 @@ $ for s in ios18,macos15 ios17,macos26 macos14.7 15.2; do propane check new.mil 
 > m4: no known rule refuses it
 = 0
 $ propane check new.mil --os 26 --deploy ios17
-2> propane check: give --os, which system it is, or --deploy, the oldest ones
+2> propane check: give either --os (the system) or --deploy (the oldest systems)
 2> Try 'propane check --help'.
 = 2

@@ -37,15 +37,15 @@ $ propane classes --driver --json chained_relative.dylib | grep '_ANEClient shar
 @ gunzip -c $REPO/tests/data/macho/engine.dylib.gz > engine.dylib
 $ propane classes --driver engine.dylib | grep -vE '^missing.*optional|methods that'
 > missing  -[_ANEInMemoryModel unloadWithQoS:error:] B@:I^ (for ane:memory)
-> differs  -[_ANEClient compileModel:options:qos:error:] has the type B48@0:8@16@24d32^@40, the driver calls B@:@@I^ (for ane:client)
-> required ones: all; for ane:memory: NOT all; for ane:client: NOT all
+> differs  -[_ANEClient compileModel:options:qos:error:] has the type B48@0:8@16@24d32^@40, but the driver expects B@:@@I^ (for ane:client)
+> required methods: all; for ane:memory: NOT all; for ane:client: NOT all
 2> propane classes: engine.dylib (arm64): the ane driver would not work with these classes
 = 0
 $ propane classes chained_relative.dylib --class None
 2> propane classes: chained_relative.dylib (arm64) has no class or protocol 'None'
 = 1
 $ propane classes fat.dylib --image arm64e
-2> propane classes: fat.dylib has no image 'arm64e'; --images lists what it has
+2> propane classes: fat.dylib has no image 'arm64e'; --images lists its images
 = 1
 $ propane classes $REPO/tests/data/macho/expected
 2~ propane classes: */expected: neither a Mach-O file nor a dyld shared cache
@@ -55,9 +55,9 @@ $ propane classes none.dylib
 = 1
 @ head -c 3000 x86_classic.dylib > cut.dylib
 $ propane classes cut.dylib
-2> propane classes: cut.dylib: segment 0: 4096 bytes at 0 are not in the file of 3000 bytes
+2> propane classes: cut.dylib: segment 0: 4096 bytes at offset 0 are outside the file of 3000 bytes
 = 1
-$ [ "$(uname)" = Darwin ] && echo 1 || propane classes 2>&1 | grep -c "this system has no Objective-C runtime with 'objc_copyClassNamesForImage'; name a file instead"
+$ [ "$(uname)" = Darwin ] && echo 1 || propane classes 2>&1 | grep -c "this system's Objective-C runtime lacks 'objc_copyClassNamesForImage'; name a file instead"
 > 1
 = 0
 $ propane classes --images

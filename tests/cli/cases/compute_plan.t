@@ -3,27 +3,27 @@
 
 # coremltools' MLComputePlan as scripts write it out; constants have no device. tan is R4's.
 $ propane check m.mil --path coreml --target m4 --plan long.json | sed -n '/^plan of/,$p'
-> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check says the same of 1 and differs at 3
+> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check agrees on 1 and differs on 3
 >   tan 'b': the plan says engine; check says CPU (R4)
 >   gelu 'c': the plan says GPU, which prefers it to the engine (cost 0.5); check says engine
->   relu 'd': the plan says CPU, and that the engine does not take it; check says engine
+>   relu 'd': the plan says CPU, and that the engine does not support it; check says engine
 = 0
 
 # Swift's Codable form, without the names of results: paired by kind and order.
 $ propane check m.mil --path coreml --target m4 --plan swift.json | sed -n '/^plan of/,$p'
-> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check says the same of 3 and differs at 1
+> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check agrees on 3 and differs on 1
 >   relu 'd': the plan says GPU; check says engine
 = 0
 
 # Xcode's performance report: a folder, and devices as objects in objects.
 $ propane check m.mil --path coreml --target m4 --plan r.mlperf | sed -n '/^plan of/,$p'
-> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check says the same of 3 and differs at 1
+> plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check agrees on 3 and differs on 1
 >   relu 'd': the plan says GPU, which prefers it to the engine (cost 0.25); check says engine
 = 0
 
 # Plans for three settings of the compute units in one file: that for CPU and engine is taken.
 $ propane check m.mil --path coreml --target m4 --plan several.json | sed -n '/^plan of/,$p'
-> plan of 'main': 4 operations, 3 on the engine, 0 on the GPU, 1 on the CPU; check says the same of 4 and differs at 0
+> plan of 'main': 4 operations, 3 on the engine, 0 on the GPU, 1 on the CPU; check agrees on 4 and differs on 0
 = 0
 
 # ExecuTorch's form, as JSON; one operation is missing and one is strange.
@@ -53,15 +53,15 @@ $ propane check m.mil --path coreml --target m4 --plan executorch.json --json | 
 # What is no plan, a device that is none, another model's plan, no file, and several chips.
 @ echo '{"operations": [{"op": "relu"}]}' > none.json
 $ propane check m.mil --target m4 --plan none.json
-2> propane check: none.json: it is no compute plan: no object in it names an operation ('operator_name', 'op') and a device ('preferred_compute_device', 'device')
+2> propane check: none.json: not a compute plan: it has no object with an operation ('operator_name', 'op') and a device ('preferred_compute_device', 'device')
 = 1
 @ echo '[{"op": "relu", "device": "TPU"}]' > device.json
 $ propane check m.mil --target m4 --plan device.json
-2> propane check: device.json: operation 1, 'relu': 'TPU' is no device; known are CPU, GPU and NeuralEngine
+2> propane check: device.json: operation 1, 'relu': unknown device 'TPU'; known devices are CPU, GPU and NeuralEngine
 = 1
 @ echo '[{"op": "lstm", "output": "h", "device": "CPU"}]' > other.json
 $ propane check m.mil --target m4 --plan other.json
-2> propane check: other.json: none of its 1 operations is one of function 'main' (the first is lstm 'h'): is it the plan of another model?
+2> propane check: other.json: none of its 1 operations is in function 'main' (the first is lstm 'h'); is it the plan of another model?
 = 1
 $ propane check m.mil --target m4 --plan absent.json
 2> propane check: cannot open absent.json: No such file or directory
@@ -70,10 +70,10 @@ $ propane check m.mil --target m4 --plan m.mil
 2> propane check: m.mil: line 1, column 7: not valid JSON: '[' or '{' expected near 'program'
 = 1
 $ propane check m.mil --plan long.json
-2> propane check: --plan is of one chip, and target names 19
+2> propane check: --plan is for one chip, but target names 19
 2> Try 'propane check --help'.
 = 2
 $ propane check m.mil --path direct --target m4 --plan long.json
-2> propane check: --plan is Core ML's, and path is direct
+2> propane check: --plan is for Core ML, but path is direct
 2> Try 'propane check --help'.
 = 2

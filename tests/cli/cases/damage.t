@@ -34,8 +34,8 @@ $ propane generate rot --prompt ab --count 4 --seed 1 --no-verify > out; propane
 # A weight that is no number: by evaluating, by writing, by training on.
 @ printf 'import sys,json\nb=bytearray(open(sys.argv[1],"rb").read())\nn=int.from_bytes(b[:8],"little")\nh=json.loads(b[8:8+n])\no=h["model.layers.0.mlp.up_proj.weight"]["data_offsets"][0]\nb[8+n+o:12+n+o]=bytes([0,0,192,127])\nopen(sys.argv[1],"wb").write(b)\n' > nan.py
 $ cp -r r w; python3 nan.py w/model.safetensors; propane eval w --no-verify --ids ids.txt; propane generate w --no-verify --prompt ab --count 4 > out
-2> propane eval: w: the loss is not a number: the weights 'model.layers.0.mlp.up_proj.weight' hold some that are none
-2> propane generate: after 0 tokens the model's scores are not numbers: the weights 'model.layers.0.mlp.up_proj.weight' hold some that are none
+2> propane eval: w: the loss is NaN or infinite: the weights 'model.layers.0.mlp.up_proj.weight' contain some
+2> propane generate: after 0 tokens the model's logits are NaN or infinite: the weights 'model.layers.0.mlp.up_proj.weight' contain some
 = 1
 $ propane train --data text --init w --no-verify --run x --batch 2 --eval-every 0 --steps 3 > log; ls x
 > config.json
@@ -44,22 +44,22 @@ $ propane train --data text --init w --no-verify --run x --batch 2 --eval-every 
 > tokenizer.propane.json
 > tokenizer_config.json
 > train.json
-2~ propane train: the loss has not been a number since step 1: the weights 'model.layers.0.mlp.up_proj.weight' hold some that are none; no model is written, the last checkpoint stays
+2~ propane train: the loss has been NaN or infinite since step 1: the weights 'model.layers.0.mlp.up_proj.weight' contain some; no model was written, the last checkpoint was kept
 = 0
 # A file that becomes shorter while it is read.
 $ propane tokenize text --kind bytes --out tk.json --tokens tk.bin > log; (sleep 0.7; : > tk.bin) & propane train --data tk.bin --tokenizer tk.json --layers 1 --width 32 --heads 2 --context 64 --batch 4 --steps 100000 --eval-every 0 --run s > log
-2> propane train: tk.bin became shorter while it was read
+2> propane train: tk.bin was truncated while it was being read
 = 1
 # A program that needs more memory than any machine has.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1]> x) {\n        tensor<int32, [2]> s = const()[name = string("s"), val = tensor<int32, [2]>([1000, 1000000000])];\n        tensor<fp32, [1000, 1000000000]> f = fill(shape = s, value = fp32(1))[name = string("f")];\n        tensor<fp32, [1000, 1000000000]> y = add(x = f, y = x)[name = string("y")];\n        tensor<fp32, [1000, 1000000000]> z = mul(x = f, y = y)[name = string("z")];\n        tensor<fp32, [1000, 1000000000]> q = add(x = z, y = f)[name = string("q")];\n    } -> (y, z, q);\n}\n' > big.mil
 $ propane run big.mil; propane diff big.mil big.mil
-2~ propane run: *function 'main': its inputs and outputs alone need 12 TB of memory, and this machine has * to spare
-2~ propane diff: *function 'main': its inputs and outputs alone need 12 TB of memory, and this machine has * to spare
+2~ propane run: *function 'main': its inputs and outputs alone need 12 TB of memory, but this machine has only * available
+2~ propane diff: *function 'main': its inputs and outputs alone need 12 TB of memory, but this machine has only * available
 = 1
 # A list that grows without end: refused at 128 MB, also where its room would double beyond that.
 @ printf 'program(1.3)\n{\n func main<ios18>(tensor<fp32, [100000]> x) {\n  list<tensor<fp32, [100000]>, ?> e = make_list(init_length = int32(1), dynamic_length = bool(true), elem_shape = (int32(100000)), dtype = string("fp32"));\n  int32 i = const()[val = int32(0)];\n  int32 n, list<tensor<fp32, [100000]>, ?> l = while_loop(loop_vars = (i, e)) (int32 a, list<tensor<fp32, [100000]>, ?> q) {\n   bool m = less(x = a, y = int32(1100));\n  } -> (m), (int32 a, list<tensor<fp32, [100000]>, ?> q) {\n   int32 b = add(x = a, y = int32(1));\n   list<tensor<fp32, [100000]>, ?> r = list_write(ls = q, index = a, value = x);\n  } -> (b, r);\n  int32 y = list_length(ls = l);\n } -> (y);\n}\n' > list.mil
 $ propane run list.mil --seed 1
-2~ propane run: list.mil:10:4: list_write 'r': a list of 336 elements of 400000 bytes is more than the 128 MB that a list may have
+2~ propane run: list.mil:10:4: list_write 'r': a list of 336 elements of 400000 bytes exceeds the limit of 128 MB for a list
 = 1
 # A vocabulary that is cut off: show says so.
 @ cp -r r v; head -c 40 r/tokenizer.propane.json > v/tokenizer.propane.json

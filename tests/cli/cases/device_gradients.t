@@ -9,7 +9,7 @@ $ propane plan --plan six --precision fp16 --gradients device --context 64 > pla
 $ for d in cpu sim:m4; do propane $(cat args) --device $d --gradients device --run w-$d > log 2>&1 || cat log; propane $(cat args) --device $d --gradients device --steps 4 --schedule constant --run p-$d > log 2>&1 || cat log; propane $(cat args) --device $d --gradients device --schedule constant --run q-$d > log 2>&1; propane train --resume p-$d --steps 8 > log 2>&1 || cat log; cmp p-$d/model.safetensors q-$d/model.safetensors; done
 = 0
 $ propane train --resume w-cpu --gradients host --steps 9
-2> propane train: w-cpu/checkpoint.safetensors was made with --gradients device, not host; resume with the same, or start a new run in another folder
+2> propane train: w-cpu/checkpoint.safetensors was written with --gradients device, not host; resume with the same, or start a new run in another folder
 = 1
 $ propane $(cat args) --gradients gpu --run x
 2~ propane train: --gradients*'gpu'*

@@ -13,7 +13,7 @@ $ head -1 pairs.jsonl > one.jsonl; propane show one.jsonl --model base | tail -n
 = 0
 # before the first step the model is its own reference: ln 2, whatever the pairs are; then it falls
 $ prefer --steps 40 --run a > a.log; grep -oE 'pairs: .*|step 1/40  loss [0-9.]*' a.log; sed -n 's/^validation.*loss \([0-9.]*\), the chosen answer is preferred in \([0-9.]*\) .*/\1 \2/p' a.log | awk '{exit !($1 < 0.65 && $2 > 90)}'
-> pairs: 120, beta 0.1, against the model that the run begins with
+> pairs: 120, beta 0.1, relative to the initial model
 > step 1/40  loss 0.6931
 = 0
 $ propane generate a --prompt "line 44 of" -n 1 --temperature 0 | grep -cE '[012]$'
@@ -26,7 +26,7 @@ $ prefer --steps 12 --min-lr 1e-3 --weights baked --compile-budget 40 --json --r
 > 3
 = 0
 $ rm c/reference.safetensors; propane train --resume c --steps 14
-2> propane train: c/reference.safetensors is missing: it holds what the model that the run began with says of the data; begin another run
+2> propane train: c/reference.safetensors is missing; it contains the reference log-probabilities of the initial model. Start another run
 = 1
 # adapters, accumulation, validation data of its own
 $ tail -20 pairs.jsonl > last.jsonl; prefer --val-data last.jsonl --lora-rank 4 --accumulate 2 --steps 20 --lr 1e-2 --run e | grep -oE 'pairs: [0-9]*|adapter in e'
@@ -46,23 +46,23 @@ $ for i in 1 2 3 4; do propane show m$i.jsonl --model base --chat chatml | tail 
 = 0
 # what does not go together
 $ propane train --init base --data pairs.jsonl --context 32 --run f
-2> propane train: pairs.jsonl holds pairs ("chosen" and "rejected"): give --method dpo
+2> propane train: pairs.jsonl contains pairs ("chosen" and "rejected"); give --method dpo
 = 1
 $ echo '{"text": "line 1"}' > t.jsonl; propane train --init base --data t.jsonl --method dpo --run f
-2> propane train: --method dpo learns from pairs, but t.jsonl has none; give lines with "prompt", "chosen" and "rejected"
+2> propane train: --method dpo trains on pairs, but t.jsonl has none; give lines with "prompt", "chosen" and "rejected"
 = 1
 $ prefer --batch 7 --run f
-2> propane train: --batch is 7: with --method dpo a pair is two of its sequences; give an even number
+2> propane train: --batch is 7; with --method dpo it must be even, because a pair takes two sequences
 = 1
 $ propane train --data pairs.jsonl --tokenizer base/tokenizer.json --method dpo --run f
-2> propane train: --method dpo moves a model that exists towards the chosen answers; give it with --init
+2> propane train: --method dpo trains an existing model; give it with --init
 = 1
 $ cat pairs.jsonl t.jsonl > both.jsonl; prefer --data both.jsonl --run f
-2> propane train: both.jsonl:121: pairs ("chosen" and "rejected") and other examples are not learned together
+2> propane train: both.jsonl:121: pairs ("chosen" and "rejected") cannot be mixed with other examples
 = 1
 $ echo '{"prompt": "a", "chosen": 1, "rejected": "b"}' > n.jsonl; propane train --init base --data n.jsonl --method dpo --run f
-2> propane train: n.jsonl:1: "prompt", "chosen" and "rejected" must be all strings, or answers that are lists of messages
+2> propane train: n.jsonl:1: "prompt", "chosen" and "rejected" must all be strings, or the answers must be lists of messages
 = 1
 $ propane eval base --data pairs.jsonl
-2> propane eval: pairs.jsonl holds pairs: the loss of answers is not theirs; a run with --method dpo validates with --val-data
+2> propane eval: pairs.jsonl contains pairs, for which there is no loss on answers; use it as --val-data of a run with --method dpo
 = 1

@@ -4,7 +4,7 @@
 $ propane compile e.mil -o e.hwx --report
 >~ conv *c *1 task*through DMA*on chip*
 >~ *'y' is a result*
->~ relu *y *taken into the task before it*
+>~ relu *y *merged into the task before it*
 >~ e.hwx: 1 task, 128 bytes of constants*
 = 0
 # Why a value goes through memory.
@@ -33,7 +33,7 @@ $ propane run e.hwx --seed 5
 >~ y \[1, 2, 1, 1\]:*
 = 0
 $ propane run e.hwx
-2~ *nothing is given for 'x'*
+2~ *input 'x' * is missing*
 = 1
 $ propane compile e.mil --target m2 -o second.hwx
 >~ second.hwx: 1 task, 128 bytes of constants*
@@ -73,23 +73,23 @@ $ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?arithmetic=
 >~ nothing differs by more than 0
 = 0
 $ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?arithmetic=1' --device-b 'sim:m1?level=registers' --tolerance 0
->~ they part at matmul*
+>~ they differ at matmul*
 = 1
 $ propane run m.mil --seed 3 --device 'sim:m4?level=registers'
-2~ *level=registers is for the A14, the A15, and the M1 and M2 families, not for the M4*
+2~ *level=registers supports the A14, the A15, and the M1 and M2 families; too little is known about the registers of the M4*
 = 1
 $ propane diff m.mil --seed 3 --precision-a typed --device-a 'sim:m1?level=registers' --device-b 'sim:m2?level=registers' --tolerance 0
 >~ nothing differs by more than 0
 = 0
 $ propane run m.mil --seed 3 --device 'registers:target=m3'
-2~ *'target=m2'*not 'target=m3'*
+2~ *unknown option 'target=m3'; *target=m2*
 = 1
 $ propane run m.mil --seed 3 --device 'sim:m1?level=ops'
-2~ *level is registers, not 'ops'*
+2~ *level must be registers, not 'ops'*
 = 1
 ? part:lm
 $ propane run m.mil --seed 3 --device 'sim:m1?level=registers&table=0'
-2~ *not 'table=0'*
+2~ *unknown option 'table=0'*
 = 1
 # Training through compiled registers: seven steps later than the processor, because its loss scale has to come down first
 # (what is fp32 there is fp16 here).
@@ -121,5 +121,5 @@ $ small --steps 1 --weights patched --run d
 = 1
 ? part:lm
 $ propane train --data ids --tokenizer v.json --layers 2 --width 64 --heads 4 --context 32 --steps 1 --device accel --run c
-2~ *no /dev/accel/accelN is the Neural Engine's*
+2~ *no /dev/accel/accelN belongs to a Neural Engine*
 = 1

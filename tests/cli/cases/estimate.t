@@ -4,13 +4,13 @@ $ propane estimate
 2> Try 'propane estimate --help'.
 = 2
 $ propane estimate $REPO/examples/add.mil --target m9
-2~ propane estimate: there is no chip 'm9'; chips are m1 *
+2~ propane estimate: there is no chip 'm9'; the chips are m1 *
 = 1
 $ propane estimate nothing.mil
 2~ propane estimate: *nothing.mil*
 = 1
 $ propane estimate $REPO/examples/add.mil --target m1,m4
->~ */examples/add.mil: estimated for the path direct, not measured
+>~ */examples/add.mil: estimates for the path direct, not measurements
 >~ M4 *ms (*
 = 0
 # An operation without results has no value to name; it is there all the same.
@@ -34,7 +34,7 @@ $ propane estimate state.mlpackage --target m4 --json
 ? part:lm
 $ propane estimate stories110m --target m4
 >~ M4, estimated: plan six, weights inputs, batch 1 x 256, head on the host, moments fp32, update after 1
->~   assumed of the host of M4: *
+>~   assumed for the host of M4: *
 = 0
 # rows of a comparison fit a screen; what refuses some of them is said once, under the table
 ? part:lm
@@ -44,7 +44,7 @@ $ propane estimate stories110m --target m4 --compare > table; grep -E '^(six|ten
 = 0
 ? part:lm
 $ propane estimate stories110m --target m4 --plan seven
-2> propane estimate: --plan 'seven': plans are layer, six, ten
+2> propane estimate: plan is 'seven'; it must be layer, six or ten
 = 1
 @ printf 'id,chip,os,path,workload,shape,dtype,flops,bytes_in,bytes_weights,bytes_out,latency_ms,source,note\na,M4,,direct,conv1x1,"Cin=512,Cout=512,H=1,W=64",fp16,33554432,131072,524288,131072,0.1,,\nb,M4,,direct,model,x,fp16,,,,,1,,\n' > points.csv
 $ propane estimate --points points.csv
@@ -56,13 +56,13 @@ $ propane estimate --points points.csv --json
 = 0
 @ printf 'a,b\n1,2\n' > wrong.csv
 $ propane estimate --points wrong.csv
-2~ propane estimate: wrong.csv: there is no column 'chip'*
+2~ propane estimate: wrong.csv: column 'chip' is missing*
 = 1
 # A host's measured rates instead of the assumed ones: twice as fast an update is half of it, and the file is checked.
 @ printf '{"system": "Darwin 25 arm64", "answers": {"host-products": {"own_tflops": 0.2, "library_tflops": 2.75}, "host-memory": {"gb_per_s": 95}, "host-conversions": {"fp16_gb_per_s": 45}, "host-update": {"fp32_ns": 0.4, "bf16_ns": 0.3, "int8_ns": 0.2, "fp32_early_ns": 0.45, "bf16_early_ns": 0.35, "int8_early_ns": 0.25}}}' > rates.json; sed 's/"fp32_ns": 0.4/"fp32_ns": 0.2/' rates.json > quick.json; sed 's/"int8_ns": 0.2/"int8_ns": -1/' rates.json > wrong.json; echo '{"answers": 3}' > none.json; echo '[' > broken.json
 ? part:lm
 $ propane estimate stories110m --target m4 --rates rates.json | tail -1
->   measured on a host (Darwin 25 arm64): products 2.75 TFLOPS fp32, elementwise 45 GB/s, memory 95 GB/s, AdamW 0.4, 0.3 and 0.2 ns a parameter with fp32, bf16 and int8 moments; assumed: all at once 108 GB/s
+>   measured on a host (Darwin 25 arm64): matrix products 2.75 TFLOPS fp32, elementwise 45 GB/s, memory 95 GB/s, AdamW 0.4, 0.3 and 0.2 ns per parameter with fp32, bf16 and int8 moments; assumed for all at once: 108 GB/s
 = 0
 ? part:lm
 $ for f in rates quick; do propane estimate stories110m --rates $f.json --json | sed -n 's/.*"sweep_ms": \(....\).*/\1/p'; done
@@ -78,7 +78,7 @@ $ for w in inputs packed; do propane estimate stories110m --rates rates.json --o
 = 0
 ? part:lm
 $ propane estimate stories110m --overlap early --workers 4
-2~ propane estimate: *overlap early is for one process*
+2~ propane estimate: *overlap early works in one process only*
 = 1
 ? part:lm
 $ propane plan stories110m --search --moments fp32 --rates rates.json | grep -c 'measured on a host'
@@ -93,7 +93,7 @@ $ for f in wrong none broken missing; do propane estimate stories110m --rates $f
 = 1
 ? part:lm
 $ propane estimate stories110m --target m4,m1 --rates rates.json
-2~ propane estimate: rates are one host's: *
+2~ propane estimate: rates describe a single host: *
 = 1
 $ propane plan stories110m --rates rates.json
 2> propane plan: --rates is for --search
@@ -107,7 +107,7 @@ $ propane train --data text.txt --kind bytes --run run --device sim:m4 --plan si
 = 0
 ? part:lm
 $ propane train --data text.txt --kind bytes --run plain --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32
->~ *step 2/2 *(M4 simulated: * ms on the engine, * % of its roof, * mJ)
+>~ *step 2/2 *(M4 simulated: * ms on the engine, * % of its peak, * mJ)
 = 0
 ? part:lm
 $ propane train --data text.txt --kind bytes --run never --device sim:m9 --plan six --precision fp16 --steps 2
@@ -116,9 +116,9 @@ $ propane train --data text.txt --kind bytes --run never --device sim:m9 --plan 
 # Adapters alone: less than half of a step that learns all weights, and no program is compiled again.
 ? part:lm
 $ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --weights baked
->~ M4, estimated: *, update after 1, adapters of rank 8 alone
->~ *programs compiled once: 50; again after each update: 0, loaded again: 0
->~   joules of a batch: engine * + processor * + memory * + idle * = * J, within a factor of two
+>~ M4, estimated: *, update after 1, only adapters of rank 8
+>~ *programs compiled once: 50; recompiled after each update: 0, reloaded: 0
+>~   joules per batch: engine * + processor * + memory * + idle * = * J, within a factor of two
 = 0
 ? part:lm
 $ for n in 0 8; do propane estimate stories110m --target m4 --plan layer --lora-rank $n --json | sed -n 's/.*"step_ms": \([0-9]*\).*/\1/p'; done | { read all; read few; test $((2 * few)) -lt $all && echo less than half; }
@@ -135,7 +135,7 @@ $ for weights in '' '--weights baked'; do propane estimate deep.json --target m4
 > refuses it: weights baked: 162 programs, and a process may compile 119 (rule C1a); take weights inputs
 = 0
 $ propane estimate $REPO/examples/add.mil --lora-rank 8
-2~ propane estimate: --lora-rank is for a model that is trained, *
+2~ propane estimate: --lora-rank needs a model to train, *
 2> Try 'propane estimate --help'.
 = 2
 # Published steps: the same model at twice the positions, and a row whose chip is not known.
@@ -164,7 +164,7 @@ $ propane estimate --points bare.csv
 # A package goes through Core ML: what a rule takes off the engine is the CPU's, and the switches count. MIL text has no CPU.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 8]> x) {\n        tensor<fp16, [1, 4, 8, 8]> a = add(x = x, y = fp16(1));\n        tensor<fp16, [1, 4, 8, 8]> s = cumsum(x = a, axis = int32(3), exclusive = bool(false), reverse = bool(false));\n        tensor<fp16, [1, 4, 8, 8]> y = mul(x = s, y = fp16(2));\n    } -> (y);\n}\n' > away.mil; propane convert away.mil away.mlpackage > /dev/null
 $ propane estimate away.mlpackage --target m4
->~ away.mlpackage: estimated for the path coreml, not measured
+>~ away.mlpackage: estimates for the path coreml, not measurements
 >~ M4 *; 1 operation on the CPU about 0.005 ms, 2 switches about 0.176 ms
 = 0
 $ propane estimate away.mlpackage --target m4 --json

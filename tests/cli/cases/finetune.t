@@ -19,11 +19,11 @@ $ head -1 chat.jsonl > two.jsonl; propane show two.jsonl --model base --chat cha
 > [of 0<|im_end|>]
 = 0
 $ propane show one.jsonl
-2> propane show: one.jsonl is instruction data: give the model that it is for with --model
+2> propane show: one.jsonl is instruction data; name the model that reads it with --model
 = 1
 # training on it: the model's own tokenizer, fewer windows than examples, the loss of the answers falls
 $ tune --data plain.jsonl --run a > a.log; head -4 a.log
->~ plain.jsonl: 200 examples, * of * tokens are trained on, chat format plain
+>~ plain.jsonl: 200 examples, trained on * of * tokens, chat format plain
 >~ plain.jsonl: * tokens, bpe vocabulary of 300
 >~ model: * parameters, 2 layers, width 32, context 48
 = 0
@@ -39,20 +39,20 @@ $ tune --data chat.jsonl --no-pack --run d --steps 4 > log; propane train --data
 > 1
 = 0
 $ propane train --data chat.jsonl --run d --resume --pack --steps 9
-2> propane train: d/checkpoint.safetensors was made with --pack 0, not 1; resume with the same, or start a new run in another folder
+2> propane train: d/checkpoint.safetensors was written with --pack 0, not 1; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data plain.jsonl --run d --resume --steps 9
-2~ propane train: d/checkpoint.safetensors was made with data of that many tokens: *, not *; resume with the same, or start a new run in another folder
+2~ propane train: d/checkpoint.safetensors was written with data with this number of tokens: *, not *; resume with the same, or start a new run in another folder
 = 1
 # frozen weights: the rest is learnt, what is frozen stays to the bit
 $ tune --data plain.jsonl --run f --freeze embed_tokens,layers.0. | grep frozen
->~ frozen: * parameters are trained, the others get no gradient and no optimizer state
+>~ frozen: * parameters are trained; the others have no gradient or optimizer state
 = 0
 $ tune --data plain.jsonl --run g --trainable '*layers.1.*' --freeze norm --plan six --precision fp16 | grep -c frozen
 > 1
 = 0
 $ tune --data plain.jsonl --run e --trainable nowhere
-2~ propane train: --trainable 'nowhere' and --freeze '' leave nothing to train; tensors are called like 'model.*'
+2~ propane train: --trainable 'nowhere' and --freeze '' leave nothing to train; tensors have names such as 'model.*'
 = 1
 # adapters: nothing but them is written, and a run that is restarted drops what it would have dropped
 @ printf 'tune --data plain.jsonl --lora-rank 4 --lora-targets all --lora-dropout 0.1 --lr 1e-2 "$@"\n' > ../bin/lora; chmod +x ../bin/lora
@@ -81,13 +81,13 @@ $ engine --steps 2 --run lf-half > log 2>&1; propane train --resume lf-half --st
 > weights baked
 = 0
 $ propane train --resume --run lc --init lc --data plain.jsonl --steps 9
-2~ propane train: lc holds an adapter and no model; *
+2~ propane train: lc contains an adapter but no model; *
 = 1
 # not done yet; its model moved away
 $ cp -r la li; rm li/adapter_*; propane generate li --prompt line; mv base moved; propane train --resume --run la --data plain.jsonl --steps 9; propane train --resume --run la --init moved --data plain.jsonl | grep complete; mv moved base
-> the run was complete already; a larger --steps goes on
-2> propane generate: li holds an adapter's run that is not done, and no model; end it first: propane train --resume li (--steps says where)
-2> propane train: cannot open base: No such file or directory; the run was begun with that model: say with --init where it is
+> the run is already complete; continue it with a larger --steps
+2> propane generate: li contains an unfinished adapter run and no model; finish it first: propane train --resume li (--steps N ends it at step N)
+2> propane train: cannot open base: No such file or directory; the run started from this model: give its path with --init
 = 0
 # adapters can be used before the run is over: those in the folder are the best validation's, whatever the checkpoint's are
 @ printf '%s\n' 'import json' 'def tensors(path):' '    raw = open(path, "rb").read(); n = 8 + int.from_bytes(raw[:8], "little")' '    return [raw[n + t["data_offsets"][0]:n + t["data_offsets"][1]] for k, t in json.loads(raw[8:n]).items() if k[:2] != "__"]' 'mine, best, last = [tensors("lk/%s.safetensors" % f) for f in ("adapter_model", "best", "checkpoint")]' 'print(len(mine), all(t in best for t in mine), all(t in last for t in mine))' > same.py
@@ -101,7 +101,7 @@ $ grep -c "\"base_model_name_or_path\": \"$PWD/base\"" lk/adapter_config.json
 > 1
 = 0
 $ propane generate base --adapter base --prompt x
-2> propane generate: base holds no adapter: there is no adapter_config.json in it; a training run writes one with its first checkpoint or validation
+2> propane generate: base contains no adapter: there is no adapter_config.json in it; a training run writes it with its first checkpoint or validation
 = 1
 # as a GGUF file for llama.cpp, which needs the model's sizes alone
 $ propane convert lb la.gguf && propane convert lb lo.gguf --base base && cmp la.gguf lo.gguf; grep -aoE 'adapter.type|blk.1.ffn_down.weight.lora_b' la.gguf
@@ -111,7 +111,7 @@ $ propane convert lb la.gguf && propane convert lb lo.gguf --base base && cmp la
 > blk.1.ffn_down.weight.lora_b
 = 0
 $ mv base moved; propane convert lb no.gguf; mv moved base; propane convert base no.gguf --base base
-2~ propane convert: *base: *; the adapter is for that model: say where it is
+2~ propane convert: *base: *; it is the adapter's base model: give its path
 2> propane convert: --base is for an adapter's folder that becomes NAME.gguf
 2> Try 'propane convert --help'.
 = 2
@@ -121,46 +121,46 @@ $ propane convert base merged --adapter la > log; propane eval merged --data tex
 $ propane generate base --adapter la --prompt "line 4" --count 12 --temperature 0 > one; propane generate merged --prompt "line 4" --count 12 --temperature 0 | cmp one -
 = 0
 $ propane eval la --data text
-2> propane eval: la holds an adapter and no model; give the model that it is for, and --adapter la
+2> propane eval: la contains an adapter but no model; give the base model, and --adapter la
 = 1
 $ tune --data plain.jsonl --adapter la --steps 2 --run lg | grep -c 'adapters: rank 4'
 > 1
 = 0
 $ tune --data plain.jsonl --adapter la --lora-rank 2 --run e
-2> propane train: --adapter says the adapter's rank, alpha and targets
+2> propane train: --adapter sets the rank, alpha and targets of the adapter; leave out the flags for them
 2> Try 'propane train --help'.
 = 2
 $ propane train --data text --lora-rank 2 --run e
-2> propane train: --lora-rank adapts a model that exists; give it with --init
+2> propane train: --lora-rank adapts an existing model; give it with --init
 = 1
 $ tune --data plain.jsonl --lora-rank 2 --freeze norm --run e
-2> propane train: --lora-rank trains adapters and nothing else; leave out --trainable and --freeze
+2> propane train: --lora-rank trains only adapters; leave out --trainable and --freeze
 = 1
 $ tune --data plain.jsonl --lora-rank 2 --lora-targets c_attn --run e
-2> propane train: the model's layers have no matrix 'c_attn' to adapt; they have q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj
+2> propane train: the model's layers have no matrix 'c_attn' to adapt; the matrices are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj
 = 1
 # wrong data and wrong use
 @ printf '{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' > bad1.jsonl; printf '\n{"text": "a" "b"}\n' > bad2.jsonl; printf '{"messages": [{"role": "user", "content": "a"}]}' > bad3.jsonl; : > empty.jsonl
 $ tune --data bad1.jsonl --run e
-2> propane train: bad1.jsonl:2: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "prompt": give them those names
+2> propane train: bad1.jsonl:2: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "prompt"; rename its keys
 = 1
 $ tune --data bad2.jsonl --run e
 2> propane train: bad2.jsonl:2: column 16: '}' expected near '"b"'
 = 1
 $ tune --data bad3.jsonl --run e
-2> propane train: bad3.jsonl:1: there is nothing to learn in it: no message is the assistant's
+2> propane train: bad3.jsonl:1: it has nothing to train on: no message is from the assistant
 = 1
 $ tune --data empty.jsonl --run e
-2> propane train: empty.jsonl: there is no example in it; give one JSON object a line
+2> propane train: empty.jsonl: it contains no examples; give one JSON object per line
 = 1
 $ tune --data plain.jsonl --chat alpaca --run e
-2> propane train: there is no chat format 'alpaca'; formats are qwen3, qwen2.5, smollm2, qwen2, chatml, llama3.1, llama3, llama2, zephyr, plain, jinja
+2> propane train: there is no chat format 'alpaca'; the formats are qwen3, qwen2.5, smollm2, qwen2, chatml, llama3.1, llama3, llama2, zephyr, plain, jinja
 = 1
 $ propane train --data plain.jsonl --run e
-2> propane train: plain.jsonl is instruction data: give the model that it is for with --init, or a --tokenizer
+2> propane train: plain.jsonl is instruction data; give the model to train with --init, or a --tokenizer
 = 1
 $ tune --data plain.jsonl --vocab 400 --run e
-2> propane train: --init brings the model's own vocabulary; --vocab would learn another
+2> propane train: --init uses the model's vocabulary, but --vocab would learn another; give only one of them
 2> Try 'propane train --help'.
 = 2
 $ test -e e

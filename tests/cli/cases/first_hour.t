@@ -7,19 +7,19 @@ $ a=$(bin --data train.bin --run a) && b=$(bin --data gpt2.tokens --run b) && c=
 > the same
 = 0
 $ tiny --data train.bin
-2> propane train: train.bin is a token file: give its tokenizer with --tokenizer
+2> propane train: train.bin is a token file; give its tokenizer with --tokenizer
 = 1
 $ propane train --data cut --tokenizer v.json
-2> propane train: cut: its header says 600 tokens, but there are 599; it is truncated or damaged
+2> propane train: cut: its header announces 600 tokens, but there are 599; the file is truncated or damaged
 = 1
 $ propane train --data odd.bin --tokenizer v.json
-2> propane train: odd.bin: 1201 bytes are no whole number of ids of 2 bytes; it is truncated, or no token file
+2> propane train: odd.bin: 1201 bytes are not a multiple of the id size, 2 bytes; the file is truncated or not a token file
 = 1
 $ propane train --data far.bin --tokenizer v.json
-2~ propane train: far.bin: token 600 is 60000, but the tokenizer has * ids; give the one that the file was made with *
+2~ propane train: far.bin: token 600 is 60000, but the tokenizer has * ids; give the tokenizer that the file was made with *
 = 1
 $ printf 'ab\0cd and more of it' > program; tiny --data program
-2> propane train: program: not a text: byte 2 is zero; give UTF-8 text, instruction data (.jsonl) or a token file (of 'propane tokenize', llm.c, or nanoGPT's *.bin with --tokenizer)
+2> propane train: program: not a text, because byte 2 is zero; give UTF-8 text, instruction data (.jsonl) or a token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)
 = 1
 # the README's first screen: what has not been tried is said there, and its figures are those of the documents
 $ head -10 "$REPO/README.md" | grep -c 'has run on Apple silicon'; awk 'END {exit NR >= 120}' "$REPO/README.md"

@@ -48,7 +48,7 @@ $ wide --run simbaked --device 'sim:m4?budget=40' --plan six --weights baked > s
 $ wide --run simpacked --device sim:m4 --plan six --weights packed > simpacked.log; cmp simsix/model.safetensors simpacked/model.safetensors
 = 0
 $ small --run narrow --device sim:m4 --precision fp16
-2> propane train: kernel 'attnGrad' lays out 'mix' in another way than the kernel that it comes from, with rows of 16 bytes, not 64; an engine's rows are whole 64 bytes: take a --context and heads that are multiples of 32, or another --plan
+2> propane train: kernel 'attnGrad' and the kernel that produces 'mix' use different layouts, with rows of 16 and 64 bytes; an engine's rows are multiples of 64 bytes: use a --context and heads that are multiples of 32, or another --plan
 = 1
 # forms of the model
 @ propane convert m m.bin > log; propane convert m m.safetensors > log; propane convert m.bin back.safetensors > log; propane convert m folder > log; propane convert m half.safetensors --dtype f16 > log
@@ -72,6 +72,6 @@ $ propane train --data text --init m.bin --tokenizer v.json --context 32 --batch
 = 0
 # a driver that computes nothing says so
 $ propane devices
->~ null   yes  takes every program and computes nothing*
+>~ null   yes  accepts every program and computes nothing*
 >~ cpu    yes  *
 = 0

@@ -9,10 +9,10 @@ $ propane run joint.mil --seed 1 | grep output
 # Compiled models of other kinds say what they are.
 @ mkdir old.mlmodelc pipeline.mlmodelc && touch old.mlmodelc/coremldata.bin old.mlmodelc/model.espresso.net pipeline.mlmodelc/coremldata.bin
 $ propane show old.mlmodelc
-2> propane show: old.mlmodelc: a compiled model of the neural-network form (model.espresso.net), which holds no ML Program; give the .mlmodel that it was compiled from
+2> propane show: old.mlmodelc: a compiled neural network (model.espresso.net), which contains no ML Program; give the .mlmodel that it was compiled from
 = 1
 $ propane run pipeline.mlmodelc
-2> propane run: pipeline.mlmodelc: a compiled model without model.mil: a pipeline, or a model of another kind than ML Programs; give the .mlpackage that it was compiled from
+2> propane run: pipeline.mlmodelc: a compiled model without model.mil: a pipeline, or not an ML Program; give the .mlpackage that it was compiled from
 = 1
 
 # Blocks of literals alone, as scripted PyTorch has them.
@@ -43,10 +43,10 @@ $ propane run none.mil --seed 3 --output out > /dev/null && propane convert none
 > e.npy
 = 0
 $ sed 's/fp32, .2, 3.> d = scatter.*/fp32, [3]> d = reduce_mean(x = twice, axes = tensor<int32, [1]>([0]), keep_dims = false);/' none.mil > mean.mil; propane run mean.mil --seed 3
-2> propane run: mean.mil:12:9: reduce_mean 'd': x 'twice' has no elements, and what this operation makes of that is not known
+2> propane run: mean.mil:12:9: reduce_mean 'd': x 'twice' is empty, and the result of this operation is then undefined
 = 1
 $ sed 's/-> (a, /-> (twice, a, /' none.mil > result.mil; propane run result.mil --seed 3
-2> propane run: result.mil: result 'twice' has no elements for these inputs
+2> propane run: result.mil: result 'twice' would be empty for these inputs
 = 1
 $ printf 'program(1.3)\n{\n    func main<ios16>(tensor<fp32, [0, 3]> x) {\n        tensor<fp32, [0, 3]> y = relu(x = x);\n    } -> (y);\n}\n' > input.mil; propane show input.mil
 2~ propane show: input.mil*parameter 'x'*dimension 0 is 0*
@@ -58,7 +58,7 @@ $ propane run made.mil --seed 3 --output got > /dev/null && propane convert made
 > 8
 = 0
 $ sed 's/-> (a, /-> (sums, a, /' made.mil > result.mil; propane run result.mil --seed 3
-2> propane run: result.mil: result 'sums' has no elements for these inputs
+2> propane run: result.mil: result 'sums' would be empty for these inputs
 = 1
 $ sed 's/.0, 2.));$/[-1, 2]));/' made.mil > less.mil; propane run less.mil --seed 3
 2> propane run: less.mil:4:9: tile 'times': reps[0] is -1; it must not be negative
@@ -121,20 +121,20 @@ $ propane run named.mil --seed 2 --output named > /dev/null && propane run sized
 $ propane convert named.mil named.mlpackage > /dev/null && propane run named.mlpackage --seed 2 --output again > /dev/null && diff -r again sized && propane check named.mlpackage > /dev/null
 = 0
 $ sed '/list_write/d; s/-> (k, w, u)/-> (k, m, u)/' named.mil > never.mil; propane show never.mil
-2~ propane show: never.mil:5:9: make_list 'out': elem_shape has the name "is2" of a size, and nothing of a known shape is written to the list that says which
+2~ propane show: never.mil:5:9: make_list 'out': elem_shape names the size "is2", but no value of known shape that defines it is written to the list
 = 1
 $ sed 's/is1"), int32(3))/is1"))/' named.mil > wrong.mil; propane show wrong.mil
-2~ propane show: wrong.mil:4:9: make_list 'in': elem_shape has 1 size; what is written has rank 2
+2~ propane show: wrong.mil:4:9: make_list 'in': elem_shape has 1 size, but the written value has rank 2
 = 1
 
 # Pointers of Git LFS in the place of a model, of its weights, of a compiled model's text.
 @ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 17000000\n' 0 > lfs.mlmodel; cp lfs.mlmodel lfs.mil; cp -r stray.mlpackage weights.mlpackage; cp lfs.mlmodel weights.mlpackage/Data/com.apple.CoreML/weights/weight.bin; cp -r stray.mlpackage inner.mlpackage; cp lfs.mlmodel inner.mlpackage/Data/com.apple.CoreML/model.mlmodel
 ? part:lm
 $ for f in lfs.mlmodel lfs.mil; do propane show $f; done; for f in weights.mlpackage inner.mlpackage; do propane run $f --seed 1; done
-2> propane show: lfs.mlmodel: it holds no program: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
-2> propane show: lfs.mil: it holds no program: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
-2> propane run: weights.mlpackage: weights.mlpackage/Data/com.apple.CoreML/weights/weight.bin: it holds no weights: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
-2> propane run: inner.mlpackage/Data/com.apple.CoreML/model.mlmodel: it holds no Core ML model: it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+2> propane show: lfs.mlmodel: it contains no program: it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder
+2> propane show: lfs.mil: it contains no program: it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder
+2> propane run: weights.mlpackage: weights.mlpackage/Data/com.apple.CoreML/weights/weight.bin: it contains no weights: it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder
+2> propane run: inner.mlpackage/Data/com.apple.CoreML/model.mlmodel: it contains no Core ML model: it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder
 = 1
 
 # A file of several functions, none of which is main.
@@ -146,7 +146,7 @@ $ propane run several.mil --seed 1
 # What stands between a list and what is written to it may be wrong itself.
 @ printf 'program(1.3)\n{\n    func main<ios15>(tensor<fp32, [5, 2, 3]> x) {\n        list<tensor<fp32, [?, 3]>, 5> in = make_list(init_length = int32(5), dynamic_length = false, elem_shape = (string("is1"), int32(3)), dtype = "fp32");\n        int32 zero = const()[val = int32(0)];\n        int32 a, list<tensor<fp32, [?, 3]>, 5> b, list<tensor<fp32, [?, 3]>, 5> c = while_loop(loop_vars = (zero, in)) (int32 i, list<tensor<fp32, [?, 3]>, 5> l) {\n            bool more = less(x = i, y = int32(3));\n        } -> (more), (int32 j, list<tensor<fp32, [?, 3]>, 5> m) {\n            int32 k = add(x = j, y = int32(1));\n        } -> (k);\n        list<tensor<fp32, [?, 3]>, 5> w = list_write(ls = c, index = zero, value = x);\n        list<tensor<fp32, [?, 3]>, 5> w2 = list_write(ls = in, index = zero);\n        list<tensor<fp32, [?, 3]>, 5> w3 = list_write(index = zero, value = in);\n        tensor<fp32, [2, 3]> y = list_read(ls = w, index = zero);\n    } -> (y);\n}\n' > crooked.mil
 $ propane show crooked.mil
-2~ propane show: crooked.mil:4:9: make_list 'in': elem_shape has the name "is1" of a size, and nothing of a known shape is written *
+2~ propane show: crooked.mil:4:9: make_list 'in': elem_shape names the size "is1", but no value of known shape that defines it is written *
 = 1
 
 # Compiled models hold the shapes that their inputs may have: ranges, also without an upper bound, or a list.

@@ -48,7 +48,7 @@ $ propane show folder/tokenizer.json
 # A vocabulary that the form cannot say does not keep the weights back.
 @ awk 'BEGIN{for(i=0;i<99;i++) print "abc"}' > abc.txt; propane train --data abc.txt --kind chars --layers 1 --width 16 --heads 2 --context 8 --batch 1 --steps 1 --eval-every 0 --run abc > /dev/null
 $ propane convert abc c.gguf
-2~ propane convert: the vocabulary is left out: a vocabulary of kind chars*
+2~ propane convert: the vocabulary was omitted: a vocabulary of kind chars*
 = 0
 $ propane convert run q4.gguf --dtype q4_0
 >~ q4.gguf: * parameters as Q4_0, GGUF version 3
@@ -64,7 +64,7 @@ $ mkdir parts && cp folder/tokenizer.json parts && propane show parts
 >~   sha256 *
 = 0
 $ mkdir empty && propane show empty
-2~ propane show: empty: there is no model in it; *
+2~ propane show: empty: it contains no model; *
 = 1
 @ propane convert run one.mlpackage --tokens 1 --context 16 > /dev/null; mkdir first second; propane convert one.mlpackage first/a.mil > /dev/null; propane run first/a.mil --seed 1 | sed 1d > a.txt
 $ propane convert first/a.mil second/b.mil > /dev/null && rm -r first && propane run second/b.mil --seed 1 | sed 1d | cmp a.txt -
@@ -79,11 +79,11 @@ $ propane convert run x.safetensors --dtype q8_0
 2> Try 'propane convert --help'.
 = 2
 $ propane convert run x.bin --tokenizer v.json
-2> propane convert: --tokenizer is for folders and GGUF files; x.bin holds no vocabulary
+2> propane convert: --tokenizer applies to folders and GGUF files; x.bin has no vocabulary
 2> Try 'propane convert --help'.
 = 2
 $ propane tokenize text.txt --print-ids lines --out x
-2> propane tokenize: --print-ids goes with --tokenizer and nothing that is written
+2> propane tokenize: --print-ids needs --tokenizer and excludes the flags that write files
 2> Try 'propane tokenize --help'.
 = 2
 @ head -c 2000 m.gguf > cut.gguf
@@ -92,7 +92,7 @@ $ propane convert cut.gguf x
 = 1
 @ printf '{"model":{"type":"WordPiece","vocab":{}}}' > tokenizer.json
 $ propane tokenize text.txt --tokenizer tokenizer.json --print-ids lines
-2> propane tokenize: tokenizer.json: model 'WordPiece' cannot be done
+2> propane tokenize: tokenizer.json: model 'WordPiece' is not supported
 = 1
 # A model as one program: with a cache in states, and without one. Packages and text say the same.
 $ propane convert run lm.mlpackage --tokens 1,8 --context 32
@@ -113,7 +113,7 @@ $ propane run lm.mlpackage --seed 1 --input inputIds=seven.npy --shape causalMas
 2> propane run: lm.mlpackage: input 'inputIds' cannot have the shape [1, 7]; the file allows [1, 1], [1, 8]
 = 1
 $ propane run lm.mlpackage --seed 1 --input inputIds=ids.npy
-2> propane run: input 'inputIds' is [1, 1]; the array is [8]
+2> propane run: input 'inputIds' is [1, 1], but the array is [8]
 = 1
 $ propane run lm.mlpackage --seed 1 --shape inputIds=1,7 2>&1 | grep -c 'the file allows'
 > 1
@@ -136,5 +136,5 @@ $ propane convert run keep.mlpackage/ --stateless 8 --dtype f32 > log && diff -r
 $ mkdir other.mlpackage && echo mine > other.mlpackage/notes; propane convert run other.mlpackage; ls -d other* other.mlpackage/*
 > other.mlpackage
 > other.mlpackage/notes
-2> propane convert: cannot write other.mlpackage: a folder of that name holds something else than a package; give another name
+2> propane convert: cannot write other.mlpackage: a folder with that name exists and is not a package; give another name
 = 0

@@ -40,7 +40,7 @@ $ awk 'BEGIN { for (i = 0; i < 23; i++) printf "line %d%s\n", i * 37, substr(" o
 $ printf '{"prompt": "line 1", "more": 1}\n"of"\n' > p.jsonl; printf 'line 1\nof\n' > p.txt; propane generate m --prompts p.jsonl --count 5 --temperature 0 --json > a; propane generate m --prompts p.txt --count 5 --temperature 0 --json | cmp - a
 = 0
 $ printf '"of"\n{"text": "line 1"}\n' > q.jsonl; propane generate m --prompts q.jsonl --count 2 --temperature 0 --print-ids | grep -c ''
-2> propane generate: q.jsonl:2: not an object with a "prompt", nor a string
+2> propane generate: q.jsonl:2: neither an object with a "prompt" nor a string
 > 1
 = 0
 $ propane generate m --prompt 'line 1' --count 3 --temperature 0 --logprobs 1
@@ -60,10 +60,10 @@ $ propane generate m --prompts missing
 2> propane generate: cannot open missing: No such file or directory
 = 1
 $ : > none; propane generate m --prompts none
-2> propane generate: none: there is no prompt in it
+2> propane generate: none: it contains no prompts
 = 1
 $ propane generate m --prompt line --json --print-ids
-2> propane generate: --print-ids is for plain output; --json and --logprobs tell the ids anyway
+2> propane generate: --print-ids is for plain output; --json and --logprobs print the ids in any case
 2> Try 'propane generate --help'.
 = 2
 $ propane generate m --prompt line --stop ''
@@ -75,7 +75,7 @@ $ propane generate m --prompt line --logprobs 21
 2> Try 'propane generate --help'.
 = 2
 $ awk 'BEGIN { for (i = 0; i < 40; i++) printf "line %d of ", i * 7919; print "" }' > long; propane generate m --prompts long
-2~ propane generate: long:1: the prompt has * tokens, the context has room for 256; shorten it
+2~ propane generate: long:1: the prompt has * tokens, but the context has room for 256; shorten it
 = 1
 # weights in fewer bits: nearly the same loss, and a perplexity with it
 $ propane eval m --data ids --json | sed -n 's/.*"loss":\([0-9.]*\),"perplexity":\([0-9.]*\).*/\1 \2/p' | awk '{ d = exp($1) - $2; print (d < 1e-3 && d > -1e-3) ? "good" : "bad" }'
@@ -99,7 +99,7 @@ $ propane generate m 'line 22 of' --prompt x
 2> Try 'propane generate --help'.
 = 2
 $ printf 'a\0b' | propane generate m
-2> propane generate: the prompt from standard input has NUL bytes: give it as text
+2> propane generate: the prompt from standard input contains NUL bytes; give plain text
 = 1
 # a new seed each time, which is printed and repeats the text
 $ propane generate m line -n 40 --temperature 2 > a 2> said; propane generate m line -n 40 --temperature 2 > b 2> other; cmp -s said other || echo differ; propane generate m line -n 40 --temperature 2 --seed "$(sed -n 's/^seed //p' said)" > c; cmp a c; propane generate m line -n 4 --json | grep -c '"seed":[0-9]*}$'

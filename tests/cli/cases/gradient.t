@@ -14,7 +14,7 @@ $ propane gradient f.mil g.mlpackage && propane check g.mlpackage --target m4 > 
 > outputs: loss, d_x, d_w
 = 0
 $ propane gradient f.mil h.mil --wrt w,y
-2> propane gradient: function 'main' has no parameter 'y' to differentiate by
+2> propane gradient: function 'main' has no parameter 'y' to differentiate with respect to
 = 1
 $ propane gradient f.mil h.mil --wrt w,
 2> propane gradient: --wrt 'w,': give names, separated by commas
@@ -38,5 +38,5 @@ $ propane run b.mil --seed 1 --output b > /dev/null; for n in begin fixed; do pr
 > z.npy
 = 0
 $ sed 's/tensor<int32, .3.>(.2, 3, 2.)/b/; s/fp32, .2, 3, 2.> \([sy]\)/fp32, [?, ?, ?]> \1/' begin.mil > sizes.mil; propane gradient sizes.mil g.mil
-2~ propane gradient: sizes.mil:4:9: slice_by_size 's': its shape follows from a value that only a run knows, * or give the slice a constant size
+2~ propane gradient: sizes.mil:4:9: slice_by_size 's': its shape depends on a run-time value, * or slice with a constant size
 = 1

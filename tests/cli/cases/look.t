@@ -103,7 +103,7 @@ $ propane show chain.mil lm.mil --html x.html
 2> Try 'propane show --help'.
 = 2
 $ propane show chain.mil --target m1
-2> propane show: --profile, --target, --path and --function go with --html
+2> propane show: --profile, --target, --path and --function need --html
 2> Try 'propane show --help'.
 = 2
 $ propane show chain.mil --html x.html --target m9

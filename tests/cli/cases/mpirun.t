@@ -85,15 +85,15 @@ $ ranks 4 tiny --steps 50 --clip 0 --moments int8 --run moves --shard > moves.lo
 > same
 = 0
 # what cannot be
-$ ranks 3 tiny --steps 5 --run three 2>&1 | grep -c "batch 8 cannot be shared out among 3 ranks; give a multiple"
+$ ranks 3 tiny --steps 5 --run three 2>&1 | grep -c "batch 8 cannot be divided among 3 ranks; give a multiple"
 >~ [123]
 = 0
-$ ranks 2 tiny --steps 5 --run baked --weights baked 2>&1 | grep -q "a rank of an mpirun cannot; take --weights inputs"
+$ ranks 2 tiny --steps 5 --run baked --weights baked 2>&1 | grep -q "not possible under mpirun; use --weights inputs"
 = 0
 $ env OMPI_COMM_WORLD_SIZE= PMI_SIZE=2 propane train --data text --run other 2>&1 | head -1 | cut -c1-40
 >~ *
 = 0
-# one rank dies: the job ends, the last checkpoint stays whole
+# one rank dies: the job ends, the last checkpoint was kept whole
 $ d=dies$$; ranks 2 tiny --steps 100000 --run $d --eval-every 0 --checkpoint-every 5 > dies.log 2>&1 & until [ -f $d/checkpoint.safetensors ]; do sleep 0.2; done; sleep 0.5; kill -9 $(pgrep -x -a propane | grep -e "--run $d" | tail -1 | cut -d" " -f1); wait; propane show $d/checkpoint.safetensors > shown && echo whole
 > whole
 = 0

@@ -12,7 +12,7 @@ $ try good; try good/model.safetensors; propane eval run --data text --tokenizer
 # the tokenizer
 @ printf 'aab ab\n' > short
 $ half a rm tokenizer.json; try a
-2> propane generate: a: there is no tokenizer beside the model; give one with --tokenizer
+2> propane generate: a: there is no tokenizer next to the model; give one with --tokenizer
 = 1
 $ half b mv tokenizer.json tokenizer.model; try b
 > fine
@@ -22,39 +22,39 @@ $ cp $REPO/fuzz/corpus/tokenizer/sentencepiece.model tokenizer.model; propane to
 > 102 261 37 261
 = 0
 $ half b mv tokenizer.json merges.txt; propane train --init b --data text --run e
-2> propane train: b: its tokenizer is vocab.json and merges.txt, which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
+2> propane train: b: its tokenizer is vocab.json and merges.txt, which is not supported; write a tokenizer.json in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
 = 1
 $ printf '\n\016\n\005<unk>\025\000\000\000\000\030\002' > t.model; propane generate good --tokenizer t.model --prompt a 
-2> propane generate: t.model: it ends after 1 pieces and does not say what model they are of: it is cut off
+2> propane generate: t.model: it ends after 1 pieces without specifying their model type; the file is truncated
 = 1
 # the weights
 $ half c mv model.safetensors pytorch_model.bin; try c
-2> propane generate: c: its weights are in pytorch_model.bin, which is Python's pickle and not read; write them as safetensors, in Python: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)
+2> propane generate: c: its weights are in pytorch_model.bin, a Python pickle, which is not supported; save them as safetensors in Python: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)
 = 1
 $ half c mv model.safetensors model-00001-of-00002.safetensors; try c
-2> propane generate: c: it holds model-00001-of-00002.safetensors, but no model.safetensors.index.json, which says what is in which file: get that, too
+2> propane generate: c: it contains model-00001-of-00002.safetensors, but not model.safetensors.index.json, which lists the contents of each file: download that file, too
 = 1
 $ half c mv model.safetensors weights.safetensors; try c; try c/weights.safetensors
 > fine
-2> propane generate: c: there is no model.safetensors in it; give the file itself: c/weights.safetensors
+2> propane generate: c: it contains no model.safetensors; give the file itself: c/weights.safetensors
 = 0
 $ half c rm model.safetensors; propane convert good c/m.gguf > log; try c; try c/m.gguf
 > fine
-2> propane generate: c: there is no model.safetensors in it; give the file itself: c/m.gguf
+2> propane generate: c: it contains no model.safetensors; give the file itself: c/m.gguf
 = 0
 $ half c rm config.json; try c; propane train --init c --data text --run e; propane show c
-2> propane generate: c: there is no config.json in it, which says what kind of model the weights are: get that, too
-2> propane train: c: there is no config.json in it, which says what kind of model the weights are: get that, too
-2> propane show: c: there is no config.json in it, which says what kind of model the weights are: get that, too
+2> propane generate: c: it contains no config.json, which describes the model: download that file, too
+2> propane train: c: it contains no config.json, which describes the model: download that file, too
+2> propane show: c: it contains no config.json, which describes the model: download that file, too
 = 1
 $ mkdir -p hub/snapshots empty; cp -r good hub/snapshots/0abc; try hub; try hub/snapshots/0abc; try empty
 > fine
-2> propane generate: hub: there is no model in it; give the folder hub/snapshots/0abc
-2> propane generate: empty: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
+2> propane generate: hub: it contains no model; give the folder hub/snapshots/0abc
+2> propane generate: empty: it contains no model; a model folder has config.json, model.safetensors and tokenizer.json
 = 1
 # files that are not what they are called
 $ half d true; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n' > d/model.safetensors; try d
-2~ propane generate: d/model.safetensors: not a safetensors file: * it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+2~ propane generate: d/model.safetensors: not a safetensors file: * it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder
 = 1
 $ printf '<!DOCTYPE html><html><title>404</title></html>' > d/model.safetensors; try d
 2~ propane generate: d/model.safetensors: not a safetensors file: * it is a web page: was the download refused?
@@ -63,10 +63,10 @@ $ printf '<html>404</html>\n' > d/tokenizer.json; cp good/model.safetensors d; t
 2~ propane generate: d/tokenizer.json: *it is a web page: was the download refused?
 = 1
 $ printf 'PK\003\004.............................' > w.bin; try w.bin
-2> propane generate: w.bin: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint: it is a ZIP archive, as PyTorch saves pickles, which are not read; write safetensors
+2> propane generate: w.bin: not a model; give a folder with config.json and model.safetensors, a .safetensors or .gguf file, or a llama2.c checkpoint: it is a ZIP archive, perhaps a PyTorch pickle, which is not supported; save it as safetensors
 = 1
 $ half d true; sed 's/"llama"/"mamba"/' good/config.json > d/config.json; try d
-2~ propane generate: d/config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2*
+2~ propane generate: d/config.json: model_type 'mamba' is not supported; the supported types are llama, qwen2, qwen3, gpt2*
 = 1
 # a tokenizer_config.json as transformers writes it, with "no limit" as a number of 31 digits
 $ half f true; printf '{"model_max_length": 1000000000000000019884624838656, "bos_token": null}' > f/tokenizer_config.json; try f
@@ -75,13 +75,13 @@ $ half f true; printf '{"model_max_length": 1000000000000000019884624838656, "bo
 # a model where a program belongs, and the other way round
 @ propane convert good g.mlpackage > log; propane convert good g.gguf > log; : > empty.mil; cp -r g.mlpackage cut.mlpackage; for f in cut.mlpackage/Data/*/model.mlmodel; do : > $f; done; head -c 50000 g.gguf > cut.gguf; printf '{"a":' > cut.json
 $ propane run g.gguf
-2> propane run: g.gguf: neither MIL text nor a Core ML model; of a language model (GGUF, safetensors, llama2.c) 'propane convert' makes a .mlpackage or .mil
+2> propane run: g.gguf: neither MIL text nor a Core ML model; 'propane convert' turns a language model (GGUF, safetensors, llama2.c) into a .mlpackage or .mil
 = 1
 $ propane check g.gguf
-2> propane check: g.gguf: it holds a language model's weights; check the programs that 'propane convert g.gguf NAME.mlpackage' or 'propane plan g.gguf --write DIR' makes of it
+2> propane check: g.gguf: it holds the weights of a language model; check the programs that 'propane convert g.gguf NAME.mlpackage' or 'propane plan g.gguf --write DIR' makes from it
 = 1
 $ propane generate g.mlpackage --prompt a
-2> propane generate: g.mlpackage: it is a Core ML model, a program and not a language model's folder: 'propane run' runs it, 'propane train g.mlpackage' trains its weights
+2> propane generate: g.mlpackage: it is a Core ML model, not the folder of a language model: 'propane run' runs it, and 'propane train g.mlpackage' trains its weights
 = 1
 $ for f in good good/model.safetensors g.gguf; do propane estimate $f > e.$$; head -1 e.$$ | cut -d, -f1-4; done
 > M4, estimated: plan six, weights inputs, batch 1 x 32
@@ -100,10 +100,10 @@ $ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; p
 > fine
 = 0
 $ sed 's/"vocab_size": 300/"vocab_size": 290/' good/config.json > few.json; propane train --config few.json --tokenizer good/tokenizer.json --data text --run e
-2> propane train: few.json has a vocabulary of 290, the tokenizer one of 300: they do not belong together; if tokens were added, make room for them, in Python: model.resize_token_embeddings
+2> propane train: few.json has a vocabulary of 290, but the tokenizer one of 300: they do not belong together; if tokens were added, make room for them in Python: model.resize_token_embeddings
 = 1
 $ sed 's/"vocab_size": 300/"vocab_size": 3000/' good/config.json > many.json; propane train --config many.json --tokenizer good/tokenizer.json --data text --run e
-2> propane train: many.json has a vocabulary of 3000, the tokenizer one of 300: they do not belong together
+2> propane train: many.json has a vocabulary of 3000, but the tokenizer one of 300: they do not belong together
 = 1
 # data
 @ printf '#!/bin/sh\nf=$1; shift; propane train --init good --data $f --context 32 --batch 1 --held-out 0 --steps 1 --eval-every 0 --run t$$ "$@" > out && head -1 out\n' > ../bin/learn; chmod +x ../bin/learn
@@ -117,19 +117,19 @@ $ printf '\377\376{\000"\000' > wide.jsonl; learn wide.jsonl
 2> propane train: wide.jsonl:1: not JSON: it is UTF-16: save it as UTF-8
 = 1
 $ printf '[{"prompt":"a","completion":"b"}]' > list.jsonl; learn list.jsonl
-2> propane train: list.jsonl:1: the line is not a JSON object; give one object a line, without []
+2> propane train: list.jsonl:1: the line is not a JSON object; give one object per line, without []
 = 1
 $ printf '{"prompt":"a","completion":"b"}' > one.json; learn one.json
-2> propane train: one.json: instruction data is read from files called .jsonl, one JSON object a line; to learn the JSON itself as a text, call it .txt
+2> propane train: one.json: instruction data must be in a .jsonl file, one JSON object per line; to train on the JSON itself as text, rename the file to .txt
 = 1
 $ printf '{"question":"a","answer":"b"}\n' > keys.jsonl; learn keys.jsonl
-2> propane train: keys.jsonl:1: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "question", "answer": give them those names
+2> propane train: keys.jsonl:1: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "question", "answer"; rename its keys
 = 1
 $ printf 'PAR1...............' > table.parquet; learn table.parquet
-2> propane train: table.parquet: not a text: it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)
+2> propane train: table.parquet: not a text: it is a Parquet table; convert it to JSON lines in Python: Dataset.from_parquet(FILE).to_json(FILE)
 = 1
 $ printf '{"prompt":"lin","completion":"e"}\n' > joined.jsonl; learn joined.jsonl
-2> propane train: joined.jsonl:1: there is nothing to learn in it: it is a single token, which nothing precedes
+2> propane train: joined.jsonl:1: it has nothing to train on: it is a single token with nothing before it
 = 1
 # a small rate alone: its end is a tenth of it
 $ printf '{"prompt":"line","completion":" 1"}\n' > one.jsonl; learn one.jsonl --lr 1e-5 --steps 3 --warmup 0 > log; grep -o 'lr [^ ]*' out
@@ -137,5 +137,5 @@ $ printf '{"prompt":"line","completion":" 1"}\n' > one.jsonl; learn one.jsonl --
 > lr 3.25e-06
 = 0
 $ awk 'BEGIN{s="line"; for(i=0;i<8;i++) s = s " " s; printf "{\"prompt\":\"line\",\"completion\":\"%s\"}\n{\"prompt\":\"%s\",\"completion\":\" 1\"}\n", s, s}' > long.jsonl; learn long.jsonl > log; grep longer out
-> 2 examples are longer than a window and cut; 1 example is not used: no answer is left
+> 2 examples are longer than a window, truncated; 1 example is skipped, with no answer left
 = 0

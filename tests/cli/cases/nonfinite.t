@@ -6,7 +6,7 @@ $ propane run div.mil --seed 1 | grep output
 > output ok [2, 3]: min -0.904297, max 3.23828, mean 0.742106
 > output r [2, 3]: no finite number; 6 NaN
 > output q [2, 3]: no finite number; 6 infinities
-2> propane run: output 'r' has 6 NaN of 6 (and 1 other output): real_div 'q' makes the first of them out of finite numbers (6 infinities of 6); sub 'r' makes NaN of infinities (6 NaN of 6)
+2> propane run: output 'r' has 6 NaN of 6 (and 1 other output): real_div 'q' produces the first of them from finite numbers (6 infinities of 6); sub 'r' makes NaN of infinities (6 NaN of 6)
 = 0
 $ propane run div.mil --seed 1 > /dev/null
 2~ propane run: output 'r' has 6 NaN of 6 *
@@ -20,12 +20,12 @@ $ propane run div.mil --seed 1 --keep --output kept > /dev/null; echo $?; ls kep
 2~ propane run: output 'r' has 6 NaN of 6 (and 1 other output): real_div 'q' *
 = 0
 $ propane run div.mil --seed 1 --json 2> /dev/null | sed 's/.*"simulated"/"simulated"/'
-> "simulated":false,"outputs":[{"name":"ok","numbers":6,"nan":0,"infinite":0},{"name":"r","numbers":6,"nan":6,"infinite":0},{"name":"q","numbers":6,"nan":0,"infinite":6}],"nonfinite":{"text":"real_div 'q' makes the first of them out of finite numbers (6 infinities of 6); sub 'r' makes NaN of infinities (6 NaN of 6)","from":"operation","name":"q","op":"real_div","made":true,"nan":6,"infinite":6}}
+> "simulated":false,"outputs":[{"name":"ok","numbers":6,"nan":0,"infinite":0},{"name":"r","numbers":6,"nan":6,"infinite":0},{"name":"q","numbers":6,"nan":0,"infinite":6}],"nonfinite":{"text":"real_div 'q' produces the first of them from finite numbers (6 infinities of 6); sub 'r' makes NaN of infinities (6 NaN of 6)","from":"operation","name":"q","op":"real_div","made":true,"nan":6,"infinite":6}}
 = 0
 $ propane diff div.mil --seed 1
 >~ A: output 'r' has 6 NaN of 6
->~ B: real_div 'q' makes the first of them *
->~ where both sides are finite, no value parts by more than 0.01
+>~ B: real_div 'q' produces the first of them *
+>~ where both sides are finite, no value differs by more than 0.01
 = 4
 $ propane diff div.mil --seed 1 --json | grep -o '"nonfinite":{"a":{"text":"real_div'
 > "nonfinite":{"a":{"text":"real_div
@@ -33,14 +33,14 @@ $ propane diff div.mil --seed 1 --json | grep -o '"nonfinite":{"a":{"text":"real
 
 # A row that a mask of finfo(fp32).min hides wholly: fp16 has NaN, fp32 has not. Where numbers are left, softmax takes the infinity away.
 $ propane run masked.mil --seed 1 > /dev/null
-2> propane run: output 'p' has 8 NaN of 8: cast 'm' makes the first of them out of finite numbers (1 infinity of 1); softmax 'p' makes NaN of infinities (8 NaN of 8)
+2> propane run: output 'p' has 8 NaN of 8: cast 'm' produces the first of them from finite numbers (1 infinity of 1); softmax 'p' makes NaN of infinities (8 NaN of 8)
 = 4
 $ propane run masked.mil --seed 1 --precision fp32 > /dev/null
 = 0
 $ propane diff masked.mil --seed 1 | tail -3
 > B: output 'p' has 8 NaN of 8
-> B: cast 'm' makes the first of them out of finite numbers (1 infinity of 1); softmax 'p' makes NaN of infinities (8 NaN of 8)
-> they part at cast 'm': infinite on one side
+> B: cast 'm' produces the first of them from finite numbers (1 infinity of 1); softmax 'p' makes NaN of infinities (8 NaN of 8)
+> they differ at cast 'm': infinite on one side
 = 0
 $ propane diff masked.mil --seed 1 > /dev/null
 = 4
@@ -57,10 +57,10 @@ $ propane run absorbed.mil --seed 1 --keep --json | grep -o '"outputs":.*'
 # On the simulator, too.
 @ prog() { printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 4, 1, 8]> x) {\n%s\n    } -> (y);\n}\n' "$1"; }; prog '        tensor<fp16, [1, 4, 1, 8]> s = mul(x = x, y = x); tensor<fp16, [1, 4, 1, 8]> n = mul(x = s, y = fp16(-1)); tensor<fp16, [1, 4, 1, 8]> r = sqrt(x = n); tensor<fp16, [1, 4, 1, 8]> y = add(x = r, y = x);' > root.mil
 $ propane run root.mil --seed 1 --device sim:m4 > /dev/null
-2~ propane run: output 'y' has 32 NaN of 32: sqrt 'r' makes the first of them out of finite numbers (32 NaN of 32)
+2~ propane run: output 'y' has 32 NaN of 32: sqrt 'r' produces the first of them from finite numbers (32 NaN of 32)
 = 4
 $ propane diff root.mil --seed 1 --device-b sim:m4 | tail -1
-> where both sides are finite, no value parts by more than 0.01
+> where both sides are finite, no value differs by more than 0.01
 = 0
 
 # A constant that is infinite: of the package, or a literal.
@@ -76,14 +76,14 @@ $ propane run constant.mil --seed 1 --json 2>&1 > told | cut -c 1-110; grep -o '
 # What the inputs hold is no fault, what an operation makes of their infinities is.
 $ propane run double.mil --input x=nan.npy | tail -1
 > output y [2]: min 2, max 2, mean 2 of the finite numbers; 1 NaN
-2> propane run: output 'y' has 1 NaN of 2: input 'x' holds 1 NaN, and no operation makes any
+2> propane run: output 'y' has 1 NaN of 2: input 'x' holds 1 NaN, and no operation produces any
 = 0
 $ propane run double.mil --input x=inf.npy > /dev/null
-2> propane run: output 'y' has 1 infinity of 2: input 'x' holds 1 infinity, and no operation makes any
+2> propane run: output 'y' has 1 infinity of 2: input 'x' holds 1 infinity, and no operation produces any
 = 0
 $ propane diff double.mil --input x=nan.npy | tail -2
-> B: input 'x' holds 1 NaN, and no operation makes any
-> where both sides are finite, no value parts by more than 0.01
+> B: input 'x' holds 1 NaN, and no operation produces any
+> where both sides are finite, no value differs by more than 0.01
 = 0
 $ propane diff double.mil --input x=nan.npy > /dev/null
 = 0
@@ -91,16 +91,16 @@ $ propane run naive.mil --input x=inf.npy > /dev/null
 2> propane run: output 'y' has 1 NaN of 2: input 'x' holds 1 infinity; real_div 'y' makes NaN of infinities (1 NaN of 2)
 = 4
 $ propane run naive.mil --input x=large.npy > /dev/null
-2> propane run: output 'y' has 1 NaN of 2: exp 'e' makes the first of them out of finite numbers (1 infinity of 2); real_div 'y' makes NaN of infinities (1 NaN of 2)
+2> propane run: output 'y' has 1 NaN of 2: exp 'e' produces the first of them from finite numbers (1 infinity of 2); real_div 'y' makes NaN of infinities (1 NaN of 2)
 = 4
 # One of several runs, and a state that grows.
 $ propane run naive.mil --input x=steps.npy > told
-2> propane run: output 'y' has 1 NaN of 6: exp 'e' makes the first of them out of finite numbers (1 infinity of 2); real_div 'y' makes NaN of infinities (1 NaN of 2)
+2> propane run: output 'y' has 1 NaN of 6: exp 'e' produces the first of them from finite numbers (1 infinity of 2); real_div 'y' makes NaN of infinities (1 NaN of 2)
 = 4
 $ propane run grows.mil --input x=one.npy --iterations 2 > /dev/null
 = 0
 $ propane run grows.mil --input x=one.npy --warmup 1 --iterations 4 > /dev/null
-2~ propane run: output 'y' has 2 NaN of 2 (and 1 other output): mul 'kept' makes the first of them out of finite numbers (1 infinity of 2)
+2~ propane run: output 'y' has 2 NaN of 2 (and 1 other output): mul 'kept' produces the first of them from finite numbers (1 infinity of 2)
 = 4
 
 # diff in parts of a megabyte: the same values in the same order, the outputs, and where they begin to be no numbers.

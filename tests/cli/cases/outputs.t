@@ -6,7 +6,7 @@
 # A log that cannot be written is told, and does not end the run.
 @ mkdir -p n/log.jsonl
 $ sh train.sh --run n --steps 1 --no-report > log
-2~ propane train: n already holds log.jsonl, which this run would overwrite: give another --run
+2~ propane train: n already contains log.jsonl, which this run would overwrite; give another --run
 = 1
 $ rm -rf n; sh train.sh --run n --steps 1 > log; rm n/log.jsonl; mkdir n/log.jsonl; sh train.sh --run n --resume --steps 2 > log; echo $?
 > 0
@@ -14,11 +14,11 @@ $ rm -rf n; sh train.sh --run n --steps 1 > log; rm n/log.jsonl; mkdir n/log.jso
 = 0
 # An input is not overwritten by an output.
 $ cp -r r e; propane eval e --ids ids.txt --logits e/model.safetensors; cmp r/model.safetensors e/model.safetensors
-2> propane eval: e/model.safetensors was read for this: give the output another name
+2> propane eval: e/model.safetensors is also an input: give the output another name
 = 0
 $ propane eval e --ids ids.txt --gradients ids.txt; cat ids.txt
 > 1 2 3
-2> propane eval: ids.txt was read for this: give the output another name
+2> propane eval: ids.txt is also an input: give the output another name
 = 0
 # A folder that was there is not removed, one that was made is.
 $ mkdir mine; propane train --data nofile --run mine; propane train --data nofile --run made; ls -d mine made
@@ -31,9 +31,9 @@ $ mkdir mine; propane train --data nofile --run mine; propane train --data nofil
 $ mkdir y; echo mine > y/config.json; propane convert r y; propane train --data text --run y; cp y/config.json z; mkdir yy; cp y/config.json yy/tokenizer.propane.json; propane train --data text --run yy; cat y/* yy/*
 > mine
 > mine
-2> propane convert: cannot write y: a folder of that name holds something else than a model; give another name
-2> propane train: y already holds config.json, which this run would overwrite: give another --run
-2> propane train: yy already holds tokenizer.propane.json, which this run would overwrite: give another --run
+2> propane convert: cannot write y: a folder with that name contains something other than a model; give another name
+2> propane train: y already contains config.json, which this run would overwrite; give another --run
+2> propane train: yy already contains tokenizer.propane.json, which this run would overwrite; give another --run
 = 0
 $ propane convert r c > log && touch c/notes && propane convert other c; rm c/notes; cp -r c before; propane convert other c > log && ls c && diff -r c before > /dev/null
 > config.json
@@ -42,7 +42,7 @@ $ propane convert r c > log && touch c/notes && propane convert other c; rm c/no
 > tokenizer.json
 > tokenizer.propane.json
 > tokenizer_config.json
-2> propane convert: cannot write c: a folder of that name holds notes, which is no part of a model; give another name
+2> propane convert: cannot write c: a folder with that name contains notes, which does not belong to a model; give another name
 = 1
 # A conversion that fails leaves what was there, and nothing beside it.
 $ cp -r c before2; (ulimit -f 8; propane convert r c); diff -r c before2 && ls -d c*
@@ -60,7 +60,7 @@ $ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume;
 > tokenizer.propane.json
 > tokenizer_config.json
 > train.json
-2> propane train: k: there is no checkpoint to resume from; leave out --resume to start
+2> propane train: k: there is no checkpoint to resume from; leave out --resume to start a new run
 = 0
 # What killed writers left is removed with the next run.
 $ touch k/model.safetensors.tmp-0123456789abcdef k/report.html.tmp-999; mkdir k/x.mlpackage.tmp-0123456789abcdef; sh train.sh --run k --resume --steps 3 > log; ls k | grep -c tmp

@@ -29,7 +29,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for k in 1 2 3 4 5
 > same
 = 0
 $ propane train --data text --run half-lagged --resume --clip-norm exact
-2~ propane train: *half-lagged/checkpoint.safetensors was made with --clip-norm lagged, not exact; *
+2~ propane train: *half-lagged/checkpoint.safetensors was written with --clip-norm lagged, not exact; *
 = 1
 # A trace changes nothing; what it holds is tests/drivers/test_update_overlap's. A run that was stopped has one, too.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --trace t.json --run traced > /dev/null; cmp exact-on/model.safetensors traced/model.safetensors && echo same; for lane in "device queue" "host queue" host update; do grep -c "\"cat\":\"$lane\"" t.json; done

@@ -6,7 +6,7 @@ $ propane plan stories110m --search --target m4 --batch 1 --accumulate 1
 >~ plan  head   weights moments batch upd. *
 >~ ... of 144
 >~ fastest known: plan *
->~   the engine works * of the step, *
+>~   the engine is busy for * of the step*
 = 0
 $ propane plan stories110m --search --target m4 --moments fp32 --weights inputs --plan six --head host --json
 >~ *"head": "host",
@@ -27,7 +27,7 @@ $ for rank in 0 8; do propane plan --plan six --lora-rank $rank | grep -c '^ffn 
 > 0
 = 1
 $ propane plan stories110m --search --plan seven
-2~ propane plan: --plan 'seven': plans are layer, six, ten
+2~ propane plan: plan is 'seven'; it must be layer, six or ten
 = 1
 $ propane plan --search
 2> propane plan: --search needs a model
@@ -61,5 +61,5 @@ $ propane train --data text.txt --kind bytes --layers 1 --width 32 --heads 1 --b
 = 1
 # what the column is
 $ propane plan stories110m --plan six | grep '^taps'
-> taps: results of a forward kernel that the backward pass reads
+> taps: results of a forward kernel that the backward pass needs
 = 0

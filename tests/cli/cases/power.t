@@ -7,7 +7,7 @@ $ PROPANE_POWERCAP=cap propane power --json -- sh -c 'echo 3500000 > cap/intel-r
 $ PROPANE_POWERCAP=cap propane power --seconds 0.1
 >~ over * s
 >~   cpu        0.000 J      0.000 W
->~   ane   unknown: this system does not count it
+>~   ane   unknown: this system does not measure it
 = 0
 $ PROPANE_POWERCAP=cap propane power --seconds 0.5 --every 0.2 --json | wc -l | tr -d ' '
 > 3

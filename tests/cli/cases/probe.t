@@ -4,7 +4,7 @@
 @ printf 'export TMPDIR="$PWD/tmp" PROPANE_ANE_LIBRARY="$PWD/standin.so" ASAN_OPTIONS=handle_segv=0:handle_abort=0\n' > set
 # The report lies in the user's cache, or where it was asked for, and never in the folder that one is in. It names no home.
 $ . ./set; PROPANE_STANDIN=engine=no HOME=$PWD propane devices --probe | tail -1; ls
->~ report in */cache/propane/probe.json: see docs/apple.md for where to send it
+>~ The report is in */cache/propane/probe.json. docs/apple.md says where to send it.
 >~ set
 >~ standin.so
 >~ tmp
@@ -42,7 +42,7 @@ $ . ./set; PROPANE_STANDIN=slow_ns=100000000000 propane devices --probe --device
 # A report that cannot be written is printed.
 $ . ./set; propane devices --probe --only machine --output nowhere/probe.json | grep -c '^  "report": "propane devices --probe"'
 > 1
-2~ propane devices: the report is above, since it cannot be written: *nowhere/probe.json*
+2~ propane devices: the report was printed above because it cannot be written: *nowhere/probe.json*
 = 0
 # What takes the places of other programs, or is dangerous, is asked by name only.
 $ . ./set; propane devices --probe --only limit-memory,machine --limit 100 | grep -c '"answer"'
@@ -50,7 +50,7 @@ $ . ./set; propane devices --probe --only limit-memory,machine --limit 100 | gre
 = 0
 # An engine that was idle is evaluated on macOS 27 only, and what is known by the time limit is in the report.
 $ . ./set; PROPANE_STANDIN=system=26 propane devices --probe --only idle --output idle.json > out; grep '"error"' idle.json
->       "error": "it is not asked on a system before macOS 27 (this build is 25-stand-in): evaluating behind pauses has ended in kernel panics on 26.5.2",
+>       "error": "skipped on systems before macOS 27 (this build is 25-stand-in): evaluating after pauses has caused kernel panics on 26.5.2",
 = 0
 $ . ./set; PROPANE_STANDIN=system=27,idle=1 propane devices --probe --only idle --limit 2 --output idle.json > out; grep -A8 '"the first call": {' idle.json | grep -c '"code": 34'; grep -c '"ended": "time limit"' idle.json; ls tmp
 > 1
@@ -58,12 +58,12 @@ $ . ./set; PROPANE_STANDIN=system=27,idle=1 propane devices --probe --only idle 
 = 0
 # Single calls: which file a load reads, what is said of requests, the last call before an exception.
 $ . ./set; PROPANE_STANDIN=system=27 propane devices --probe --only reload,requests,request-statistics,types,after-refusal,kernels | sed 's/.*"answer":"\([^"]*\)".*/\1/; s/ [0-9.]* s later/ N s later/'; ls tmp
-> every operation of a layer is taken
-> data written over: the new weights, weight file written over: the old weights, another model with the first one's net.plist: the new weights, another model that was told the digest: fails with code 6
+> every operation of a layer is accepted
+> data written over: the new weights, weight file written over: the old weights, another model with the first one's net.plist: the new weights, another model that was given the digest: fails with code 6
 > a request with surfaces of different sizes is taken, one with a surface that is too small is refused with code 42, one whose inputs are swapped is refused with code 42
 > an empty list of statistics is taken, a list with statistics is taken
 > int8 weights by blocks with a scale for each channel: taken, quantize with a scale for each channel: taken, int8 in a signature: refused with code 1
-> a text that is no program is refused; a good program is taken N s later, at try 1
+> a text that is not a program is refused; a valid program is taken N s later, at try 1
 = 0
 $ . ./set; PROPANE_STANDIN=reload=baked propane devices --probe --only reload | grep -o "data written over: the old weights"; PROPANE_STANDIN=wrapper=attributes propane devices --probe --only attributes-wrapper | grep -o '"exception":{"name":"[^"]*"\|"call":"[^"]*"'
 > data written over: the old weights
@@ -72,6 +72,6 @@ $ . ./set; PROPANE_STANDIN=reload=baked propane devices --probe --only reload | 
 = 0
 # Two processes share the machine's places.
 $ . ./set; PROPANE_STANDIN=system=27,pool=60,temporary=$PWD/tmp propane devices --probe --only limit-two | grep -o '"answer":"40[^"]*"\|"place_free_after_ms":[0-9]'; rm -f tmp/.standin*
->~ "answer":"40 in one process, and beside them in another: 20"
+>~ "answer":"40 in one process, and at the same time in another: 20"
 >~ "place_free_after_ms":?
 = 0

@@ -6,40 +6,40 @@
 @ printf 'unset PROPANE_ANE_LIBRARY; propane devices --probe --explain $1.json > words; awk -f join words\n' > tell.sh
 @ printf '/^  [0-9]+[.] / { if (s) print s; sub(/^  [0-9]+[.] /, ""); s = $0; next }\n/^     / && s { sub(/^ +/, ""); s = s " " $0; next }\n{ if (s) print s; s = "" }\nEND { if (s) print s }\n' > join
 # several weight files, as every macOS 27 refuses them; older systems do not
-$ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory holds; client holds' words; grep '^What follows' words
+$ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory holds; client holds' words; grep '^Recommended' words
 >~ A program with several weight files is refused (code 10)*
 >~ 1
->~ What follows: --device 'ane:memory?dispatch=standard&sizes=any&descriptor=drop&folder=drop&procedures=on'
+>~ Recommended: --device 'ane:memory?dispatch=standard&sizes=any&descriptor=drop&folder=drop&procedures=on'
 = 0
-$ sh ask.sh system=26 older; sh tell.sh older; grep -c '^Nothing failed' words
+$ sh ask.sh system=26 older; sh tell.sh older; grep -c '^No question failed' words
 > 1
 = 0
 # a TMPDIR that is not the user's own folder: that alone is said, and by the driver, too
-$ sh ask.sh tmpdir=own,files=off t; sh tell.sh t | sed "s|(.*/tmp)|(D)|" | cut -c1-60; grep "^What follows" words
-> TMPDIR (D) keeps programs from being compiled: unset it, or 
-> What follows: --device 'ane:client'
+$ sh ask.sh tmpdir=own,files=off t; sh tell.sh t | sed "s|(.*/tmp)|(D)|" | cut -c1-60; grep "^Recommended" words
+> TMPDIR (D) prevents programs from compiling: unset it, or se
+> Recommended: --device 'ane:client'
 = 0
 $ . ./set; printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = sin(x = x)[name = string("y")];\n    } -> (y);\n}\n' > s.mil; PROPANE_STANDIN=tmpdir=own propane run s.mil --seed 1 --device ane 2>&1 | grep -o "TMPDIR is .*: unset it and try again (F5)" | wc -l
 > 1
 = 0
 # attributes of the memory route's own class; a folder that is another, or not told
-$ sh ask.sh wrapper=attributes,files=off a; sh tell.sh a; sh ask.sh path=nil,files=off b; sh tell.sh b; sh ask.sh path=other,files=off c; sh tell.sh c | grep -c 'is another by localModelPath'
->~ Asking the memory route's own class for a program's attributes ends the process: *externConstants*The driver asks the inner model.
->~ The folder of a program's files is not told by localModelPath; *
+$ sh ask.sh wrapper=attributes,files=off a; sh tell.sh a; sh ask.sh path=nil,files=off b; sh tell.sh b; sh ask.sh path=other,files=off c; sh tell.sh c | grep -c 'is a different one by localModelPath'
+>~ Reading a program's attributes through the class of the memory route ends the process: *externConstants*The driver reads them from the inner model.
+>~ The folder of a program's files is not reported by localModelPath; *
 >~ 1
 = 0
 # ways to evaluate that crash, places that others hold, types, weights that cannot be replaced, an operation
 $ for s in realtime=crash pool=1 float32=refused reload=baked refuse_op=silu refuse_op=softmax; do sh ask.sh $s,files=off x; sh tell.sh x | cut -c1-60; done
-> Trying other ways to evaluate than the standard one ends or 
-> The machine's places for loaded programs were taken (code 54
-> fp32 inputs are refused: the driver's programs have fp16 one
-> A compiled program cannot be loaded again with other weights
+> Trying evaluation methods other than the standard one ends o
+> All of the machine's slots for loaded programs were in use (
+> fp32 inputs are refused. The driver's programs use fp16 inpu
+> A compiled program cannot be reloaded with other weights (we
 > Operations are refused: kernels (a layer is refused: silu 'g
 > Operations are refused: kernels (a layer is refused: softmax
 = 0
 # outputs that the program reads itself
 $ sh ask.sh outputs=nan,files=off x; sh tell.sh x; grep -o 'outputs=identity.$' words
-> An output that the program reads itself is wrong (C59), as training's kernels have them: outputs=identity makes it right.
+> An output that the program also reads is wrong (C59). Training kernels have such outputs; outputs=identity corrects it.
 > outputs=identity'
 = 0
 # other texts and codes of errors are no failure
@@ -50,22 +50,22 @@ $ for s in texts=new texts=old; do sh ask.sh $s,files=off x; sh tell.sh x; grep 
 # a compiler that crashes, a system with other names
 $ for s in compile=crash hide_class=_ANERequest; do sh ask.sh $s x; sh tell.sh x | cut -c1-60; done
 > Questions ended without an answer: folder: crashed with sign
-> This system's framework lacks names that the driver calls, o
+> This system's framework lacks methods that the driver calls,
 = 0
 # an error that nobody has seen, a report that ends in the middle, files that are none
-$ echo '{"report": "propane devices --probe", "state": "being asked", "answers": {"x": {"load": {"error": {"domain": "d", "code": 77}}}}}' > x.json; sh tell.sh x; tr '\n' ' ' < words | grep -c 'did not come to its end'
-> Errors that the driver has no advice for: d, code 77. Their texts are in the report: send it.
+$ echo '{"report": "propane devices --probe", "state": "being asked", "answers": {"x": {"load": {"error": {"domain": "d", "code": 77}}}}}' > x.json; sh tell.sh x; tr '\n' ' ' < words | grep -c 'did not finish'
+> Errors that the driver has no advice for: d, code 77. The report contains their texts; please send it.
 > 1
 = 0
 $ head -c 700 whole.json > cut.json; propane devices --probe --explain cut.json; echo '{"answers": {}}' > no.json; propane devices --probe --explain no.json; propane devices --explain nowhere.json
 2~ propane devices: cut.json:*
-2> propane devices: no.json: no report of 'propane devices --probe'
+2> propane devices: no.json: not a report of 'propane devices --probe'
 2~ propane devices: cannot open nowhere.json: *
 = 1
 # the defaults that follow are taken by profile=; what comes after it counts more; another system's build is refused
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = sin(x = x)[name = string("y")];\n    } -> (y);\n}\n' > one.mil
 $ . ./set; propane run one.mil --seed 1 --device 'ane?profile=whole.json&qos=33' | grep -c y; sed 's/"build": "[^"]*"/"build": "25F1"/' whole.json > far.json; propane run one.mil --seed 1 --device 'ane?profile=far.json'; propane run one.mil --seed 1 --device 'ane?profile=no.json'
 > 1
-2~ propane run: far.json: it is of the system build '25F1', and this one is '26-stand-in': probe again, or leave profile= out
-2~ propane run: no.json: there is no "profile" in it; *
+2~ propane run: far.json: it was written on system build '25F1', but this system is '26-stand-in': probe again, or leave out profile=
+2~ propane run: no.json: it has no "profile"; *
 = 1

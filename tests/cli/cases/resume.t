@@ -34,5 +34,5 @@ $ six --run aged --steps 5 > log; LC_ALL=C sed -i.bak 's/"stream":"fp32"/"strexm
 = 0
 # a run that was begun without adapters has none later
 $ propane train --data text --run inputs --resume --lora-rank 4 --steps 40
-2> propane train: inputs: the run was begun without adapters, and goes on without: leave --lora-rank out
+2> propane train: inputs: the run was started without adapters and must continue without them; leave out --lora-rank
 = 1

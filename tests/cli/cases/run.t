@@ -37,13 +37,13 @@ $ propane diff open.mil --input x=one.npy | tail -1
 > nothing differs by more than 0.01
 = 0
 $ propane run open.mil --input x=one.npy --shape x=1,4
-2> propane run: input 'x' is [1, 4]; the array is [1, 5]
+2> propane run: input 'x' is [1, 4], but the array is [1, 5]
 = 1
 $ propane diff open.mil --seed 1 | tail -1
 > nothing differs by more than 0.01
 = 0
 $ propane diff sum.mil open.mil --seed 1
-2> propane diff: sum.mil and open.mil have no value of one name and size
+2> propane diff: sum.mil and open.mil have no value of the same name and size
 = 1
 # Results keep their names, also where the driver makes them of other operations.
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [2, 4]> x) {\n        tensor<fp32, [2, 4]> y = layer_norm(x = x, axes = [1]);\n    } -> (y);\n}\n' > norm.mil
@@ -66,19 +66,19 @@ $ propane run norm.mil --seed 1 --trace n.json | sed 1q | grep -c 'min' && grep 
 
 # What is wrong is said.
 $ propane run sum.mil
-2> propane run: sum.mil: nothing is given for x [2]: --input NAME=FILE, or --seed N for random numbers
+2> propane run: sum.mil: no value was given for x [2]: --input NAME=FILE, or --seed N for random numbers
 = 1
 $ propane run sum.mil --input y=x.npy
-2> propane run: sum.mil: there is no input 'y'; there is: x, acc
+2> propane run: sum.mil: there is no input 'y'; available: x, acc
 = 1
 $ propane run open.mil --input x=x.npy
-2> propane run: input 'x' is [1, 3]; the array is [2]
+2> propane run: input 'x' is [1, 3], but the array is [2]
 = 1
 $ propane run open.mil --seed 1 --shape x=2,3
 2> propane run: open.mil: input 'x' cannot have the shape [2, 3]; it is [1, ?]
 = 1
 $ propane run open.mil --seed 1 --shape q=2,3
-2> propane run: open.mil: there is no input 'q' to give a shape; there is: x
+2> propane run: open.mil: there is no input 'q' to give a shape to; the inputs are: x
 = 1
 $ propane run open.mil --seed 1 --shape x=1,
 2> propane run: 'x=1,' must be NAME=1,3,224,224
@@ -97,7 +97,7 @@ $ propane run sum.mil --seed 1 --profile --json 2> table | grep -vc '^{.*}$'; gr
 > 1
 = 0
 $ propane run sum.mil --seed 1 --profile --device null
-2> propane run: --profile and --trace are for the cpu device; null keeps no such record
+2> propane run: --profile and --trace need the cpu device; null keeps no such record
 = 1
 $ propane run
 2> propane run: MODEL is missing
@@ -144,7 +144,7 @@ $ propane run classifier.mlmodel --input image=gray16.png --resize | sed 1,2d
 >   0.333333     c
 = 0
 $ propane run classifier.mlmodel --input image=rgb.jpg
-2> propane run: input 'image' is [1, 3, 8, 8]; the image has 7 x 6 pixels: scale it to 8 x 8, or have it done by --resize
+2> propane run: input 'image' is [1, 3, 8, 8], but the image has 7 x 6 pixels: scale it to 8 x 8, or use --resize
 = 1
 $ propane run classifier.mlmodel --input image=cmyk.jpg --resize
 2~ propane run: cmyk.jpg: not a readable JPEG file: *

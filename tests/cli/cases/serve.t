@@ -22,8 +22,8 @@ $ propane serve missing
 = 1
 # Keys and origins: files and lists that are none.
 $ : > none; propane serve m --api-key-file none
-2> propane serve: none: there is no key in it; give one a line
+2> propane serve: none: it contains no keys; give one key per line
 = 1
 $ propane serve m --cors-origins app.example.org
-2~ propane serve: --cors-origins: 'app.example.org' is not an origin; give https://app.example.org, *
+2~ propane serve: --cors-origins: 'app.example.org' is not an origin; give origins such as https://app.example.org, *
 = 1

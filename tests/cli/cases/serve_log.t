@@ -5,7 +5,7 @@
 $ propane serve m --port 0 --threads 1 > lines 2> errors & pid=$!; exec 3< lines; read -r said <&3; url=$(echo "$said" | sed -n "s/.*\(http:[^ ]*\)\/v1 .*/\1/p"); curl -s -o /dev/null -w '%{http_code}\n' "$url/health?n=[1-1500]" | sort | uniq -c | sed 's/^ *//'; head -c 50000 <&3 > drained; curl -s -o /dev/null "$url/health?last"; kill -TERM $pid; wait $pid; echo "ended with $?"; cat <&3 >> drained; sed -n 's/^[0-9]* lines were/N lines were/p' drained; tail -1 drained; grep -c GET drained | awk '{print ($1 > 500 && $1 < 1500)}'
 > 1500 200
 > ended with 0
-> N lines were not written, as no process read them
+> N lines were not written, because no process read them
 > stopped
 > 1
 = 0
@@ -23,5 +23,5 @@ $ . ../bin/up; for id in mine-1.2 'a b' ''; do curl -s -D - -o /dev/null -H "X-R
 $ echo first > keys; flags="--api-key-file keys"; . ../bin/up; code() { curl -s -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $1" "$url/v1/models"; }; hup() { kill -HUP $pid; i=0; until [ $(grep -c '' errors) = $1 ] || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done; }; code first; code second; printf 'second\nthird\n' > keys; hup 1; code first; code second; : > keys; hup 2; code second; kill $pid; wait $pid; echo "ended with $?"; cat errors
 > 200 401 401 200 200 ended with 0
 > propane serve: 2 keys read
-> propane serve: the keys stay as they were: keys: there is no key in it; give one a line
+> propane serve: the keys were not replaced: keys: it contains no keys; give one key per line
 = 0

@@ -6,13 +6,13 @@
 $ . ../bin/up; code a; code b; cp b.pem cert.pem; cp b.key key.pem; hup 1; code a; code b; cp a.key key.pem; hup 2; code b; echo none > cert.pem; hup 3; code b; cp c.pem cert.pem; cp c.key key.pem; hup 4; code b; code c; for n in 5 6 7 8 9; do hup $n; done; code c; ls /proc/$pid/task 2> /dev/null | awk 'END {print (NR < 9 ? "few threads" : NR)}'; kill $pid; wait $pid; echo "ended with $?"; sort errors | uniq -c | sed 's/^ *//'
 > 200 000 000 200 200 200 000 200 200 few threads
 > ended with 0
-> 1 propane serve: the certificate stays as it was: TLS: the certificate and the key are not a pair in PEM form that can be used
-> 1 propane serve: the certificate stays as it was: cert.pem: not in PEM form; openssl writes it: openssl x509 -in FILE
+> 1 propane serve: the certificate was not replaced: TLS: the certificate and the key are not a usable pair in PEM format
+> 1 propane serve: the certificate was not replaced: cert.pem: not in PEM format; to convert it: openssl x509 -in FILE
 > 7 propane serve: the certificate was read again
 = 0
 # with keys, too
 $ cp a.pem cert.pem; cp a.key key.pem; echo first > keys; flags="--api-key-file keys"; . ../bin/up; cp b.pem cert.pem; cp b.key key.pem; echo second > keys; hup 2; code b; curl -s -o /dev/null -w '%{http_code} ' --cacert b.pem -H 'Authorization: Bearer second' "$url/v1/models"; curl -s -o /dev/null -w '%{http_code}\n' --cacert b.pem -H 'Authorization: Bearer first' "$url/v1/models"; kill $pid; wait $pid; cat errors
 > 200 200 401
-> propane serve: 1 key read
+> propane serve: read 1 key
 > propane serve: the certificate was read again
 = 0

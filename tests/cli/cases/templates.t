@@ -5,10 +5,10 @@
 @ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --context 64 --batch 4 --steps 2 --eval-batches 2 --run m > log
 @ printf '%s\n' '{"chat_template": "{% for m in messages %}({{ m.role }}) {{ m.content }}\n{% endfor %}"}' > m/tokenizer_config.json
 $ echo hi | PROPANE_PYTHON=/nowhere/python3 propane chat m --count 4
-2~ propane chat: m: its chat template is none of the formats*to run it, install Python's jinja2 (/nowhere/python3 cannot be started: *); or choose a format with --chat
+2~ propane chat: m: its chat template matches no known format; to run it, install Python's jinja2 (/nowhere/python3 cannot be started: *), or choose a format with --chat
 = 1
 $ echo hi | PROPANE_PYTHON=true propane chat m --count 4
-2~ propane chat: m: *(true does not run Jinja2: it ended without a word); *
+2~ propane chat: m: *(true does not run Jinja2: it ended without a message); *
 = 1
 $ echo hi | propane chat m --chat plain --count 4 > log 2>&1
 = 0

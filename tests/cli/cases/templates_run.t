@@ -21,7 +21,7 @@ $ echo hi | propane chat m --count 4 > log
 @ printf '%s\n' "{% for m in messages %}{{ '<|im_start|>' ~ m['role'] ~ '\n' ~ m['content'] ~ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > m/chat_template.jinja
 $ propane show talks.jsonl --model m | head -1; PROPANE_PYTHON=/nowhere/python3 propane show talks.jsonl --model m
 >~ talks.jsonl: 12 examples, * tokens are trained on, chat format chatml
-2~ propane show: m: its chat template is none of the formats that Propane knows; to run it, install Python's jinja2*
+2~ propane show: m: its chat template matches no known format; to run it, install Python's jinja2*
 = 1
 # dates
 @ printf '%s\n' "{{ strftime_now('%d %b %Y') }}{% for m in messages %}({{ m.role }}) {{ m.content }};{% endfor %}{% if add_generation_prompt %}(assistant) {% endif %}" > m/chat_template.jinja
@@ -30,10 +30,10 @@ $ tune --run today > log; date=$(sed -nE 's/.*"chat-date": "([0-9]{4}-[0-9]{2}-[
 $ tune --run then --chat-date 2001-02-03 > log; cmp -s then/model.safetensors today/model.safetensors || echo other; propane train --resume then --steps 8 | grep -c resumed; tune --run whole --chat-date 2001-02-03 --steps 8 > log; propane train --resume then --chat-date 2002-02-03 --steps 9
 > other
 > 1
-2~ propane train: then/checkpoint.safetensors was made with data of the checksum *
+2~ propane train: then/checkpoint.safetensors was written with data with the checksum *
 = 1
 $ tune --run n --chat-date today
-2> propane train: --chat-date 'today' is not a date, YYYY-MM-DD
+2> propane train: --chat-date 'today' is not a date of the form YYYY-MM-DD
 2> Try 'propane train --help'.
 = 2
 # another template for conversations with tools: in the configuration or in a file, and every form of a model takes it along

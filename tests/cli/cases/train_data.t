@@ -7,14 +7,14 @@ $ learn one --data ab.txt > one.out; learn two --data a.txt --data b.txt | cmp o
 = 0
 $ propane train --data dir --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run told | head -3
 >~ 2 files
->~ 1 files in folders are neither text nor tokens and are left out
+>~ skipped 1 files in folders that are neither text nor tokens
 >~ dir: * tokens, bytes vocabulary of 256
 = 0
 $ learn n --data 'q*.txt'
-2> propane train: q*.txt: no file is called like that
+2> propane train: q*.txt: no file matches
 = 1
 $ mkdir none; learn n --data none
-2> propane train: none: there is no text in it
+2> propane train: none: it contains no text
 = 1
 $ learn n --data a.txt --data missing.txt
 2> propane train: cannot open missing.txt: No such file or directory
@@ -26,7 +26,7 @@ $ ids tok --data a.tok --data b.tok | cmp one.out -
 # what is validated with: its loss is that of eval; nothing is held out of the text
 $ learn val --data a.txt --val-data v.txt > log; grep -c . log; propane train --data a.txt --val-data v.txt --held-out 0.2
 > 1
-2> propane train: --val-data and --held-out say the same; give one
+2> propane train: --val-data and --held-out both set the validation data; give only one
 2> Try 'propane train --help'.
 = 2
 $ learn all --data a.txt --held-out 0 --eval-every 0 > log; cmp val/model.safetensors all/model.safetensors
@@ -42,7 +42,7 @@ $ parts by-hand --data tr.jsonl --val-data va.jsonl > hand; cut -d: -f1 hand; pa
 > validation at step 4
 > 2 files
 > mlx: train.jsonl for training, valid.jsonl for validation; not read: test.jsonl
-> 2 files in folders are of other kinds and are left out
+> skipped 2 files in folders that are of other kinds
 = 0
 $ head -2 hub.said tree.said | grep for
 > hub: data/train-00000-of-00002.jsonl and data/train-00001-of-00002.jsonl for training, data/validation-00000-of-00001.jsonl for validation; not read: data/test-00000-of-00001.jsonl
@@ -56,10 +56,10 @@ $ parts p-n --data notest | head -1; parts p-o --data tr.jsonl > log; cmp p-n/mo
 > mlx: train.jsonl for training; not read: test.jsonl and valid.jsonl
 = 0
 $ propane train one --chat plain --data mlx --held-out 0.2 --run n
-2> propane train: mlx: train.jsonl for training, valid.jsonl for validation; not read: test.jsonl: that is what to validate with; leave out --held-out
+2> propane train: mlx: train.jsonl for training, valid.jsonl for validation; not read: test.jsonl: this is the validation data; leave out --held-out
 = 1
 $ mkdir only; cp te.jsonl only/test.jsonl; cp va.jsonl only/val.jsonl; propane train one --chat plain --data only --run n
-2> propane train: only: val.jsonl for validation; not read: test.jsonl; nothing is for training: name the file itself
+2> propane train: only: val.jsonl for validation; not read: test.jsonl; there is no file for training: name the file itself
 = 1
 # texts and token files; a tree of sources has a test.c and is one text
 @ mkdir wiki ids code code/train code/test; cp a.txt wiki/wiki.train.tokens; cp v.txt wiki/wiki.valid.tokens; cp b.txt wiki/wiki.test.tokens; cp a.tok ids/corpus_train.bin; cp b.tok ids/corpus_val.bin; for f in train.c test.c train/a.c test/b.c; do cp a.txt code/$f; done; cp b.txt code/the-test-of-time.txt
@@ -74,7 +74,7 @@ $ propane tokenize wiki --kind bytes --out w.json --tokens w.tok > log; cmp w.to
 # kinds are not mixed
 @ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "{\"prompt\":\"of $i\",\"completion\":\"line\"}"; done > p.jsonl
 $ propane train one --data p.jsonl --data a.txt --run n
-2> propane train: p.jsonl and a.txt are of two kinds (text, token file, instruction data); give one kind
+2> propane train: p.jsonl and a.txt are of different kinds (text, token file, instruction data); give only one kind
 = 1
 # ShareGPT's and Alpaca's keys are messages; a .json file is an array; a table has columns
 @ printf '{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}\n{"messages":[{"role":"user","content":"add\\n1 2"},{"role":"assistant","content":"3"}]}\n{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"r"},{"role":"user","content":"add"},{"role":"assistant","content":"3"}]}\n' > m.jsonl
@@ -87,16 +87,16 @@ $ propane show t.jsonl --model one --json > want; propane show t.csv --model one
 $ propane eval one --data t.csv > e; propane eval one --data t.jsonl | cmp e -
 = 0
 $ printf 'x,y\n1,2\n' > n.csv; propane train one --data n.csv --run n
-2> propane train: n.csv: line 2: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "x", "y": give them those names
+2> propane train: n.csv: line 2: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "x", "y"; rename its keys
 = 1
 $ printf 'prompt,completion\na,b,c\n' > n.csv; propane train one --data n.csv --run n
 2> propane train: n.csv: line 2: 3 columns, but the first line names 2
 = 1
 $ printf 'prompt,completion\na,"b\n' > n.csv; propane train one --data n.csv --run n
-2> propane train: n.csv: line 2: a quote has no end
+2> propane train: n.csv: line 2: a quote is not closed
 = 1
 $ echo '{"conversations":[{"from":"tool","value":"a"}]}' > n.jsonl; propane train one --data n.jsonl --run n
-2> propane train: n.jsonl:1: turn 1 of "conversations" is from 'tool'; known are human, user, gpt, assistant, system: leave such examples out
+2> propane train: n.jsonl:1: turn 1 of "conversations" is from 'tool', not from human, user, gpt, assistant or system; remove such examples
 = 1
 # models by their names on the hub, from this machine's cache; the adapter tells the name
 @ H=hub/models--own--tiny; mkdir -p $H/refs $H/snapshots; printf 0abc > $H/refs/main; propane convert one $H/snapshots/0abc > log
@@ -104,8 +104,8 @@ $ HF_HUB_CACHE=hub propane train own/tiny --data p.jsonl --context 16 --batch 2 
 > "base_model_name_or_path":"own/tiny"
 = 0
 $ mkdir -p home/hub; HF_HUB_CACHE= HF_HOME=home propane train --init own/other --data a.txt
-2> propane train: own/other: there is no such file or folder, nor a model of that name in Hugging Face's cache (home/hub); this fetches it: hf download own/other
+2> propane train: own/other: no such file or folder, and no model with this name in the Hugging Face cache (home/hub); to download it: hf download own/other
 = 1
 $ rm $H hub/models--own--tiny/snapshots/0abc/model.safetensors 2> /dev/null; HF_HUB_CACHE=hub propane generate own/tiny --prompt a
-2~ propane generate: *; this fetches it: hf download own/tiny
+2~ propane generate: *; to download it: hf download own/tiny
 = 1

@@ -15,22 +15,22 @@ $ propane train --config a/train.json --data text --data text --run e --json --s
 = 0
 # what a resumed run cannot be
 $ propane train --resume a --layers 3
-2> propane train: a: the run's model has --layers 1, not 3; leave it out, or begin another run
+2> propane train: a: the run's model has --layers 1, not 3; leave it out, or start another run
 = 1
 $ propane train --resume a --arch gpt2
-2> propane train: a: the run's model has --arch llama, not gpt2; leave it out, or begin another run
+2> propane train: a: the run's model has --arch llama, not gpt2; leave it out, or start another run
 = 1
 $ propane train --resume a --init b
-2> propane train: a: the run was begun without --init, not with --init b; leave it out
+2> propane train: a: the run was started without --init, not with --init b; leave it out
 = 1
 $ propane train --resume a --kind chars
 2> propane train: a: the run's vocabulary is --kind bytes, not chars; leave it out
 = 1
 $ tiny --steps 15 --resume --run a | tail -1
-> the run was complete already; a larger --steps goes on
+> the run is already complete; continue it with a larger --steps
 = 0
 $ propane train b --init a --data text
-2> propane train: two models are given, b and a; give one
+2> propane train: two models were given, b and a; give only one
 2> Try 'propane train --help'.
 = 2
 # a model without a flag is --init; its context is the run's most
@@ -43,13 +43,13 @@ $ echo $(ls f)
 # signals: SIGTERM ends with 143, SIGUSR1 writes a checkpoint and the run goes on
 $ : > log; tiny --steps 100000000 --run term --json >> log & p=$!; until grep -q '"step":3,' log; do sleep 0.05; done; kill -TERM $p; wait $p; echo $?
 > 143
-2~ propane train: stopped after step * of 100000000; go on with: propane train --resume term
+2~ propane train: stopped after step * of 100000000; continue with: propane train --resume term
 = 0
 # (two that come together are one, as timeout(1) sends them)
 $ : > two.log; tiny --steps 100000000 --run two --json >> two.log & p=$!; until grep -q '"step":3,' two.log; do sleep 0.05; done; kill -TERM $p; kill -TERM $p 2> /dev/null; wait $p; echo $?; propane show two/checkpoint.safetensors > shown && echo whole
 > 143
 > whole
-2~ propane train: stopped after step * of 100000000; go on with: propane train --resume two
+2~ propane train: stopped after step * of 100000000; continue with: propane train --resume two
 = 0
 $ : > usr.log; tiny --steps 100000000 --checkpoint-every 100000000 --run usr --json >> usr.log 2> usr.err & p=$!; until grep -q '"step":3,' usr.log; do sleep 0.05; done; kill -USR1 $p; until [ -f usr/checkpoint.safetensors ]; do sleep 0.05; done; sleep 0.3; kill -INT $p; wait $p; echo $?; grep -c '"event":"checkpoint"' usr.log; grep -A1 -m1 checkpoint usr.log | tail -1 | cut -c1-7
 > 130
@@ -69,11 +69,11 @@ $ tiny --steps 40 --eval-every 4 --keep 3 --run s --json > log; ls s | grep -c '
 > 3
 = 0
 $ tiny --steps 4 --keep 0
-2> propane train: --keep is '0'; give best, last or how many, 1 to 1000
+2> propane train: --keep is '0'; it must be best, last or a number from 1 to 1000
 = 1
 # Slurm: ranks that cannot find each other are refused, and do not each train the whole run
 $ SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2 tiny --steps 2 --run slurm
-2> propane train: srun started 2 tasks that cannot find each other: start with srun --mpi=pmix, or with --ntasks=1 for one process
+2> propane train: srun started 2 tasks that cannot find each other: use srun --mpi=pmix, or --ntasks=1 for one process
 = 1
 $ SLURM_NTASKS=2 SLURM_PROCID=0 tiny --steps 2 --run batch | tail -1 | cut -c1-20
 > validation at step 2
@@ -88,9 +88,9 @@ $ grep -c '0000000[0-9]' a/config.json a/train.json a/log.jsonl | cut -d: -f2 | 
 = 0
 # worse than guessing: told
 $ tr 0-9a-z A-J0-9 < text > letters; tiny --val-data letters --steps 60 --lr 0.05 --keep last --run wild > log
-2~ propane train: the validation loss, **, is far above that of guessing evenly among 256 ids, 5.5452: the training has diverged (start again with a smaller --lr), or the validation data are of another kind
+2~ propane train: the validation loss, **, is far above that of a uniform guess among 256 ids, 5.5452: the training has diverged (start again with a smaller --lr), or the validation data is of a different kind
 = 0
 # no better than guessing after many steps: told, too
 $ tiny --steps 100 --lr 1e-9 --warmup 0 --run nothing > log
-2~ propane train: the validation loss, 5.5**, is no better than that of guessing evenly among 256 ids, 5.5452: the model has learnt next to nothing (start again with another --lr), or the validation data are of another kind
+2~ propane train: the validation loss, 5.5**, is no better than that of a uniform guess among 256 ids, 5.5452: the model has learned almost nothing (start again with another --lr), or the validation data is of a different kind
 = 0

@@ -22,7 +22,7 @@ $ train_text none n
 # an adapter, stopped and gone on with, merged into the model
 $ finetune_adapter r a merged
 > step 5 is in checkpoint.safetensors
-> stopped after step 5 of 12; go on with: propane train --resume a
+> stopped after step 5 of 12; continue with: propane train --resume a
 > step 12 is in checkpoint.safetensors
 = 0
 $ propane show merged > shown; propane eval merged --data text --json | grep -c nats; ls a | grep -c adapter_
@@ -45,14 +45,14 @@ $ propane train --data text --config o.json --steps 3 --run f | tail -2 | head -
 $ propane train --data text --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 3 --kind chars --eval-batches 1 --no-tie --run g > log; cmp f/model.safetensors g/model.safetensors
 = 0
 $ printf '{"layer": 1}' > p.json; propane train --data text --config p.json
-2> propane train: p.json: layer: a training run has no such option
+2> propane train: p.json: layer: unknown option of a training run
 = 1
 $ printf '{"layers": 0}' > p.json; propane train --data text --config p.json
 2> propane train: p.json: layers: '0' is not an integer from 1 to 1000
 = 1
 $ printf '{"steps": [1, 2]}' > p.json; propane train --data text --config p.json
-2> propane train: p.json: steps: it has one value, not a list
+2> propane train: p.json: steps: it must be a single value, not a list
 = 1
 $ printf '{"loss": "mse", "trainable": "*", "steps": 2, "lr": 0.01}' > q.json; mkdir d; propane train sum.mlpackage --data d --config q.json --run h
-2> propane train: class folders are for --loss cross_entropy; for mse give arrays: DIR/x.npy and DIR/y.npy
+2> propane train: class folders need --loss cross_entropy; for mse give arrays: DIR/x.npy and DIR/y.npy
 = 1

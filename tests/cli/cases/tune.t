@@ -41,7 +41,7 @@ $ propane train at.mil --data window --loss mse --trainable w --lr 0.05 --steps 
 > 1
 = 0
 $ propane train range.mil --data window --loss mse --trainable w --run range
-2~ propane train: range.mil:*: range_1d 'places': its shape follows from a value that only a run knows, end, and a gradient is made of known shapes: make it a constant
+2~ propane train: range.mil:*: range_1d 'places': its shape depends on a run-time value, end, but gradients need known shapes: make it a constant
 = 1
 # Only b: w stays what it was.
 $ propane train line.mil --data reg --loss mse --trainable b --steps 3 --batch 4 --run b > b.log; head -1 b.log; propane convert b/model.mlpackage b.mil > log; grep -c '(\[\[*0x1p+*0, 0x1p+*0' b.mil
@@ -60,7 +60,7 @@ $ mkdir first; cp "$REPO/tests/data/checkpoints/finetune_0_1.safetensors" first/
 > resumed after step 4
 = 0
 $ propane train two.mil --data cls --val-fraction 0.25 --steps 7 --lr 1 --resume --run first
-2> propane train: first/checkpoint.safetensors was made with --lr 0.0001, not 1; resume with the same, or start a new run in another folder
+2> propane train: first/checkpoint.safetensors was written with --lr 0.0001, not 1; resume with the same, or start a new run in another folder
 = 1
 $ propane watch part --once > part.watch; sed -n 2p part.watch; grep -c samples/s part.watch
 > two.mil: 6 numbers are trained, 3 samples, loss cross_entropy; cpu
@@ -69,15 +69,15 @@ $ propane watch part --once > part.watch; sed -n 2p part.watch; grep -c samples/
 
 # What is wrong is said.
 $ propane train line.mil --data reg
-2> propane train: --loss is missing: mse or cross_entropy
+2> propane train: --loss is missing; give mse or cross_entropy
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data reg --loss mse
-2> propane train: --trainable is missing: which weights to train ('*': all)
+2> propane train: --trainable is missing; name the weights to train ('*' means all)
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data reg --loss mse --trainable '*' --steps 2 --epochs 3
-2> propane train: --steps and --epochs say the same; give one
+2> propane train: --steps and --epochs both set the length of the run; give only one
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data reg --loss hinge --trainable '*'
@@ -85,43 +85,43 @@ $ propane train line.mil --data reg --loss hinge --trainable '*'
 2> Try 'propane train --help'.
 = 2
 $ propane train line.mil --data reg --loss mse --trainable 'conv*' --run no
-2> propane train: line.mil: --trainable 'conv*' leaves nothing to train; of its 2 weights the nearest are: w, b
+2> propane train: line.mil: --trainable 'conv*' leaves nothing to train; the closest of its 2 weights are: w, b
 = 1
 $ propane train line.mil --data reg --loss cross_entropy --trainable '*' --run no
-2> propane train: line.mil: output 'y' has one class; cross_entropy needs two or more: give --loss mse
+2> propane train: line.mil: output 'y' has one class, but cross_entropy needs at least two: give --loss mse
 = 1
 $ propane train line.mil --data cls --loss mse --trainable '*' --output z --run no
-2> propane train: line.mil: there is no output 'z' of floats; there is: y
+2> propane train: line.mil: there is no floating-point output 'z'; the outputs are: y
 = 1
 $ propane train two.mil --data empty --loss cross_entropy --trainable '*' --run no
-2> propane train: two.mil: images can be given to programs with one input [1, 1 or 3, height, width]; for others give arrays: DIR/NAME.npy for each input, and DIR/y.npy
+2> propane train: two.mil: images need a program with one input [1, 1 or 3, height, width]; for other programs give arrays: DIR/NAME.npy for each input, and DIR/y.npy
 = 1
 $ propane train two.mil --data nowhere --loss cross_entropy --trainable '*' --run no
 2> propane train: cannot open nowhere: there is no such folder
 = 1
 $ propane train two.mil --data few --loss cross_entropy --trainable '*' --run no
-2> propane train: few: array x has 4 samples, y has 3
+2> propane train: few: array x has 4 samples, but y has 3
 = 1
 $ propane train two.mil --data odd --loss cross_entropy --trainable '*' --run no
-2> propane train: odd: array x is [1, 3]; a sample of it must be [1, 2], with the number of samples in front
+2> propane train: odd: array x is [1, 3]; each sample must be [1, 2], with the number of samples as first dimension
 = 1
 $ propane train two.mil --data reg --loss cross_entropy --trainable '*' --run no
-2> propane train: reg: array y holds floats; integers are needed
+2> propane train: reg: array y contains floats, but integers are needed
 = 1
 $ propane train two.mil --data long --loss cross_entropy --trainable '*' --batch 4 --val-fraction 0 --run no
-2> propane train: sample 3 has class 2; the output has 2 classes, 0 to 1 (-1: none)
+2> propane train: sample 3 has class 2, but the output has 2 classes, 0 to 1 (-1 means none)
 = 1
 $ propane train line.mil --data reg --loss mse --trainable '*' --run line
-2> propane train: line already holds a run: go on with: propane train --resume line, or give another --run
+2> propane train: line already contains a run: continue it with: propane train --resume line, or give another --run
 = 1
 $ propane train line.mil --data reg --loss mse --trainable '*' --resume --run no
-2> propane train: no: there is no checkpoint to resume from; leave out --resume to start
+2> propane train: no: there is no checkpoint to resume from; leave out --resume to start a new run
 = 1
 $ npy '<f4' '1, 2' '\000\000\200\177\000\000\000\000' > odd/x.npy; npy '<f4' '1, 1' '\000\000\200\077' > odd/y.npy; propane train line.mil --data odd --loss mse --trainable '*' --steps 3 --batch 1 --run no > no.log
-2> propane train: step 1: the loss is not a number: the training has diverged; start again with a smaller --lr, or look for numbers in the data that are too large
+2> propane train: step 1: the loss is NaN or infinite: the training has diverged; start again with a smaller --lr, or check the data for numbers that are too large
 = 1
 $ propane train line.mil --data reg --mean 0.5 --loss mse --trainable '*' --run other
-2> propane train: reg holds arrays: --mean and --std are for images
+2> propane train: reg contains arrays, but --mean and --std apply to images
 = 1
 # Images in class folders.
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 3, 2, 2]> x) {\n        tensor<fp32, [2, 12]> w = const()[name = string("w"), val = tensor<fp32, [2, 12]>([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])];\n        tensor<fp32, [1, 12]> f = reshape(x = x, shape = [1, 12]);\n        tensor<fp32, [1, 2]> y = linear(x = f, weight = w);\n    } -> (y);\n}\n' > image.mil
@@ -130,10 +130,10 @@ $ propane train image.mil --data none --loss cross_entropy --trainable '*' --run
 2> propane train: none: its 2 class folders hold no images (.png, .jpg)
 = 1
 $ propane train image.mil --data three --loss cross_entropy --trainable '*' --run no2
-2> propane train: three has 3 class folders (a ... c); the program's output has 2 classes
+2> propane train: three has 3 class folders (a ... c), but the program's output has 2 classes
 = 1
 $ propane train image.mil --data empty --loss cross_entropy --trainable '*' --run no2
-2> propane train: empty: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders of images, one for each class
+2> propane train: empty: it has nothing to train on: neither arrays (x.npy and y.npy, train.npz) nor folders of images, one per class
 = 1
 $ propane train image.mil --data none --loss cross_entropy --trainable '*' --mean 1,2 --run no2
 2> propane train: --mean is '1,2'; give one number, or one for each of the 3 channels
@@ -144,7 +144,7 @@ $ echo no > pics/cat/a.png; propane train image.mil --data pics --loss cross_ent
 ! part:images
 @ rm pics/cat/a.png; cp "$REPO/fuzz/corpus/image/rgb.jpg" "$REPO/fuzz/corpus/image/rgba.png" pics/cat; cp "$REPO/fuzz/corpus/image/palette.png" "$REPO/fuzz/corpus/image/gray.jpg" pics/dog
 $ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no3
-2> propane train: pics/cat/rgb.jpg has 7 x 6 pixels; the program's input has 2 x 2: scale the images, or have them scaled with --resize
+2> propane train: pics/cat/rgb.jpg has 7 x 6 pixels, but the program's input has 2 x 2: scale the images, or use --resize
 = 1
 $ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0.25 --resize --steps 300 --lr 0.1 --batch 3 --no-shuffle --run pics-run > pics.log; sed -n 3,5p pics.log; grep -c 'step 300  validation' pics.log
 > 2 classes of images
@@ -159,7 +159,7 @@ $ grep '"step":300,"loss"' pics-run/log.jsonl | sed 's/.*"loss":\([0-9.e-]*\).*/
 # In parts, and a class folder that only the second part has.
 @ mkdir -p parts/train parts/val/cat parts/val/fox; cp -r pics/cat pics/dog parts/train; cp pics/cat/rgb.jpg parts/val/cat; cp pics/cat/rgb.jpg parts/val/fox
 $ propane train image.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run no4
-2> propane train: parts/val/fox: there is nothing to learn of that class: it is not among the folders to train on
+2> propane train: parts/val/fox: this class has no folder in the training data
 = 1
 $ rm -r parts/val/fox; propane train image.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run parts-run | sed -n 4p
 > parts: 4 samples to train on, 1 to validate with
@@ -178,14 +178,14 @@ $ first a1 seq.mil --data seq; first a2 seq.mil --data seq --class-axis 2; first
 > 0.5032
 = 0
 $ first a6 sym.mil --data sym
-2> propane train: sym: array y is [2, 2], and the classes of output 'y' [1, 2, 2] may lie along several axes: a sample's labels are [1, 2] (--class-axis 1) or [1, 2] (--class-axis 2); give --class-axis
+2> propane train: sym: array y is [2, 2], and the classes of output 'y' [1, 2, 2] could be along several axes; the labels of a sample are [1, 2] (--class-axis 1) or [1, 2] (--class-axis 2): give --class-axis
 = 1
 $ first a7 soft.mil --data sym --class-axis 1
-2> propane train: soft.mil: --class-axis 1: the program's softmax gives probabilities along axis 2
+2> propane train: soft.mil: --class-axis 1: the program's softmax is along axis 2
 = 1
 $ first a8 sym.mil --data sym --class-axis 3
-2> propane train: sym.mil: --class-axis '3': output 'y' has the axes 0 to 2
+2> propane train: sym.mil: --class-axis '3': output 'y' has axes 0 to 2
 = 1
 $ mkdir off; cp seq/x.npy off; npy '<i4' '2, 4' '\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000' > off/y.npy; first a9 seq.mil --data off
-2> propane train: off: array y is [2, 4]; a sample of it must be output 'y' [1, 3, 2] without its classes: [1, 2] (--class-axis 1) or [1, 3] (--class-axis 2), with the number of samples in front
+2> propane train: off: array y is [2, 4]; each sample must have the shape of output 'y' [1, 3, 2] without the class axis, [1, 2] (--class-axis 1) or [1, 3] (--class-axis 2), with the number of samples as first dimension
 = 1

@@ -31,7 +31,7 @@ $ rm folder/tokenizer.propane.json; cp unigram.json folder/tokenizer.json; propa
 >~ again/tokenizer.json: tokenizer, kind hf (Unigram), 300 ids, bos -1, eos 2
 >~   sha256 *
 >~ x.gguf: *
-2~ propane convert: the vocabulary is left out: a vocabulary of kind hf (Unigram, not of a tokenizer.model) cannot be written into GGUF files; write a folder
+2~ propane convert: the vocabulary was omitted: a vocabulary of kind hf (Unigram, not from a tokenizer.model) cannot be written to a GGUF file; write a folder instead
 = 0
 # A file that is cut off.
 $ for n in 100 3000 4500 4900; do head -c $n unigram.model > cut.model; propane tokenize lines --tokenizer cut.model --print-ids lines; done

@@ -17,11 +17,11 @@ $ propane show q.mlpackage | grep -c -e 'input .* x$' -e 'state .* s$' -e 'outpu
 > 4
 = 0
 $ propane convert w.mlpackage g.mlpackage --until g; ls g.mlpackage 2>&1 | head -1
-2> propane convert: 'g' (greater) cannot be an output: it is bool; name an operation that computes fp16, fp32 or int32, such as one that reads it
+2> propane convert: 'g' (greater) cannot be an output, because it is bool; name an operation that computes fp16, fp32 or int32, such as one that reads it
 >~ *g.mlpackage*
 = 0
 $ propane convert w.mlpackage g.mlpackage --until nothing
-2~ propane convert: w.mlpackage: function 'main' has no operation that makes 'nothing', *
+2~ propane convert: w.mlpackage: function 'main' has no operation outside blocks that produces 'nothing'; *
 = 1
 $ propane convert w.mlpackage m.safetensors --until a
 2> propane convert: --until is for programs that become a .mlpackage or .mil

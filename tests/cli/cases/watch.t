@@ -33,7 +33,7 @@ $ mkdir cut; head -12 r/log.jsonl > cut/log.jsonl; printf 'not json\n{"step":12,
 >~ step 1?/30 *
 = 0
 $ mkdir empty; : > empty/log.jsonl; propane watch empty | tail -1
-> no step is done yet
+> no step has finished yet
 = 0
 # the report: one page, nothing from elsewhere, the text of others escaped, samples
 $ grep -cE '(src|href)=|https?://|@import|<script [^i]' r/report.html; grep -c '<script' r/report.html
@@ -59,7 +59,7 @@ $ : > file; tiny --run t --logdir file
 2~ propane train: *file*
 = 1
 $ propane watch missing
-2> propane watch: cannot open missing/log.jsonl: there is no run with a log in this folder
+2> propane watch: cannot open missing/log.jsonl: this folder contains no run with a log
 = 1
 $ propane watch
 2> propane watch: RUN... is missing
@@ -116,7 +116,7 @@ $ cp -r r far; echo '{"step":4611686018427387904,"loss":3}' > far/log.jsonl; pro
 > wrote far/report.html
 = 0
 $ propane report r missing
-2> propane report: cannot open missing/log.jsonl: there is no run with a log in this folder
+2> propane report: cannot open missing/log.jsonl: this folder contains no run with a log
 = 1
 $ propane compare empty cut | sed -n 2p
 >~ state * interrupted * interrupted

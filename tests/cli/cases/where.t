@@ -5,12 +5,12 @@ $ propane where
 2> Try 'propane where --help'.
 = 2
 $ propane where stories110m --target m4
->~ M4, stories110m: training all weights, batch 1 x 256, update after 10; estimated, for 1,000 tokens
+>~ M4, stories110m: training all weights, batch 1 x 256, update after 10; estimated per 1,000 tokens
 >~ engine  layer, head and gradients device, weights inputs * (* to *) * (* to *) * s
->~ engine  as published trainers do it *
+>~ engine  as in published trainers *
 >~ cpu     Accelerate, fp32 *
 >~ gpu     MPS fp32 * (stated) *
->~   engine, layer: the CPU does * % of the operations, among them the head's weight gradient, sums of the others, and AdamW; *; held-out error not known, *
+>~   engine, layer: the CPU performs * % of the operations, among them the head's weight gradient, sums of the others, and AdamW; *; held-out error unknown, *
 >~   gpu: stated by slavko: *
 >~ for time: engine (*
 >~     propane train --layers 12 --width 768 --heads 12 --data DATA * --device ane --precision fp16 --plan layer --head device --weights inputs --gradients device
@@ -27,7 +27,7 @@ $ propane where stories110m --target m4,m3-pro --lora-rank 4 --goal joules --dat
 >~     propane train --init MODEL --lora-rank 4 --data text.txt --run RUN --batch 2 *
 = 0
 $ propane where stories110m --target m4 --mode forward --goal background
->~ M4, stories110m: forward pass, batch 1 x 256; estimated, for 1,000 tokens
+>~ M4, stories110m: forward pass, batch 1 x 256; estimated per 1,000 tokens
 >~ for background: engine (*
 >~     propane eval MODEL --data DATA --device ane --precision fp16
 = 0
@@ -39,7 +39,7 @@ $ propane where stories110m --target m4-max --json
 >~   "best": *
 = 0
 $ propane where stories110m --target a18-pro --json | tr -d ' \n' | grep -o '"unit":"gpu","plan":"","known":false,"reason":"[^"]*","published_trainers":false.'
->~ *notknown*
+>~ *"reason":"unknown,*
 = 0
 $ propane where stories110m --target m4,m1 --markdown | awk -F'|' 'NF != 9 {exit 1} END {print NR}'
 > 14
@@ -49,7 +49,7 @@ $ propane where stories110m --goal time --target m9
 2~ propane where: there is no chip 'm9'; *
 = 1
 $ propane where stories110m --lora-rank 8 --mode full
-2~ propane where: *lora-rank 8 is for mode lora, not full
+2~ propane where: *lora-rank 8 needs mode lora, not full
 = 1
 $ propane where stories110m --json --markdown
 2> propane where: --json or --markdown, not both
@@ -70,11 +70,11 @@ $ propane train --device auto --data text --steps 1 --layers 1 --width 32 --head
 >~ device cpu, fp32, plan layer, *
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane train --device auto --data text --steps 1 --layers 1 --width 32 --heads 2 --context 32 --run b --no-report 2>&1 | grep device
->~ propane: --device auto: cpu: estimated * ms a batch on the engine, * ms on the processor (M1)
+>~ propane: --device auto: cpu: estimated * ms per batch on the engine, * ms on the processor (M1)
 >~ device cpu, fp32, plan layer, *
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane train --device auto --data text --steps 1 --layers 2 --width 512 --heads 8 --context 256 --batch 1 --run c --no-report 2>&1 | grep -E 'device|auto' | sed 's/ (M1)//'
->~ propane: --device auto: ane: estimated * ms a batch on the engine, * ms on the processor
+>~ propane: --device auto: ane: estimated * ms per batch on the engine, * ms on the processor
 >~ propane: --plan auto: plan *
 >~ device ane, fp16, plan *
 = 0
@@ -88,7 +88,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 >~ propane where: training full on ane
 >~ propane where: training lora on cpu
 >~ propane where: training lora on ane
->~ measured on this machine, batch 1 x 32, update after 1; for 1,000 tokens
+>~ measured on this machine per 1,000 tokens, batch 1 x 32, update after 1
 >~ unit mode plan ms J steps first
 >~ cpu full layer, fp32, weights inputs * s
 >~ ane full *, fp16, weights * s
@@ -102,17 +102,17 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 >~  mlx_lm.lora --model r --train --data FOLDER --fine-tune-type lora --batch-size 1 --iters 100
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash ASAN_OPTIONS=handle_segv=0 propane where r --trial --data text --seconds 0.2 --context 32 --accumulate 1 --mode full --json 2> /dev/null | tr -d ' \n' | sed 's/"loss":.[^]]*./L/'; echo
->~ {"kind":"measured",*"rows":?{"unit":"cpu","mode":"full","plan":"layer,fp32,weightsinputs",*L},{"unit":"ane","mode":"full","refused":"theprocesswasendedbysignal*"}?}
+>~ {"kind":"measured",*"rows":?{"unit":"cpu","mode":"full","plan":"layer,fp32,weightsinputs",*L},{"unit":"ane","mode":"full","refused":"theprocesswaskilledbysignal*"}?}
 = 0
 $ propane where r --trial --data nothing --seconds 0.2 2>&1 | tail -1
 > propane where: no unit could be measured: cannot open nothing: No such file or directory
 = 0
 $ propane where r --trial
-2> propane where: --trial trains: name the --data
+2> propane where: --trial trains a model; give its --data
 2> Try 'propane where --help'.
 = 2
 $ propane where r --trial --data text --mode forward
-2> propane where: --trial trains: --mode is full or lora
+2> propane where: --trial trains a model; --mode must be full or lora
 2> Try 'propane where --help'.
 = 2
 # Words of the other kind are refused; a trial takes the context of the estimate.
@@ -121,7 +121,7 @@ $ propane where r --trial --data text --target m4 --goal joules
 2> Try 'propane where --help'.
 = 2
 $ propane where stories110m --seconds 5
-2> propane where: --seconds is the length of a --trial
+2> propane where: --seconds needs --trial
 2> Try 'propane where --help'.
 = 2
 $ propane where r --trial --data text --mode full --seconds 0.1 --accumulate 1 --json 2> /dev/null | grep -c '"context": 32'

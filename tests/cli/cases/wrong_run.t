@@ -5,7 +5,7 @@
 @ tiny --run done > log
 @ printf 'cp -r done $1; shift; "$@"\n' > ../bin/copy; chmod +x ../bin/copy
 $ tiny --run done
-2> propane train: done already holds a run: go on with: propane train --resume done, or give another --run
+2> propane train: done already contains a run: continue it with: propane train --resume done, or give another --run
 = 1
 $ tiny --run text
 2> propane train: cannot make the folder text: Not a directory
@@ -19,7 +19,7 @@ $ tiny --run /proc/propane
 = 1
 @ propane convert done model > log
 $ tiny --run model
-2> propane train: model already holds a model, which this run would overwrite: give another --run
+2> propane train: model already contains a model, which this run would overwrite; give another --run
 = 1
 @ mkdir locked
 # read-only: by its mode, or, for root, by being a system's folder
@@ -37,40 +37,40 @@ $ tiny --run three | tail -1 | cut -c1-15
 = 0
 # resuming
 $ propane train --data text --resume --run nowhere
-2> propane train: nowhere: there is no checkpoint to resume from; leave out --resume to start
+2> propane train: nowhere: there is no checkpoint to resume from; leave out --resume to start a new run
 = 1
 $ propane train --data text --resume --run done | tail -1
-> the run was complete already; a larger --steps goes on
+> the run is already complete; continue it with a larger --steps
 = 0
 $ propane train --data text --resume --run done --steps 10
-2> propane train: done/checkpoint.safetensors: the run has done 20 steps; --steps 10 is fewer
+2> propane train: done/checkpoint.safetensors: the run has already done 20 steps, more than --steps 10
 = 1
 $ propane train --data text --resume --run done --batch 4
-2> propane train: done/checkpoint.safetensors was made with --batch 2, not 4; resume with the same, or start a new run in another folder
+2> propane train: done/checkpoint.safetensors was written with --batch 2, not 4; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data text --resume --run done --lr 0.5
-2> propane train: done/checkpoint.safetensors was made with --lr 0.003, not 0.5; resume with the same, or start a new run in another folder
+2> propane train: done/checkpoint.safetensors was written with --lr 0.003, not 0.5; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data text --resume --run done --precision fp16
-2> propane train: done/checkpoint.safetensors was made with --precision fp32, not fp16; resume with the same, or start a new run in another folder
+2> propane train: done/checkpoint.safetensors was written with --precision fp32, not fp16; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data other --resume --run done --steps 25
-2~ propane train: done/checkpoint.safetensors was made with data of the checksum *, not *; resume with the same, or start a new run in another folder
+2~ propane train: done/checkpoint.safetensors was written with data with the checksum *, not *; resume with the same, or start a new run in another folder
 = 1
 $ head -c 5000 text > part; propane train --data part --resume --run done --steps 25
-2~ propane train: done/checkpoint.safetensors was made with data of that many tokens: *, not 5000; resume with the same, or start a new run in another folder
+2~ propane train: done/checkpoint.safetensors was written with data with this number of tokens: *, not 5000; resume with the same, or start a new run in another folder
 = 1
 $ propane train --data empty --resume --run done
-2> propane train: empty: the file is empty; give a text to learn from
+2> propane train: empty: the file is empty; give a text to train on
 = 1
 $ copy a truncate -s 30000 a/checkpoint.safetensors; propane train --data text --resume --run a --steps 25
-2~ propane train: a/checkpoint.safetensors: tensor '*': data_offsets * to * leave the data, which has * bytes; the file is truncated or damaged
+2~ propane train: a/checkpoint.safetensors: tensor '*': data_offsets * to * are outside the data, which has * bytes; the file is truncated or damaged
 = 1
 $ copy b truncate -s 0 b/checkpoint.safetensors; propane train --data text --resume --run b --steps 25
 2> propane train: b/checkpoint.safetensors: 0 bytes are too few for a safetensors file, which begins with an 8-byte header length
 = 1
 $ copy c cp text c/checkpoint.safetensors; propane train --data text --resume --run c --steps 25
-2~ propane train: c/checkpoint.safetensors: not a safetensors file: its header would have * bytes, at most 104857600 are allowed
+2~ propane train: c/checkpoint.safetensors: not a safetensors file: its header would have * bytes, but at most 104857600 are allowed
 = 1
 $ copy d cp done/model.safetensors d/checkpoint.safetensors; propane train --data text --resume --run d --steps 25
 2> propane train: d/checkpoint.safetensors: its format is 'pt', not 'propane-checkpoint-1'; this is not a checkpoint of a training run
@@ -85,28 +85,28 @@ $ copy g sed -i.old 's/"step":"20"/"step":"2x"/' g/checkpoint.safetensors; propa
 2~ propane train: g/checkpoint.safetensors: its checksum is *: the file is damaged
 = 1
 $ copy h sed -i.old 's/"hidden_size": 16/"hidden_size": 32/;s/"head_dim": 8/"head_dim": 16/' h/config.json; propane train --data text --resume --run h --steps 25
-2> propane train: h/checkpoint.safetensors holds another model than the one that is to be trained; resume with the configuration of its run folder
+2> propane train: h/checkpoint.safetensors holds a different model from the one to train; resume with the configuration of its run folder
 = 1
 # starting from a model
 $ propane train --data text --init missing
 2> propane train: cannot open missing: No such file or directory
 = 1
 $ propane train --data text --init text
-2> propane train: text: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint
+2> propane train: text: not a model; give a folder with config.json and model.safetensors, a .safetensors or .gguf file, or a llama2.c checkpoint
 = 1
 $ propane train --data text --init done --vocab 270
-2> propane train: --init brings the model's own vocabulary; --vocab would learn another
+2> propane train: --init uses the model's vocabulary, but --vocab would learn another; give only one of them
 2> Try 'propane train --help'.
 = 2
 $ propane tokenize text --vocab 270 --out v.json > log; propane train --data text --init done --tokenizer v.json
-2> propane train: done has a vocabulary of 16, the tokenizer one of 270: they do not belong together
+2> propane train: done has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
 = 1
 $ propane train --data text --init done --layers 2
-2> propane train: --init says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie
+2> propane train: --init sets the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads and --tie
 2> Try 'propane train --help'.
 = 2
 $ propane train --data text --init done --config done/config.json
-2> propane train: --init brings its own configuration; leave out --config
+2> propane train: --init includes the model's configuration; leave out --config
 2> Try 'propane train --help'.
 = 2
 $ propane train --data text --init done --tokenizer done/tokenizer.propane.json --context 512
@@ -150,13 +150,13 @@ $ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 -
 > tokenizer.propane.json
 > tokenizer_config.json
 > train.json
-2~ propane train: the loss has not been a number since step [0-9]*: the training has diverged; start again with a smaller --lr or with --precision fp32
+2~ propane train: the loss has been NaN or infinite since step [0-9]*: the training has diverged; start again with a smaller --lr or with --precision fp32
 = 0
 # a reader that goes away, a disk that is full: the run ends with a checkpoint
 ? /dev/full
 $ tiny --run gone --steps 1000000 --json > /dev/full
-2> propane train: stopped after step 1 of 1000000; go on with: propane train --resume gone
-2> propane train: standard output cannot be written: No space left on device
+2> propane train: stopped after step 1 of 1000000; continue with: propane train --resume gone
+2> propane train: cannot write to standard output: No space left on device
 = 1
 ? /dev/full
 $ propane train --data text --resume --run gone --steps 5 --json | tail -1 | cut -c1-25
@@ -171,10 +171,10 @@ $ tiny --run pipe --steps 1000000 --json | head -1 | cut -c1-16; ls pipe
 > tokenizer.propane.json
 > tokenizer_config.json
 > train.json
-2~ propane train: stopped after step * of 1000000; go on with: propane train --resume pipe
+2~ propane train: stopped after step * of 1000000; continue with: propane train --resume pipe
 = 0
 $ : > log; tiny --run int --steps 100000000 --json >> log & p=$!; until grep -q '"step":3,' log; do sleep 0.05; done; kill -INT $p; wait $p; echo $?; tail -1 log | cut -c1-18
 > 130
 > {"event":"stopped"
-2~ propane train: stopped after step * of 100000000; go on with: propane train --resume int
+2~ propane train: stopped after step * of 100000000; continue with: propane train --resume int
 = 0

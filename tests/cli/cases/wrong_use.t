@@ -12,25 +12,25 @@ $ propane generate missing
 2> propane generate: cannot open missing: No such file or directory
 = 1
 $ propane generate empty
-2> propane generate: empty: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint: the file is empty
+2> propane generate: empty: not a model; give a folder with config.json and model.safetensors, a .safetensors or .gguf file, or a llama2.c checkpoint: the file is empty
 = 1
 $ propane generate dir
-2> propane generate: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
+2> propane generate: dir: it contains no model; a model folder has config.json, model.safetensors and tokenizer.json
 = 1
 $ propane generate cut.bin --prompt-ids 1 --print-ids
 2~ propane generate: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
 = 1
 $ propane generate cut.safetensors --prompt-ids 1 --print-ids
-2~ propane generate: cut.safetensors: tensor '*': data_offsets * leave the data, which has * bytes; the file is truncated or damaged
+2~ propane generate: cut.safetensors: tensor '*': data_offsets * are outside the data, which has * bytes; the file is truncated or damaged
 = 1
 $ propane generate m.bin --prompt a
-2> propane generate: m.bin: there is no tokenizer beside the model; give one with --tokenizer
+2> propane generate: m.bin: there is no tokenizer next to the model; give one with --tokenizer
 = 1
 $ propane generate m.bin --prompt a --tokenizer bpe.json
-2> propane generate: m.bin has a vocabulary of 16, the tokenizer one of 270: they do not belong together
+2> propane generate: m.bin has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
 = 1
 $ tr '\n' ' ' < text > flat; propane train --data flat --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --run flatm > log; propane generate flatm
-2> propane generate: --prompt: this vocabulary has neither a beginning of a text nor of a line: give at least one character
+2> propane generate: --prompt: this vocabulary has no token for the beginning of a text or line: give at least one character
 = 1
 $ propane generate m --prompt 'line[1'
 2> propane generate: --prompt: the character '[' at offset 4 is not in the vocabulary of 16 characters
@@ -46,16 +46,16 @@ $ propane generate m --prompt-ids '1 16' --print-ids
 2> propane generate: --prompt-ids: id 16 is outside the model's vocabulary of 16
 = 1
 $ propane generate m --prompt-ids ' ' --print-ids
-2> propane generate: --prompt-ids: there are no ids in it
+2> propane generate: --prompt-ids: it contains no ids
 = 1
 $ propane generate m --prompt line --context 3
-2> propane generate: the prompt has 4 tokens, the context has room for 3; shorten it, or give a larger --context
+2> propane generate: the prompt has 4 tokens, but the context has room for 3; shorten it, or give a larger --context
 = 1
 $ propane generate m --prompt line --context 1000
-2> propane generate: a context of 1000 positions; the model has max_position_embeddings = 256
+2> propane generate: a context of 1000 positions, but the model has max_position_embeddings = 256
 = 1
 $ propane generate m --prompt-ids '1 2' --print-ids --seed 1 --count 300 | wc -w
-2> propane generate: stopped after 255 tokens: the context of 256 positions is full
+2> propane generate: stopped after 255 tokens, because the context of 256 positions is full
 = 0
 $ propane generate m --prompt line --temperature -1
 2> propane generate: --temperature: '-1' is not a number from 0 to 100
@@ -67,7 +67,7 @@ $ propane generate m --prompt line --top-p 2
 = 2
 ? /dev/full
 $ propane generate m --prompt line --seed 1 --count 100 > /dev/full
-2> propane generate: standard output cannot be written: No space left on device
+2> propane generate: cannot write to standard output: No space left on device
 = 1
 $ propane generate m --prompt line --seed 1 --count 200 | head -c 4
 = 0
@@ -93,23 +93,23 @@ $ echo 1 2 99999999999999 > ids; propane eval m --ids ids
 2> propane eval: ids: '99999999999999' (byte 4) is not a token id
 = 1
 $ propane eval m --data tokens
-2~ propane eval: tokens was made with the tokenizer ????????????..., but m is ????????????...; tokenize the text again with this tokenizer, or use the other one
+2~ propane eval: tokens was written with the tokenizer ????????????..., but m is ????????????...; tokenize the text again with this tokenizer, or use the original one
 = 1
 $ propane eval m --data bpe.json
 2~ propane eval: bpe.json: the character '{' at offset 0 is not in the vocabulary of 16 characters
 = 1
 $ propane eval m --data text --tokenizer bpe.json
-2> propane eval: m has a vocabulary of 16, the tokenizer one of 270: they do not belong together
+2> propane eval: m has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
 = 1
 @ cp -r m wide; sed -i.old 's/"hidden_size": 16/"hidden_size": 32/' wide/config.json
 $ propane eval wide --data text
 2> propane eval: wide/model.safetensors: tensor 'model.embed_tokens.weight' has the shape [16, 16]; it must be [16, 32]
 = 1
 $ propane eval m --data text --logits l
-2~ propane eval: --logits takes one stretch of at most 256 ids (a context of 256), and there are *: give fewer
+2~ propane eval: --logits accepts at most 256 ids (a context of 256), but there are *: give fewer
 = 1
 $ propane eval m --data text --context 9 --gradients l
-2~ propane eval: --gradients takes one stretch of at most 10 ids (a context of 9), and there are *: give fewer
+2~ propane eval: --gradients accepts at most 10 ids (a context of 9), but there are *: give fewer
 = 1
 # tokenize
 $ propane tokenize text
@@ -121,7 +121,7 @@ $ propane tokenize text --tokens t
 2> Try 'propane tokenize --help'.
 = 2
 $ propane tokenize empty --out t
-2> propane tokenize: empty: the file is empty; give a text to learn from
+2> propane tokenize: empty: the file is empty; give a text to train on
 = 1
 $ propane tokenize text --out nowhere/t
 2> propane tokenize: cannot write nowhere/t: No such file or directory
@@ -137,14 +137,14 @@ $ propane tokenize text --out text
 2> Try 'propane tokenize --help'.
 = 2
 $ propane tokenize text --out t --tokens ./t
-2> propane tokenize: cannot write ./t: it is the file that --out has just written
+2> propane tokenize: cannot write ./t: it is the file that --out has just written; give another name
 = 1
 $ propane tokenize text --tokenizer bpe.json --tokens bpe.json
 2> propane tokenize: --tokens bpe.json would overwrite the tokenizer
 2> Try 'propane tokenize --help'.
 = 2
 $ propane tokenize text --kind chars --vocab 300 --out t
-2> propane tokenize: --vocab is for --kind bpe; chars has as many ids as it needs
+2> propane tokenize: --vocab applies to --kind bpe; chars has as many ids as it needs
 2> Try 'propane tokenize --help'.
 = 2
 $ cp bpe.json bpe.txt; propane tokenize bpe.txt --tokenizer m/tokenizer.propane.json --tokens t
@@ -168,7 +168,7 @@ $ propane convert m x.onnx
 2> Try 'propane convert --help'.
 = 2
 $ propane convert m x.bin --dtype f16
-2> propane convert: x.bin: llama2.c checkpoints hold F32 only
+2> propane convert: x.bin: llama2.c checkpoints can hold only F32
 = 1
 $ propane convert m x.mlmodelc
 2> propane convert: x.mlmodelc: Propane does not write .mlmodelc; see OUT in the help
@@ -182,7 +182,7 @@ $ propane convert m x.safetensors --dtype f64
 2> Try 'propane convert --help'.
 = 2
 $ propane convert m x --tokenizer bpe.json; ls x
-2> propane convert: m has a vocabulary of 16, the tokenizer one of 270: they do not belong together
+2> propane convert: m has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
 2~ *x*
 = 2
 $ propane convert text x.mil
@@ -210,7 +210,7 @@ $ propane convert m x.mlpackage --stateless 4 --context 8
 2> Try 'propane convert --help'.
 = 2
 $ propane convert m x.mlpackage --context 4096
-2~ propane convert: a context of 4096 positions; the model has *
+2~ propane convert: a context of 4096 positions, but the model has *
 = 1
 $ (ulimit -f 4; propane convert m x.bin); ls x.*
 2> propane convert: cannot write x.bin: File too large
@@ -225,14 +225,14 @@ $ propane show missing empty dir text bpe.json
 >~ bpe.json: tokenizer, kind bpe, 270 ids, bos -1, eos -1
 2> propane show: cannot open missing: No such file or directory
 2> propane show: empty: the file is empty
-2> propane show: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
-2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer, a token file or a compiled program; what is in a text is learned: propane train --data FILE
+2> propane show: dir: it contains no model; a model folder has config.json, model.safetensors and tokenizer.json
+2> propane show: text: an unknown kind of file; known are MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer, a token file or a compiled program; to train on a text: propane train --data FILE
 = 1
 $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens
 2~ propane show: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
-2~ propane show: cut.safetensors: tensor '*': data_offsets * leave the data, which has * bytes; the file is truncated or damaged
+2~ propane show: cut.safetensors: tensor '*': data_offsets * are outside the data, which has * bytes; the file is truncated or damaged
 2~ propane show: tiny.safetensors: offset 0: a header of * bytes, but only 12 bytes follow; it is truncated or not a safetensors file
-2~ propane show: cut.tokens: offset 24: * tokens of 2 bytes do not make a file of 300 bytes; it is truncated or damaged
+2~ propane show: cut.tokens: offset 24: * tokens of 2 bytes do not match a file of 300 bytes; it is truncated or damaged
 = 1
 $ propane show cut.json
 2~ propane show: cut.json: line *: not valid JSON: *
@@ -243,7 +243,7 @@ $ propane show m m.bin m.safetensors m/config.json m/checkpoint.safetensors toke
 >~ m.safetensors: safetensors, 11 tensors, *
 >~ m/config.json: a model's configuration
 >~ m/checkpoint.safetensors: safetensors, 33 tensors, *
->~ tokens: token file, * tokens of * bytes of text, vocabulary 270, 2 bytes a token
+>~ tokens: token file, * tokens of * bytes of text, vocabulary 270, 2 bytes per token
 = 0
 $ propane tokenize text --tokenizer m --print-ids text | wc -w > n; propane eval m --data text --json | sed 's/[^0-9]*\([0-9]*\).*/\1/' > p; echo $(($(cat n) - $(cat p)))
 > 1
@@ -253,7 +253,7 @@ $ propane show pipe
 = 1
 # plan, devices
 $ propane plan --plan twelve
-2> propane plan: there is no plan 'twelve'; plans are layer, six, ten
+2> propane plan: there is no plan 'twelve'; the plans are layer, six, ten
 = 1
 $ propane plan m --context 300
 2> propane plan: attn_half: positions 0 to 299, but the model has max_position_embeddings = 256
@@ -266,14 +266,14 @@ $ propane plan --plan six --write kernels > log; propane show kernels/*.mil | he
 = 0
 ? /dev/full
 $ propane ops > /dev/full
-2> propane ops: standard output cannot be written: No space left on device
+2> propane ops: cannot write to standard output: No space left on device
 = 1
 $ propane ops --json | head -1 | cut -c1-6
 > {"op":
 = 0
 # a text with the word program in it is no program; what ends in .mil is
 $ echo "a program(1.3) of words" | tee words > words.mil; propane show words words.mil
-2~ propane show: words: not a file that Propane knows: *
+2~ propane show: words: an unknown kind of file; *
 2> propane show: words.mil:1:1: expected 'program', found 'a'
 = 1
 # an empty word is no file and no command; a command's own words may be empty

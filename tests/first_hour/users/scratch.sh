@@ -8,7 +8,7 @@ step 'scratch: Ctrl-C, the line that it prints, the same model' '
     propane train --data book.txt --layers 2 --width 48 --heads 2 --context 32 --steps 300 --run stopped > log 2>&1 & pid=$!
     until_there "step 1/300" log && kill -INT $pid; wait $pid
     grep -q "step 300/300" log && { echo "it was done before it could be stopped"; exit 77; }
-    again=$(sed -n "s/.*go on with: //p" log) && test -n "$again" && eval "$again" && cmp whole/model.safetensors stopped/model.safetensors'
+    again=$(sed -n "s/.*continue with: //p" log) && test -n "$again" && eval "$again" && cmp whole/model.safetensors stopped/model.safetensors'
 step 'scratch: killed, --resume, the same model' '
     rm -f log
     propane train --data book.txt --layers 2 --width 48 --heads 2 --context 32 --steps 300 --checkpoint-every 20 --run killed > log 2>&1 & pid=$!

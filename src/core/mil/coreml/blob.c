@@ -49,17 +49,19 @@ static mil_dtype blob_dtype_of_code(uint32_t code) {
 static propane_status blob_check_header(mil_blob_file *f, propane_error *err) {
     const uint8_t *p = f->map.data;
     if (f->map.bytes < RECORD_BYTES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes are no weight file; its header alone is 64 bytes",
-                            f->path, f->map.bytes);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %zu bytes are too few for a weight file, whose header has 64 bytes", f->path,
+                            f->map.bytes);
     if (bytes_u32(p) == SENTINEL)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: record at offset 0: a record is where the 64-byte file header must be", f->path);
+                            "%s: record at offset 0: there is a record in place of the 64-byte file header", f->path);
     uint32_t version = bytes_u32(p + 4);
     const char *other = version == 2 ? "" : file_disguise(p, f->map.bytes); /* a count may look like anything */
-    if (*other) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no weights%s", f->path, other);
+    if (*other) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no weights%s", f->path, other);
     if (version != 2)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: weight file version %u; only version 2 is known%s", f->path,
-                            version, version == 1 ? " (1 is the older Espresso format)" : "");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: unknown weight file version %u; only version 2 is supported%s", f->path, version,
+                            version == 1 ? " (1 is the older Espresso format)" : "");
     f->count = bytes_u32(p);
     return PROPANE_OK;
 }
@@ -148,23 +150,22 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
         if (!bytes)
             return blob_record_fail(
                 file, offset, err,
-                "size and data offset were not written, only the byte 0x%02x of a size, and no data "
-                "follows it; write the u64 size at byte 8 and the u64 data offset at byte 16",
+                "its size and data offset are missing: there is only the byte 0x%02x of a size, and no data follows; "
+                "write the u64 size at byte 8 and the u64 data offset at byte 16",
                 p[10]);
     }
     if (bytes > UINT64_MAX - data)
-        return blob_record_fail(file, offset, err, "its size, %llu, is not possible", (unsigned long long)bytes);
+        return blob_record_fail(file, offset, err, "its size, %llu, is invalid", (unsigned long long)bytes);
     PROPANE_TRY(blob_check_extent(file, offset, bytes, data, err));
     mil_dtype dtype = blob_dtype_of_code(code);
-    if (!dtype)
-        return blob_record_fail(file, offset, err, "its element type has the code %u, which is not known", code);
+    if (!dtype) return blob_record_fail(file, offset, err, "its element type has the unknown code %u", code);
     int bits = mil_dtype_get(dtype)->bits;
     if (bits >= 8) padding = 0;
     if (padding > 7 || (padding && !bytes))
-        return blob_record_fail(file, offset, err, "%llu unused bits are not possible with elements of %d bits",
+        return blob_record_fail(file, offset, err, "there cannot be %llu unused bits with elements of %d bits",
                                 (unsigned long long)padding, bits);
     if (bits >= 8 && bytes % (uint64_t)(bits / 8))
-        return blob_record_fail(file, offset, err, "%llu bytes are no whole number of %s elements",
+        return blob_record_fail(file, offset, err, "%llu bytes are not a multiple of the size of %s elements",
                                 (unsigned long long)bytes, mil_dtype_get(dtype)->name);
     *out = (mil_blob){dtype, offset, file->map.data + data, bytes, (int)padding};
     return PROPANE_OK;
@@ -180,7 +181,7 @@ propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_bl
     uint64_t at = *offset ? *offset : RECORD_BYTES;
     size_t size = file->map.bytes;
     if (at >= size || blob_all_zero(file->map.data + at, size - at < RECORD_BYTES ? size - at : RECORD_BYTES))
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: no record from offset %llu on", file->path,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no record at or after offset %llu", file->path,
                             (unsigned long long)at);
     PROPANE_TRY(mil_blob_get(file, at, out, err));
     uint64_t end = (uint64_t)((const uint8_t *)out->data - file->map.data) + out->bytes;
@@ -223,7 +224,7 @@ static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype d
     const mil_dtype_info *info = mil_dtype_get(dtype);
     if (!info->blob_code) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weight files cannot hold %s", info->name);
     if (elements < 1 || elements > INT64_MAX / 64)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%lld elements cannot be written", (long long)elements);
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %lld elements", (long long)elements);
     uint64_t bits = (uint64_t)elements * (uint64_t)info->bits;
     *bytes = (bits + 7) / 8;
     memset(record, 0, RECORD_BYTES);
@@ -316,11 +317,11 @@ static propane_status blob_find_file(mil_module *m, const char *path, const mil_
                             quoted);
     const char *inner = path + sizeof prefix - 1;
     if (blob_leaves_folder(inner))
-        return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path leaves the model's folder", quoted);
+        return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path points outside the model's folder",
+                            quoted);
     if (!m->model_dir)
-        return propane_fail(
-            err, PROPANE_ERR_INVALID,
-            "weight file '%s': the program was given without a folder, so @model_path stands for nothing", quoted);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "weight file '%s': the program has no folder, so @model_path is undefined", quoted);
     const char *full = arena_printf(m->arena, "%s/%s", m->model_dir, inner);
     mil_blob_map *map = mem_alloc(sizeof *map);
     propane_status status = PROPANE_OK;
@@ -346,11 +347,11 @@ propane_status mil_blob_load(mil_module *m, mil_const *c, propane_error *err) {
     PROPANE_TRY(blob_find_file(m, c->blob_path, &file, err));
     PROPANE_TRY(mil_blob_get(file, c->blob_offset, &blob, err));
     if (blob.dtype != c->type.dtype)
-        return blob_record_fail(file, c->blob_offset, err, "it holds %s, and the program says %s",
+        return blob_record_fail(file, c->blob_offset, err, "it holds %s, but the program declares %s",
                                 mil_dtype_get(blob.dtype)->name, mil_dtype_get(c->type.dtype)->name);
     int64_t bytes = mil_type_bytes(&c->type);
     if (blob.bytes != (uint64_t)bytes)
-        return blob_record_fail(file, c->blob_offset, err, "it holds %llu bytes, and %s needs %lld",
+        return blob_record_fail(file, c->blob_offset, err, "it holds %llu bytes, but %s needs %lld",
                                 (unsigned long long)blob.bytes, mil_type_print(type, &c->type), (long long)bytes);
     c->data = blob.data;
     if ((uintptr_t)blob.data % ALIGN) c->data = arena_copy(m->arena, blob.data, (size_t)bytes);

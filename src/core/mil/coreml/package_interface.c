@@ -171,11 +171,10 @@ static propane_status package_interface_describe_shapes(package_writer *w, const
     else if (v->type.dtype == MIL_string)
         out->kind = MIL_FEATURE_STRING;
     else if (!package_interface_array_code(v->type.dtype))
-        return propane_fail(
-            w->err, PROPANE_ERR_UNSUPPORTED,
-            "%s: '%.60s' is of type %s, which no input or output of a package can be: cast it to fp16, fp32 "
-            "or int32",
-            w->module->source, v->name, mil_dtype_get(v->type.dtype)->name);
+        return propane_fail(w->err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: '%.60s' has type %s, which inputs and outputs of a package cannot have: cast it to "
+                            "fp16, fp32 or int32",
+                            w->module->source, v->name, mil_dtype_get(v->type.dtype)->name);
     return PROPANE_OK;
 }
 

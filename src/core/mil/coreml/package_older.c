@@ -15,12 +15,12 @@ typedef propane_status (*older_read)(mil_module *m, const uint8_t *data, size_t 
     "no tool converts it to an ML Program: predict with the library that trained it, or train a linear model or a "    \
     "small neural network in its place"
 #define APPLE                                                                                                          \
-    "its first half is part of Apple's systems and not in the file: train a network of your own (in PyTorch, for "     \
+    "its first half is part of Apple's systems and not in the file: train your own network (in PyTorch, for "          \
     "example) and convert it with coremltools, ct.convert(..., convert_to=\"mlprogram\")"
-#define STRINGS                                                                                                        \
-    "ML Programs have no strings and dictionaries as inputs: encode the column in the app and convert what follows"
+#define STRINGS "ML Programs have no string or dictionary inputs: encode the column in the app and convert the rest"
 #define CODE                                                                                                           \
-    "its code is in an app: convert the original network with coremltools, ct.convert(..., convert_to=\"mlprogram\")"
+    "its code belongs to an app: convert the original network with coremltools, ct.convert(..., "                      \
+    "convert_to=\"mlprogram\")"
 
 static const struct {
     unsigned field;
@@ -82,7 +82,7 @@ static int package_older_row(const Coreml__Model *model) {
 const char *package_older_name(const Coreml__Model *model) {
     const int row = package_older_row(model);
     if (model->suppression) return "a non-maximum suppression";
-    return row >= 0 ? older[row].name : package_older_field(model) ? "a model of a kind that is not known" : "empty";
+    return row >= 0 ? older[row].name : package_older_field(model) ? "a model of an unknown kind" : "empty";
 }
 
 bool package_older_known(const Coreml__Model *model) {
@@ -92,10 +92,10 @@ bool package_older_known(const Coreml__Model *model) {
 
 propane_status package_older_refuse(const Coreml__Model *model, const char *what, propane_error *err) {
     const int row = package_older_row(model);
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is %s, which Propane does not read; %s", what,
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is %s, which Propane does not support; %s", what,
                         package_older_name(model),
                         row >= 0             ? older[row].advice
-                        : model->suppression ? "it follows a detector: give the pipeline of both"
+                        : model->suppression ? "it follows a detector: give the pipeline that contains both"
                                              : "convert the original model with coremltools, ct.convert(..., "
                                                "convert_to=\"mlprogram\")");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Determines, for the writer, which dimensions of a program are open. In memory every dimension is a number; the
  * description of the inputs lists the other allowed sizes. One idea: copy the function for another allowed shape of its
- * inputs, with each operation checked anew; dimensions that differ between the two are open. If that fails, the
+ * inputs, with each operation checked again; dimensions that differ between the two are open. If that fails, the
  * function contains a constant that depends on the shape, and it has no open dimensions.
  */
 #include "core/mil/coreml/package_open.h"

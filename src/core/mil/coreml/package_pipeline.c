@@ -96,7 +96,7 @@ static propane_status pipeline_rename_op(join *j, Coreml__Operation *op, int dep
 
 static propane_status pipeline_rename_block(join *j, Coreml__Block *block, int depth) {
     if (depth > MIL_MAX_DEPTH)
-        return propane_fail(j->err, PROPANE_ERR_INVALID, "%s: more than %d blocks in blocks", j->parts.module->source,
+        return propane_fail(j->err, PROPANE_ERR_INVALID, "%s: more than %d nested blocks", j->parts.module->source,
                             MIL_MAX_DEPTH);
     for (size_t i = 0; i < block->n_inputs; i++) PROPANE_TRY(pipeline_rename(j, &block->inputs[i]->name));
     for (size_t i = 0; i < block->n_operations; i++) PROPANE_TRY(pipeline_rename_op(j, block->operations[i], depth));
@@ -129,14 +129,14 @@ static propane_status pipeline_bind_param(join *j, const char *part, const Corem
     package_link *from = package_parts_link(&j->parts, input->name);
     if (!from)
         return propane_fail(j->err, PROPANE_ERR_INVALID,
-                            "%s: model '%s' of the pipeline reads '%s', which nothing gives", j->parts.module->source,
-                            pipeline_shown(shown, part), pipeline_shown(other, input->name));
+                            "%s: model '%s' of the pipeline reads '%s', which no model produces",
+                            j->parts.module->source, pipeline_shown(shown, part), pipeline_shown(other, input->name));
     if (!input->type || input->type->kind_case == COREML__VALUE_TYPE__KIND_STATE || from->counted ||
         j->param_count == MAX_LINKS)
         return propane_fail(j->err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: model '%s' of the pipeline reads '%s', %s; that is not supported in a pipeline",
+                            "%s: model '%s' of the pipeline reads '%s', %s; this is not supported in a pipeline",
                             j->parts.module->source, pipeline_shown(shown, part), pipeline_shown(other, input->name),
-                            from->counted ? "boxes that a suppression chose" : "a state");
+                            from->counted ? "boxes chosen by a non-maximum suppression" : "a state");
     if (!from->value) PROPANE_TRY(package_parts_input(&j->parts, from, input->type));
     package_link *param = &j->params[j->param_count++];
     *param = (package_link){.feature = arena_string(j->parts.module->arena, input->name), .value = from->value};
@@ -240,7 +240,7 @@ static propane_status pipeline_add_program(join *j, const char *part, const Core
                             j->parts.module->source, pipeline_shown(shown, part));
     if (j->opset && strcmp(j->opset, f->opset) != 0)
         return propane_fail(j->err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: models of opset %.20s and %.20s in one pipeline: convert them with the same "
+                            "%s: the pipeline mixes models of opset %.20s and %.20s: convert them with the same "
                             "minimum_deployment_target",
                             j->parts.module->source, j->opset, f->opset);
     j->opset = f->opset;
@@ -275,10 +275,10 @@ static propane_status pipeline_add_part(join *j, const char *part, const Coreml_
 static propane_status pipeline_add(join *j, const Coreml__Pipeline *pipeline, int depth) {
     char number[24];
     if (depth > MAX_NEST)
-        return propane_fail(j->err, PROPANE_ERR_LIMIT, "%s: pipelines in pipelines, more than %d deep",
+        return propane_fail(j->err, PROPANE_ERR_LIMIT, "%s: pipelines are nested more than %d deep",
                             j->parts.module->source, MAX_NEST);
     if (!pipeline->n_models)
-        return propane_fail(j->err, PROPANE_ERR_INVALID, "%s: a pipeline without models", j->parts.module->source);
+        return propane_fail(j->err, PROPANE_ERR_INVALID, "%s: the pipeline has no models", j->parts.module->source);
     for (size_t i = 0; i < pipeline->n_models; i++) {
         (void)snprintf(number, sizeof number, "%zu", i + 1);
         const char *name = i < pipeline->n_names && pipeline->names[i][0] ? pipeline->names[i] : number;
@@ -335,7 +335,7 @@ static propane_status pipeline_end(join *j, Coreml__Program **out) {
     for (size_t i = 0; i < d->n_output; i++) {
         const package_link *link = package_parts_link(&j->parts, d->output[i]->name);
         if (!link || !link->value)
-            return propane_fail(j->err, PROPANE_ERR_INVALID, "%s: no model of the pipeline gives its output '%s'",
+            return propane_fail(j->err, PROPANE_ERR_INVALID, "%s: no model of the pipeline produces its output '%s'",
                                 j->parts.module->source, pipeline_shown(shown, d->output[i]->name));
         results[count++] = (char *)(uintptr_t)link->value;
     }
@@ -364,6 +364,7 @@ propane_status package_pipeline_join(mil_module *m, Coreml__Model *model, const 
     const Coreml__Pipeline *pipeline = package_wire_pipeline(model);
     PROPANE_TRY(pipeline_begin(&j, pipeline));
     PROPANE_TRY(pipeline_add(&j, pipeline, 0));
-    if (!j.opset) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a pipeline without an ML Program", m->source);
+    if (!j.opset)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: the pipeline contains no ML Program", m->source);
     return pipeline_end(&j, out);
 }

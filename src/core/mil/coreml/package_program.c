@@ -54,10 +54,10 @@ static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimen
     *out = MIL_OPEN;
     if (d && d->kind_case == COREML__DIMENSION__KIND_CONSTANT) {
         if (d->constant->size > (uint64_t)MIL_MAX_ELEMENTS)
-            return program_wire_fail(r, "a dimension of %llu is not possible", (unsigned long long)d->constant->size);
+            return program_wire_fail(r, "a dimension cannot be %llu", (unsigned long long)d->constant->size);
         *out = (int64_t)d->constant->size;
     } else if (!d || d->kind_case != COREML__DIMENSION__KIND_UNKNOWN) {
-        return program_wire_fail(r, "a dimension is neither a number nor open");
+        return program_wire_fail(r, "a dimension is neither a number nor flexible");
     } else if (d->unknown->variadic) {
         *out = MIL_OPEN_RANK;
     }
@@ -66,15 +66,15 @@ static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimen
 
 static propane_status program_wire_read_tensor_type(reader *r, const Coreml__TensorType *t, mil_type *out) {
     out->dtype = package_message_dtype(t->data_type);
-    if (!out->dtype) return program_wire_fail(r, "element type %d is not known", t->data_type);
+    if (!out->dtype) return program_wire_fail(r, "unknown element type %d", t->data_type);
     if (t->rank != (int64_t)t->n_dimensions || t->rank > MIL_MAX_RANK)
-        return program_wire_fail(r, "a type of rank %lld with %zu dimensions; ranks up to %d are possible",
+        return program_wire_fail(r, "a type of rank %lld with %zu dimensions; the maximum rank is %d",
                                  (long long)t->rank, t->n_dimensions, MIL_MAX_RANK);
     for (size_t i = 0; i < t->n_dimensions; i++)
         PROPANE_TRY(program_wire_read_dimension(r, t->dimensions[i], &out->dim[out->rank++]));
     for (int i = 0; i < out->rank; i++)
         if (out->dim[i] == MIL_OPEN_RANK && out->rank > 1)
-            return program_wire_fail(r, "a type with dimensions beside those whose number is not known cannot be read");
+            return program_wire_fail(r, "a type mixes an unknown number of dimensions with others");
     return PROPANE_OK;
 }
 
@@ -105,16 +105,16 @@ static propane_status program_wire_read_type(reader *r, const Coreml__ValueType 
         if (key.rank || out->rank) return program_wire_fail(r, "only dictionaries of scalars can be read");
         out->key = key.dtype;
         break;
-    default: return program_wire_fail(r, "a value has no type that can be read");
+    default: return program_wire_fail(r, "a value has no readable type");
     }
     if (mil_type_is_open(out) || mil_type_readable(out, why)) return PROPANE_OK;
-    return program_wire_fail(r, "a type is not possible: %s", why);
+    return program_wire_fail(r, "invalid type: %s", why);
 }
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
 static propane_status program_wire_wrong_count(reader *r, int64_t have, int64_t want) {
-    return program_wire_fail(r, "a constant has %lld elements; its type says %lld", (long long)have, (long long)want);
+    return program_wire_fail(r, "a constant of %lld elements whose type has %lld", (long long)have, (long long)want);
 }
 
 static propane_status program_wire_fill_strings(reader *r, const Coreml__Strings *s, mil_const *c, void *data) {
@@ -146,7 +146,7 @@ static propane_status program_wire_fill_bytes(reader *r, const ProtobufCBinaryDa
         if ((int64_t)(list)->n_values != count) return program_wire_wrong_count(r, (int64_t)(list)->n_values, count);  \
         for (int64_t i = 0; i < count; i++)                                                                            \
             if (!(store))                                                                                              \
-                return program_wire_fail(r, "an element of a constant does not fit its type, %s", info->name);         \
+                return program_wire_fail(r, "an element of a constant does not fit into its type, %s", info->name);    \
         return PROPANE_OK;                                                                                             \
     } while (0)
 
@@ -160,7 +160,7 @@ static propane_status program_wire_fill(reader *r, const Coreml__TensorValue *v,
     const int64_t count = mil_type_count(&c->type);
     const bool strings = v->kind_case == COREML__TENSOR_VALUE__KIND_STRINGS;
     if (count && strings != (dtype == MIL_string))
-        return program_wire_fail(r, "a constant of %s holds something else", info->name);
+        return program_wire_fail(r, "a constant of %s holds values of another type", info->name);
     switch (v->kind_case) {
     case COREML__TENSOR_VALUE__KIND_STRINGS: return program_wire_fill_strings(r, v->strings, c, data);
     case COREML__TENSOR_VALUE__KIND_BYTES: return program_wire_fill_bytes(r, &v->bytes->values, c, data);
@@ -188,7 +188,7 @@ static propane_status program_wire_fill_list(reader *r, const Coreml__ListValue 
         const Coreml__Value *v = list->values[i];
         if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE ||
             v->immediate->kind_case != COREML__IMMEDIATE_VALUE__KIND_TENSOR)
-            return program_wire_fail(r, "an element of a list is no tensor");
+            return program_wire_fail(r, "an element of a list is not a tensor");
         PROPANE_TRY(program_wire_fill(r, v->immediate->tensor, &one, data + (int64_t)i * one.bytes));
     }
     return PROPANE_OK;
@@ -198,7 +198,7 @@ static propane_status program_wire_read_immediate(reader *r, const Coreml__Immed
     c->bytes = mil_type_bytes(&c->type);
     const bool list = c->type.container == MIL_LIST;
     if (!v || v->kind_case != (list ? COREML__IMMEDIATE_VALUE__KIND_LIST : COREML__IMMEDIATE_VALUE__KIND_TENSOR))
-        return program_wire_fail(r, "a constant's value does not have the form that its type says");
+        return program_wire_fail(r, "a constant's value does not match its type");
     /* The size of the elements in the file bounds their size here: a byte holds at most eight of them. */
     uint8_t *data = arena_alloc(r->module->arena, c->bytes ? (size_t)c->bytes : 1);
     if (!data) return program_wire_no_memory(r);
@@ -271,7 +271,7 @@ static propane_status program_wire_find_operand(reader *r, const Coreml__Operati
     if (b->kind_case != COREML__BINDING__KIND_NAME)
         return program_wire_fail(r, "%s: an argument is empty", shown(from->type));
     if (!mil_make_seen(r->function, b->name, strlen(b->name), out))
-        return program_wire_fail(r, "a block uses more than %d values from around it, or there is no memory",
+        return program_wire_fail(r, "a block uses more than %d values from outside, or memory ran out",
                                  MIL_MAX_CAPTURED);
     return *out ? PROPANE_OK : program_wire_fail(r, "%s: '%s' is not defined here", shown(from->type), shown(b->name));
 }
@@ -319,7 +319,7 @@ static propane_status program_wire_define(reader *r, const Coreml__NamedType *fr
     mil_type type;
     PROPANE_TRY(program_wire_read_type(r, from->type, &type));
     if (!mil_name_legal(from->name, strlen(from->name)))
-        return program_wire_fail(r, "'%s' is no legal name; letters, digits, _ . and @ are possible",
+        return program_wire_fail(r, "'%s' is not a valid name; names consist of letters, digits, _ . and @",
                                  shown(from->name));
     for (const mil_function *f = r->function; f; f = f->owner ? f->owner->function : NULL)
         if (mil_scope_find(f, from->name, strlen(from->name)))
@@ -379,7 +379,7 @@ static propane_status program_wire_read_block(reader *r, mil_op *op, const Corem
     mil_function *around = r->function;
     const mil_operand *given = &op->operands[0];
     snprintf(name, sizeof name, "%.80s_block%d", op->info->name, op->block_count);
-    if (++r->depth > MIL_MAX_DEPTH) return program_wire_fail(r, "more than %d blocks in blocks", MIL_MAX_DEPTH);
+    if (++r->depth > MIL_MAX_DEPTH) return program_wire_fail(r, "more than %d nested blocks", MIL_MAX_DEPTH);
     mil_function *block = mil_make_block(op, name);
     if (!block) return program_wire_no_memory(r);
     r->function = block;
@@ -479,7 +479,7 @@ static propane_status program_wire_refuse_unknown(reader *r, const Coreml__Block
     for (int i = 0; i < u.kinds && used < sizeof list - 100; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%.50s (%d)", i ? ", " : "", shown(u.names[i]),
                                  u.counts[i]);
-    (void)program_wire_fail(r, "operations that Propane does not know: %s%s; `propane ops` lists those it does", list,
+    (void)program_wire_fail(r, "unknown operations: %s%s; `propane ops` lists the known ones", list,
                             u.more ? ", ..." : "");
     if (r->err) r->err->status = PROPANE_ERR_UNSUPPORTED;
     return PROPANE_ERR_UNSUPPORTED;
@@ -510,12 +510,12 @@ static propane_status program_wire_read_function(reader *r, const char *name, co
     mil_opset opset = program_wire_opset_of(from->opset);
     r->function = NULL;
     if (!mil_name_legal(name, strlen(name)))
-        return program_wire_fail(r, "'%s' is no legal name of a function", shown(name));
+        return program_wire_fail(r, "'%s' is not a valid function name", shown(name));
     for (const mil_function *f = r->module->functions; f; f = f->next)
         if (strcmp(f->name, name) == 0)
             return program_wire_fail(r, "function '%s' is defined a second time", shown(name));
     if (!opset)
-        return program_wire_fail(r, "function '%s' is of opset \"%s\"; CoreML5 to CoreML8 are known", shown(name),
+        return program_wire_fail(r, "function '%s' has opset \"%s\"; CoreML5 to CoreML8 are supported", shown(name),
                                  shown(from->opset));
     for (size_t i = 0; i < from->n_blocks; i++)
         if (strcmp(from->blocks[i]->key, from->opset) == 0) block = from->blocks[i]->value;
@@ -564,9 +564,9 @@ propane_status package_program_read(mil_module *m, const Coreml__Program *progra
                                     propane_error *err) {
     reader r = {.module = m, .options = options, .err = err};
     if (program->version != 1)
-        return program_wire_fail(&r, "the program is of version %lld; 1 is known", (long long)program->version);
+        return program_wire_fail(&r, "program version %lld is not supported, only 1", (long long)program->version);
     if (!program->n_functions || program->n_functions > MAX_FUNCTIONS)
-        return program_wire_fail(&r, "the program has %zu functions; 1 to %d are possible", program->n_functions,
+        return program_wire_fail(&r, "the program has %zu functions; it must have 1 to %d", program->n_functions,
                                  MAX_FUNCTIONS);
     PROPANE_TRY(program_wire_read_build_info(&r, program));
     for (size_t i = 0; i < program->n_functions; i++) {

@@ -304,8 +304,8 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     const bool pipeline = package_wire_pipeline(model) != NULL;
     if ((model->specification_version < LEAST_VERSION && model->program) || model->specification_version > LAST_VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: specification version %d; ML Programs of versions %d to %d (iOS 15 to iOS 18) are "
-                            "read: convert with minimum_deployment_target between iOS15 and iOS18",
+                            "%s: specification version %d is not supported, only ML Programs of versions %d to %d (iOS "
+                            "15 to iOS 18): convert with minimum_deployment_target between iOS15 and iOS18",
                             m->source, model->specification_version, LEAST_VERSION, LAST_VERSION);
     const Coreml__ModelDescription *d = model->description ? model->description : &none;
     if (pipeline) PROPANE_TRY(package_read_older_parts(m, model, err));
@@ -394,7 +394,7 @@ static propane_status package_read_model_file(const char *path, const char *sour
     if (!status) {
         const char *other = map.bytes ? file_disguise(map.data, map.bytes) : "";
         if (*other)
-            status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no Core ML model%s", path, other);
+            status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no Core ML model%s", path, other);
         else
             status = package_read_parse(map.data, map.bytes, path, source, slash ? folder : ".", options, out, err);
         file_map_close(&map);
@@ -423,8 +423,8 @@ static propane_status package_read_root_model(const json_t *manifest, const char
     if (!json_is_object(manifest)) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a JSON object", source);
     PROPANE_TRY(json_get_text(manifest, source, "fileFormatVersion", true, &version, err));
     if (version[0] != '1' || version[1] != '.')
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: fileFormatVersion is \"%.20s\"; 1.x is known", source,
-                            version);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: fileFormatVersion is \"%.20s\"; only 1.x is supported",
+                            source, version);
     PROPANE_TRY(json_get_text(manifest, source, "rootModelIdentifier", true, &root, err));
     const json_t *entries = json_object_get(manifest, "itemInfoEntries");
     const json_t *entry = entries ? json_object_get(entries, root) : NULL;
@@ -433,8 +433,8 @@ static propane_status package_read_root_model(const json_t *manifest, const char
                             source, root);
     PROPANE_TRY(json_get_text(entry, source, "path", true, out, err));
     if (package_read_leaves_package(*out))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the root model's path \"%.100s\" leaves the package", source,
-                            *out);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the root model's path \"%.100s\" points outside the package",
+                            source, *out);
     return PROPANE_OK;
 }
 
@@ -477,13 +477,13 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
         status = package_read_compiled(path, program.data, options, out, err);
     else if (package_folder_holds(path, "model.espresso.net") || package_folder_holds(path, "neural_network_optionals"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                              "%s: a compiled model of the neural-network form (model.espresso.net), which holds no ML "
-                              "Program; give the .mlmodel that it was compiled from",
+                              "%s: a compiled neural network (model.espresso.net), which contains no ML Program; give "
+                              "the .mlmodel that it was compiled from",
                               path);
     else if (package_folder_holds(path, "coremldata.bin"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                              "%s: a compiled model without model.mil: a pipeline, or a model of another kind than ML "
-                              "Programs; give the .mlpackage that it was compiled from",
+                              "%s: a compiled model without model.mil: a pipeline, or not an ML Program; give the "
+                              ".mlpackage that it was compiled from",
                               path);
     else
         status =
@@ -508,8 +508,8 @@ static propane_status package_read_any(const char *path, const mil_read_options 
     if (empty) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", path);
     if (!readable)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: neither MIL text nor a Core ML model; of a language model (GGUF, safetensors, "
-                            "llama2.c) 'propane convert' makes a .mlpackage or .mil",
+                            "%s: neither MIL text nor a Core ML model; 'propane convert' turns a language model (GGUF, "
+                            "safetensors, llama2.c) into a .mlpackage or .mil",
                             path);
     return model ? package_read_model_file(path, path, options, out, err)
                  : mil_parse_file_shaped(path, options, out, err);

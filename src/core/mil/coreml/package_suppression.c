@@ -184,7 +184,7 @@ static propane_status suppression_take(suppression *s, const char *feature, cons
     char inner[60];
     const package_link *link = package_parts_link(s->parts, feature);
     if (!link || !link->value || link->counted)
-        return suppression_fail(s, "no model before it gives its input", feature);
+        return suppression_fail(s, "no earlier model produces its input", feature);
     if (link->type->kind_case != COREML__VALUE_TYPE__KIND_TENSOR || link->type->tensor->n_dimensions < 2 ||
         link->type->tensor->n_dimensions > 3)
         return suppression_fail(s, "its input must have two dimensions", feature);
@@ -194,7 +194,7 @@ static propane_status suppression_take(suppression *s, const char *feature, cons
     for (int i = 0; i < 2; i++) {
         const Coreml__Dimension *d = t->dimensions[i + skip];
         if (d->kind_case != COREML__DIMENSION__KIND_CONSTANT || !d->constant->size || d->constant->size > 1 << 24)
-            return suppression_fail(s, "the number of boxes or classes is not known", feature);
+            return suppression_fail(s, "the number of boxes or classes is unknown", feature);
         dim[i] = (int64_t)d->constant->size;
     }
     *out = link->value;

@@ -52,7 +52,7 @@ static propane_status package_wire_walk_field(walk *w, const ProtobufCMessageDes
     case 1: number = 8; break;
     case 5: number = 4; break;
     case 2: PROPANE_TRY(package_wire_read_number(w, at, end, &number)); break;
-    default: return package_wire_broken(w, first, "a field of a kind that is not used");
+    default: return package_wire_broken(w, first, "a field of an unknown kind");
     }
     if (number > (uint64_t)(end - *at))
         return package_wire_broken(w, first, "a field is longer than the message that contains it");
@@ -72,7 +72,7 @@ static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageD
         const uint8_t *first = at;
         uint64_t tag = 0;
         PROPANE_TRY(package_wire_read_number(w, &at, end, &tag));
-        if (tag >> 3 == 0 || tag >> 32) return package_wire_broken(w, first, "a field number that is not possible");
+        if (tag >> 3 == 0 || tag >> 32) return package_wire_broken(w, first, "an invalid field number");
         PROPANE_TRY(package_wire_walk_field(w, type, tag, &at, end, depth));
     }
     return PROPANE_OK;
@@ -118,8 +118,8 @@ propane_status package_wire_unpack(const void *data, size_t bytes, const char *s
     Coreml__Model *model = coreml__model__unpack(&allocator, bytes, data);
     if (!model && no_memory) return propane_fail_memory(err, bytes);
     if (!model)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: not a Core ML model file: a field has another kind than it must have", source);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a Core ML model file: a field has the wrong kind",
+                            source);
     if (!model->program && !package_wire_pipeline(model) && !package_older_known(model)) {
         const propane_status status = package_wire_refuse_kind(model, source, err);
         package_wire_free(model);

@@ -429,7 +429,7 @@ static propane_status package_write_check_place(const char *path, propane_error 
         return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is there and is not a folder", path);
     if (file_is_empty_dir(path)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "cannot write %s: a folder of that name holds something else than a package; give another name",
+                        "cannot write %s: a folder with that name exists and is not a package; give another name",
                         path);
 }
 

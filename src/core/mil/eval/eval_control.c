@@ -31,8 +31,7 @@ static propane_status eval_control_grow(const mil_eval_args *a, mil_tensor *list
     const int64_t each = eval_control_element_count(list), old = mil_type_count(&list->type);
     if (length <= list->type.length) return PROPANE_OK;
     if (!a->memory || length > MIL_LIST_MOST / (each ? each : 1))
-        return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "a list of %lld elements is more than fits",
-                           (long long)length);
+        return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "a list of %lld elements is too large", (long long)length);
     double *data = ARENA_ARRAY(a->memory, length * each + 1, double);
     if (!data) return propane_fail_memory(err, (size_t)(length * each) * sizeof *data);
     memcpy(data, list->data, (size_t)old * sizeof *data);
@@ -97,7 +96,7 @@ propane_status mil_eval_while_loop(const mil_eval_args *a, propane_error *err) {
     for (int k = 0; k < a->op->result_count; k++) PROPANE_TRY(eval_control_copy(a, &a->out[k], a->in[vars][k], err));
     for (int rounds = 0; again; rounds++) {
         if (rounds == MAX_ROUNDS)
-            return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "the loop has run %d rounds and does not end", rounds);
+            return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "the loop did not end after %d iterations", rounds);
         PROPANE_TRY(eval_control_round_of(a, &again, err));
     }
     return PROPANE_OK;

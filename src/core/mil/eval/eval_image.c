@@ -74,7 +74,7 @@ static propane_status eval_image_crop_image(const mil_eval_args *a, const mil_cr
     const int64_t *dim = x->type.dim, size[2] = {dim[2], dim[3]};
     double start[2], end[2];
     if (!(image >= 0 && image < (double)dim[0]))
-        return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "a box is for image %.0f of %lld", image,
+        return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "a box refers to image %.0f, but there are %lld", image,
                            (long long)dim[0]);
     mil_crop_range(c, box, size, start, end);
     for (int64_t k = 0; k < dim[1]; k++) {

@@ -81,8 +81,8 @@ static void interface_program_say_open(mil_builder *b, const mil_feature *f, con
     for (int i = 0; options && i < options->shape_count; i++) open &= strcmp(options->shapes[i].name, f->name) != 0;
     if (open)
         (void)!propane_fail(&b->err, PROPANE_ERR_INVALID,
-                            "%s: input '%s' is open where its shape %s has 0, and has no default: give its shape, as "
-                            "--shape NAME=1,3,224,224",
+                            "%s: input '%s' has dimensions of any size, shown as 0 in its shape %s, and no default: "
+                            "give its shape, for example --shape NAME=1,3,224,224",
                             b->module->source, shown(f->name), text_shape(shape, f->shape.rank, f->shape.dim));
 }
 

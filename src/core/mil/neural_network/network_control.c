@@ -46,8 +46,7 @@ static void control_written(network *n, const network_layer *l, wire_view body, 
 }
 
 static bool control_enter(network *n, const network_layer *l) {
-    if (++n->depth > MOST_DEPTH)
-        network_refuse(n, l, "branches and loops in one another, more than %d deep", MOST_DEPTH);
+    if (++n->depth > MOST_DEPTH) network_refuse(n, l, "branches and loops are nested more than %d deep", MOST_DEPTH);
     return !network_failed(n);
 }
 
@@ -110,7 +109,7 @@ void network_branch(network *n, network_layer *l) {
     for (int i = 0; i < c.count; i++) /* a name made on one side only does not exist afterwards */
         if (network_find(n, c.names[i]) || control_has(&other, c.names[i])) c.names[kept++] = c.names[i];
     c.count = kept;
-    if (!c.count) network_refuse(n, l, "it writes nothing: breaks and continues of loops are not read");
+    if (!c.count) network_refuse(n, l, "it writes nothing: break and continue in loops are not supported");
     mil_op *op = network_failed(n) ? NULL : mil_build_open(&n->b, MIL_OP_cond, NETWORK_ARGS(NETWORK_IN("pred", pred)));
     for (int i = 0; i < 2 && op && !network_failed(n); i++) {
         network_name *mark = control_block(n, op, &c, 0);
@@ -140,7 +139,7 @@ static void control_condition(network *n, network_layer *l, mil_value *most, mil
         (void)wire_part(l->params, 3, &part);
         network_layers(n, part);
         goes_on = network_failed(n) ? NULL : network_find(n, name);
-        if (!goes_on) network_fail(n, l, "its condition gives nothing of the name that it says");
+        if (!goes_on) network_fail(n, l, "its condition does not produce the value that it names");
         goes_on = control_scalar(n, network_bool(n, goes_on));
     }
     if (most) left = NETWORK_DO(n, less, NETWORK_IN("x", turn), NETWORK_IN("y", most));
@@ -185,8 +184,8 @@ void network_loop(network *n, network_layer *l) {
                                    : NULL;
     if (most) c.values[c.count] = network_int(n, 0);
     if (!most && !control_has_condition(n, l, &name))
-        network_fail(n, l, "it has neither a condition nor a number of turns");
-    if (!c.count) network_fail(n, l, "it writes nothing that was there before");
+        network_fail(n, l, "it has neither a condition nor a number of iterations");
+    if (!c.count) network_fail(n, l, "it writes no value that existed before it");
     control_give(n, &c, control_loop(n, l, &c, most));
     n->depth--;
 }

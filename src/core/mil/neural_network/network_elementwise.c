@@ -115,7 +115,7 @@ void network_unary(network *n, network_layer *l) {
     case LOGARITHM: l->out[0] = NETWORK_DO(n, log, X(x)); break;
     case ABSOLUTE: l->out[0] = NETWORK_DO(n, abs, X(x)); break;
     case THRESHOLD: l->out[0] = NETWORK_DO(n, maximum, X(x), Y(network_real(n, alpha))); break;
-    default: network_refuse(n, l, "a function of type %lld", (long long)type);
+    default: network_refuse(n, l, "unknown function type %lld", (long long)type);
     }
 }
 
@@ -253,8 +253,8 @@ void network_refused(network *n, network_layer *l) {
     char shown[80];
     const char *name = l->row->field == CUSTOM ? wire_text(n->b.module->arena, l->params, CLASS) : NULL;
     if (name)
-        network_refuse(n, l, "its code is the class '%s' of an app, which is not in the file",
+        network_refuse(n, l, "its code is a class '%s' of an app, which is not in the file",
                        text_quote(shown, name, strlen(name)));
     else
-        network_refuse(n, l, "Propane does not read layers of this type");
+        network_refuse(n, l, "Propane does not support layers of this type");
 }

@@ -31,7 +31,7 @@ void network_padding(network *n, network_layer *l) {
     l->out_count = 1;
     if (!images_borders(n, l, borders, amounts)) return;
     const bool reflect = wire_part(l->params, 2, &unused), replicate = wire_part(l->params, 3, &unused);
-    if (rank < 2) network_fail(n, l, "its input has %d dimensions; 2 or more are possible", rank);
+    if (rank < 2) network_fail(n, l, "its input has %d dimensions; it must have at least 2", rank);
     if (network_failed(n)) return;
     (void)wire_part(l->params, 1, &constant);
     memcpy(pad + 2 * (rank - 2), amounts, sizeof amounts);
@@ -52,7 +52,7 @@ static mil_value *images_cut(network *n, const network_layer *l, mil_value *x, i
     for (int i = 0; i < rank; i++) size[i] = x->type.dim[i];
     if (rank < 2 || top < 0 || left < 0 || height < 1 || width < 1 || height > size[rank - 2] - top ||
         width > size[rank - 1] - left) {
-        network_fail(n, l, "a cut of %lld x %lld is not inside its input", (long long)height, (long long)width);
+        network_fail(n, l, "a crop of %lld x %lld is outside its input", (long long)height, (long long)width);
         return NULL;
     }
     begin[rank - 2] = top, begin[rank - 1] = left;
@@ -138,9 +138,9 @@ void network_crop_resize(network *n, network_layer *l) {
     const int64_t mode = wire_whole(how, 1, 0);
     const double scale = wire_real(l->params, 5, 0);
     mil_value *x = network_four(n, l->in[0]), *boxes = network_five(n, l->in[1]);
-    if (mode < 0 || mode > 3) network_refuse(n, l, "boxes of kind %lld", (long long)mode);
+    if (mode < 0 || mode > 3) network_refuse(n, l, "unknown box kind %lld", (long long)mode);
     if (network_dim(x, 0) != 1 && network_dim(boxes, -3) == 4)
-        network_refuse(n, l, "boxes for each image of a batch of %lld", (long long)network_dim(x, 0));
+        network_refuse(n, l, "boxes for each image of a batch of %lld are not supported", (long long)network_dim(x, 0));
     l->out_count = 1;
     if (network_failed(n)) return;
     mil_value *y =

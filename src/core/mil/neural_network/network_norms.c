@@ -74,7 +74,7 @@ void network_layer_norm(network *n, network_layer *l) {
     for (int i = 0; i < count; i++) axes[i] = i - count;
     l->out_count = 1;
     if (count < 1 || count > network_rank(l->in[0])) {
-        network_fail(n, l, "a shape of %d dimensions to normalise over", count);
+        network_fail(n, l, "a shape of %d dimensions to normalize over is not supported", count);
         return;
     }
     mil_value *gamma =

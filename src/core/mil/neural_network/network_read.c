@@ -72,7 +72,7 @@ static void read_inputs(network *n, network_layer *l, wire_view layer) {
                          text_quote(shown, name, strlen(name)));
     }
     if (l->in_count < l->row->least || l->in_count > l->row->most)
-        network_fail(n, l, "%d inputs; %d to %d are possible", l->in_count, l->row->least, l->row->most);
+        network_fail(n, l, "it has %d inputs; it must have %d to %d", l->in_count, l->row->least, l->row->most);
 }
 
 /* Gives a value that this layer made the name that the file uses. */
@@ -90,7 +90,7 @@ static void read_outputs(network *n, network_layer *l, wire_view layer, int firs
         const char *name = network_text(n, part);
         if (!name) return;
         if (count >= l->out_count || !l->out[count]) {
-            network_fail(n, l, "it names %d outputs or more; it gives %d", count + 1, l->out_count);
+            network_fail(n, l, "it names %d or more outputs, but produces %d", count + 1, l->out_count);
             return;
         }
         read_name(n, l->out[count], name, first_new);
@@ -110,7 +110,7 @@ static void read_layer(network *n, network_layer *l, wire_view layer) {
         if (item.number >= FIRST_KIND && item.kind == 2) field = item.number, l->params = item.part;
     l->row = network_row_of(field);
     if (!l->row) {
-        network_refuse(n, l, field ? "field %u is a layer that Propane does not know" : "it is of no type", field);
+        network_refuse(n, l, field ? "field %u is a layer that Propane does not know" : "it has no type", field);
         return;
     }
     read_inputs(n, l, layer);
@@ -190,7 +190,7 @@ static mil_value *read_mean(network *n, const network_layer *l, wire_view mean, 
                   have = wire_floats(mean, 1, NULL, 0);
     for (int i = 0; i < type.rank - 3; i++) type.dim[i] = 1;
     if (have != count) {
-        network_fail(n, l, "its mean image has %lld values; the input has %lld", (long long)have, (long long)count);
+        network_fail(n, l, "its mean image has %lld values, but the input has %lld", (long long)have, (long long)count);
         return NULL;
     }
     float *data = mem_array((size_t)count, sizeof *data);
@@ -233,7 +233,7 @@ static mil_value *read_mapped(network *n, const network_layer *l, mil_value *x, 
     if (rank == 1) return network_reshape(n, x, (int64_t[]){1, x->type.dim[0], 1, 1}, 4);
     if (rank == 3) return network_reshape(n, x, (int64_t[]){1, x->type.dim[0], x->type.dim[1], x->type.dim[2]}, 4);
     if (rank == 2) return network_reshape(n, x, (int64_t[]){1, 1, x->type.dim[0], x->type.dim[1]}, 4);
-    network_refuse(n, l, "an array of %d dimensions, in a network that sees [C] or [C, H, W]", rank);
+    network_refuse(n, l, "an array of %d dimensions; the network supports [C] or [C, H, W]", rank);
     return NULL;
 }
 
@@ -283,7 +283,7 @@ static void read_classes(network *n, wire_view body, mil_interface *seen) {
     }
     mil_value *labels = from ? interface_labels(&n->b, strings, numbers) : NULL;
     if (!from || !labels) {
-        network_fail(n, &as_layer, from ? "the model has no labels" : "no layer gives the probabilities");
+        network_fail(n, &as_layer, from ? "the model has no labels" : "no layer produces the probabilities");
         return;
     }
     interface_classify(&n->b, seen, from, labels);
@@ -298,7 +298,7 @@ static void read_results(network *n, wire_view body, mil_interface *seen) {
         if (classes && (strcmp(f->name, predicted) == 0 || strcmp(f->name, probabilities) == 0)) continue;
         mil_value *v = network_find(n, f->name);
         const network_layer as_layer = {.name = f->name, .row = &row};
-        if (!v) network_fail(n, &as_layer, "no layer gives it");
+        if (!v) network_fail(n, &as_layer, "no layer produces it");
         interface_result(&n->b, f, read_described(n, f, v));
     }
     if (classes && !network_failed(n)) read_classes(n, body, seen);
@@ -322,8 +322,8 @@ propane_status network_read(mil_module *m, const uint8_t *data, size_t bytes, mi
     n.names = ARENA_ARRAY(m->arena, n.room, network_name *);
     if (!n.names) return propane_fail_memory(err, n.room * sizeof *n.names);
     if (seen->input_count > NETWORK_MOST_INPUTS || seen->output_count > NETWORK_MOST_INPUTS)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: a neural network of more than %d inputs or outputs", m->source,
-                            NETWORK_MOST_INPUTS);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the neural network has more than %d inputs or outputs",
+                            m->source, NETWORK_MOST_INPUTS);
     mil_build_begin(&n.b, m, "main", opset);
     n.b.waits = options && options->late;
     read_head(&n, body);

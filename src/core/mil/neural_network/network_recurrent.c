@@ -21,7 +21,7 @@ static bool recurrent_begin(recurrent *r, network *n, network_layer *l) {
     *r = (recurrent){n, l, network_dim(five, 0), network_dim(five, 1), in, out, NULL};
     const int64_t have = five ? mil_type_count(&five->type) / (r->steps * r->batch) : in;
     if (have != in || out < 1)
-        network_fail(n, l, "vectors of %lld to %lld; its input has %lld", (long long)in, (long long)out,
+        network_fail(n, l, "it maps vectors of %lld to %lld, but its input has %lld", (long long)in, (long long)out,
                      (long long)have);
     r->x = network_reshape(n, five, (int64_t[]){r->steps, r->batch, in}, 3);
     return !network_failed(n);

@@ -31,7 +31,7 @@ void network_flatten(network *n, network_layer *l) {
     const int rank = network_rank(x);
     l->out_count = 1;
     if (rank < 3) {
-        network_fail(n, l, "its input has %d dimensions; 3 or more are possible", rank);
+        network_fail(n, l, "its input has %d dimensions; it must have at least 3", rank);
         return;
     }
     for (int i = 0; i < rank; i++) dims[i] = x->type.dim[i];
@@ -79,7 +79,7 @@ void network_reshape_old(network *n, network_layer *l) {
     if (count == 3 || count == 4)
         shapes_reshape(n, l, to, count);
     else
-        network_fail(n, l, "its shape has %d dimensions; 3 or 4 are possible", count);
+        network_fail(n, l, "its shape has %d dimensions; it must have 3 or 4", count);
 }
 
 /* The order is of [sequence, channel, height, width]; the batch stays. */
@@ -90,7 +90,7 @@ void network_permute(network *n, network_layer *l) {
     l->out_count = 1;
     for (int i = 0; i < count; i++)
         if (count != 4 || axes[i] < 0 || axes[i] > 3) {
-            network_fail(n, l, "its axes are no order of 0, 1, 2, 3");
+            network_fail(n, l, "its axes are not a permutation of 0, 1, 2, 3");
             return;
         }
     for (int i = 0; i < count; i++) perm[place[i]] = place[axes[i]];
@@ -131,8 +131,9 @@ void network_transpose(network *n, network_layer *l) {
     l->out_count = 1;
     for (int i = 0; i < rank; i++) perm[i] = i < lead ? i : axes[i - lead] + lead;
     for (int i = 0; i < lead; i++)
-        if (l->in[0]->type.dim[i] != 1) network_fail(n, l, "%d axes; its input has %d dimensions", count, rank);
-    if (count > rank || !count) network_fail(n, l, "%d axes; its input has %d dimensions", count, rank);
+        if (l->in[0]->type.dim[i] != 1)
+            network_fail(n, l, "it has %d axes, but its input has %d dimensions", count, rank);
+    if (count > rank || !count) network_fail(n, l, "it has %d axes, but its input has %d dimensions", count, rank);
     if (!network_failed(n)) l->out[0] = mil_build_transpose(&n->b, l->in[0], perm, rank);
 }
 
@@ -286,7 +287,7 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
     }
     mil_value *v = network_list(n, holds);
     if (!v || !mil_know(v) || mil_type_count(&v->type) > MIL_MAX_RANK) {
-        network_refuse(n, l, "its shape is computed in a run");
+        network_refuse(n, l, "its shape is computed at run time");
         return 0;
     }
     for (rank = 0; rank < mil_type_count(&v->type); rank++) dims[rank] = mil_const_i64(v->constant, rank);

@@ -16,7 +16,8 @@ static void values_fail(network *n, const network_layer *l, propane_status statu
     if (network_failed(n)) return;
     (void)!propane_vfail(&n->b.err, status, format, args);
     (void)!propane_fail_prefix(&n->b.err, status, "%s: layer '%s' (%s)", n->b.module->source,
-                               text_quote(shown, l->name, strlen(l->name)), l->row ? l->row->name : "of no known type");
+                               text_quote(shown, l->name, strlen(l->name)),
+                               l->row ? l->row->name : "of an unknown type");
 }
 
 void network_fail(network *n, const network_layer *l, const char *format, ...) {
@@ -126,6 +127,6 @@ mil_value *network_float(network *n, mil_value *x) {
 
 int64_t network_axis(network *n, const network_layer *l, int64_t axis, int rank) {
     if (axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
-    network_fail(n, l, "axis %lld; its input has %d dimensions", (long long)axis, rank);
+    network_fail(n, l, "axis is %lld, but its input has %d dimensions", (long long)axis, rank);
     return 0;
 }

@@ -35,7 +35,7 @@ static int64_t weights_count(int rank, const int64_t *dims) {
 }
 
 static bool weights_wrong(const weights *w, int64_t have) {
-    network_fail(w->n, w->l, "its %s has %lld values; its shape says %lld", w->name, (long long)have,
+    network_fail(w->n, w->l, "its %s has %lld values, but its shape has %lld", w->name, (long long)have,
                  (long long)w->count);
     return false;
 }
@@ -64,8 +64,7 @@ static unsigned weights_bits(wire_view raw, int64_t index, int bits) {
 static bool weights_table(weights *w, wire_view raw, int bits, wire_view table) {
     float values[MOST_TABLE] = {0};
     if (wire_floats(table, 1, values, MOST_TABLE) != (int64_t)1 << bits) {
-        network_fail(w->n, w->l, "the table of its %s does not have the %d values of %d bits", w->name, 1 << bits,
-                     bits);
+        network_fail(w->n, w->l, "the table of its %s must have %d values for %d bits", w->name, 1 << bits, bits);
         return false;
     }
     if (!weights_take(w)) return false;
@@ -76,8 +75,10 @@ static bool weights_table(weights *w, wire_view raw, int bits, wire_view table) 
 static bool weights_linear(weights *w, wire_view raw, int bits, bool is_signed, wire_view linear) {
     const int64_t scales = wire_floats(linear, 1, NULL, 0), biases = wire_floats(linear, 2, NULL, 0);
     if ((scales != 1 && scales != w->channels) || (biases > 1 && biases != w->channels)) {
-        network_fail(w->n, w->l, "its quantised %s has %lld scales and %lld biases; 1 or one for each of %lld channels",
-                     w->name, (long long)scales, (long long)biases, (long long)w->channels);
+        network_fail(
+            w->n, w->l,
+            "its quantized %s has %lld scales and %lld biases; it must have 1, or one for each of %lld channels",
+            w->name, (long long)scales, (long long)biases, (long long)w->channels);
         return false;
     }
     float *both = mem_array((size_t)(scales + biases + 1), sizeof *both);
@@ -100,13 +101,13 @@ static bool weights_quantised(weights *w, wire_view message, wire_view raw, bool
     (void)wire_part(message, QUANTISED, &how);
     const int64_t bits = is_signed ? 8 : wire_whole(how, BITS, 0);
     if (bits < 1 || bits > 8) {
-        network_fail(w->n, w->l, "its %s is quantised to %lld bits; 1 to 8 are possible", w->name, (long long)bits);
+        network_fail(w->n, w->l, "its %s is quantized to %lld bits; 1 to 8 are supported", w->name, (long long)bits);
         return false;
     }
     if ((int64_t)raw.bytes != (w->count * bits + 7) / 8) return weights_wrong(w, (int64_t)raw.bytes * 8 / bits);
     if (wire_part(how, TABLE, &table)) return weights_table(w, raw, (int)bits, table);
     if (wire_part(how, LINEAR, &linear)) return weights_linear(w, raw, (int)bits, is_signed, linear);
-    network_fail(w->n, w->l, "its %s is quantised in a way that is not known", w->name);
+    network_fail(w->n, w->l, "its %s is quantized by an unknown method", w->name);
     return false;
 }
 
@@ -125,7 +126,7 @@ float *network_numbers(network *n, const network_layer *l, wire_view message, ui
     if (network_failed(n)) return NULL;
     (void)wire_part(message, number, &from);
     if (!w.count) {
-        network_fail(n, l, "the shape of its %s is not possible", name);
+        network_fail(n, l, "the shape of its %s is invalid", name);
         return NULL;
     }
     for (int i = channels + 1; i < rank; i++) w.inner *= dims[i];

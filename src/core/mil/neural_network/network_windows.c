@@ -90,8 +90,8 @@ static bool windows_crop(network *n, const network_layer *l, windows *w, const m
         const int64_t in = network_dim(x, i - w->axes), full = (in - 1) * w->stride[i] + w->kernel[i];
         const int64_t out = count == w->axes ? wanted[i] : in * w->stride[i];
         if (out > full || out < 1) {
-            network_refuse(n, l, "an output of %lld on an axis where strides and kernel give %lld", (long long)out,
-                           (long long)full);
+            network_refuse(n, l, "its output has size %lld on an axis where strides and kernel imply %lld",
+                           (long long)out, (long long)full);
             return false;
         }
         windows_halve(full - out, is_same && wire_whole(how, 1, 0) == 1, w->pad + 2 * i);
@@ -122,7 +122,7 @@ void network_convolution(network *n, network_layer *l) {
         return;
     }
     if (network_rank(l->in[0]) < 4) {
-        network_fail(n, l, "its input has %d dimensions; 4 or more are possible", network_rank(l->in[0]));
+        network_fail(n, l, "its input has %d dimensions; it must have at least 4", network_rank(l->in[0]));
         return;
     }
     const int64_t dims[4] = {de ? wire_whole(l->params, 2, 0) : channels,
@@ -218,7 +218,7 @@ void network_pooling(network *n, network_layer *l) {
     int64_t both[2] = {0, 0};
     l->out_count = 1;
     if (type < 0 || type > EUCLIDEAN) {
-        network_refuse(n, l, "pooling of type %lld", (long long)type);
+        network_refuse(n, l, "unknown pooling type %lld", (long long)type);
         return;
     }
     if (wire_whole(l->params, 60, 0)) {

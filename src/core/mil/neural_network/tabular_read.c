@@ -42,7 +42,7 @@ bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t bytes,
     if (!t->in) (void)!propane_fail_memory(&t->b.err, 0);
     enum { MOST_FEATURES = 4096 };
     if (!t->seen->input_count) tabular_fail(t, "the model has no input");
-    if (t->seen->input_count > MOST_FEATURES) tabular_fail(t, "a model of more than %d inputs", MOST_FEATURES);
+    if (t->seen->input_count > MOST_FEATURES) tabular_fail(t, "the model has more than %d inputs", MOST_FEATURES);
     for (int i = 0; i < t->seen->input_count && !t->b.err.status; i++) {
         mil_value *v = interface_param(&t->b, &t->seen->inputs[i], options);
         if (v && v->type.dtype != MIL_fp32) v = mil_build_cast(&t->b, v, MIL_fp32);
@@ -73,12 +73,13 @@ static mil_value *tabular_linear(tabular *t, mil_value *x) {
     if (t->b.err.status) return NULL;
     const int64_t offsets = wire_doubles(t->body, 2, NULL, 0);
     if (rows < 1 || offsets != rows) {
-        tabular_fail(t, "a linear model of %lld rows of weights and %lld offsets", (long long)rows, (long long)offsets);
+        tabular_fail(t, "the linear model has %lld rows of weights, but %lld offsets", (long long)rows,
+                     (long long)offsets);
         return NULL;
     }
     for (wire_view all = t->body; wire_each(&all, 1, &row);)
         if (wire_doubles(row, 1, NULL, 0) != columns) {
-            tabular_fail(t, "a row of %lld weights; the input has %lld elements",
+            tabular_fail(t, "a row has %lld weights, but the input has %lld elements",
                          (long long)wire_doubles(row, 1, NULL, 0), (long long)columns);
             return NULL;
         }
@@ -129,7 +130,7 @@ static mil_value *tabular_probabilities(tabular *t, mil_value *scores, int64_t c
     const bool rest = wire_whole(t->body, 4, 0) == 1;
     if (t->b.err.status) return NULL;
     if (rows != classes && rows != classes - 1) {
-        tabular_fail(t, "%lld rows of weights for %lld classes", (long long)rows, (long long)classes);
+        tabular_fail(t, "%lld rows of weights do not match %lld classes", (long long)rows, (long long)classes);
         return NULL;
     }
     if (!rest && transform == 0) {
@@ -267,7 +268,7 @@ propane_status tabular_read_vectorizer(mil_module *m, const uint8_t *data, size_
             for (int i = 0; name && i < seen->input_count; i++)
                 if (strcmp(was[i], name) == 0) parts[done] = t.in[i];
             if (name && parts[done] && tabular_count(parts[done]) == wire_whole(one, 2, 0)) continue;
-            tabular_fail(&t, "column '%s' is no input of %lld elements",
+            tabular_fail(&t, "column '%s' is not an input of %lld elements",
                          text_quote(shown, name ? name : "", name ? strlen(name) : 0),
                          (long long)wire_whole(one, 2, 0));
             break;
@@ -297,7 +298,7 @@ propane_status tabular_read_normalizer(mil_module *m, const uint8_t *data, size_
     mil_value *y = NULL;
     if (tabular_begin(&t, m, data, bytes, opset, options)) {
         const int64_t type = wire_whole(t.body, 1, 0);
-        if (type < 0 || type > 2) tabular_fail(&t, "a norm of kind %lld", (long long)type);
+        if (type < 0 || type > 2) tabular_fail(&t, "unknown norm kind %lld", (long long)type);
         mil_value *norm = t.b.err.status ? NULL : mil_build_reduce(&t.b, norms[type], t.in[0], &(int64_t){0}, 1, true);
         mil_value *none = DO(&t, equal, IN("x", norm), IN("y", tabular_real(&t, 0)));
         if (none) none = mil_build_cast(&t.b, none, MIL_fp32);
@@ -315,10 +316,10 @@ propane_status tabular_read_extractor(mil_module *m, const uint8_t *data, size_t
         int64_t *list = mem_array(MOST, sizeof *list);
         if (!list) (void)!propane_fail_memory(&t.b.err, 0);
         const int count = list ? wire_wholes(t.body, 1, list, MOST) : 0;
-        if (!count) tabular_fail(&t, "an extractor without indices");
+        if (!count) tabular_fail(&t, "the extractor has no indices");
         for (int i = 0; i < count; i++)
             if (list[i] < 0 || list[i] >= tabular_count(t.in[0]))
-                tabular_fail(&t, "index %lld of an input of %lld elements", (long long)list[i],
+                tabular_fail(&t, "index %lld is outside the input, which has %lld elements", (long long)list[i],
                              (long long)tabular_count(t.in[0]));
         if (!t.b.err.status)
             y = DO(&t, gather, IN("x", t.in[0]), IN("indices", mil_build_ints(&t.b, list, count)),

@@ -84,7 +84,7 @@ static bool tree_child(tree_ensemble *e, const tree_node *of, int64_t *id) {
     tree_node *child = bsearch(&sought, e->nodes, (size_t)e->count, sizeof sought, tree_order);
     if (!child || child->has_parent) {
         tabular_fail(e->t, "node %lld of tree %lld leads to node %lld, %s", (long long)of->id, (long long)of->tree,
-                     (long long)*id, child ? "as another does" : "which is not there");
+                     (long long)*id, child ? "as another does" : "which does not exist");
         return false;
     }
     child->has_parent = true;
@@ -96,12 +96,13 @@ static bool tree_check(tree_ensemble *e, const tree_node *node) {
     if (node > e->nodes && tree_order(node - 1, node) == 0)
         tabular_fail(e->t, "there are two nodes %lld in tree %lld", (long long)node->id, (long long)node->tree);
     else if (node->behaviour > LEAF)
-        tabular_fail(e->t, "node %lld of tree %lld does what is not known", (long long)node->id, (long long)node->tree);
+        tabular_fail(e->t, "node %lld of tree %lld has an unknown behaviour", (long long)node->id,
+                     (long long)node->tree);
     else if (node->behaviour != LEAF && (node->feature < 0 || node->feature >= e->features))
-        tabular_fail(e->t, "node %lld of tree %lld looks at element %lld of the input, which has %lld",
+        tabular_fail(e->t, "node %lld of tree %lld reads element %lld of the input, which has %lld elements",
                      (long long)node->id, (long long)node->tree, (long long)node->feature, (long long)e->features);
     else if (isnan(node->value))
-        tabular_fail(e->t, "node %lld of tree %lld compares with what is no number", (long long)node->id,
+        tabular_fail(e->t, "node %lld of tree %lld compares with a value that is not a number", (long long)node->id,
                      (long long)node->tree);
     return !e->t->b.err.status;
 }
@@ -127,7 +128,7 @@ static void tree_link(tree_ensemble *e) {
         queue[end++] = node->yes;
         queue[end++] = node->no;
     }
-    if (end < e->count) tabular_fail(e->t, "some of its nodes lead to one another and to no leaf");
+    if (end < e->count) tabular_fail(e->t, "some of its nodes form a cycle without a leaf");
     for (int64_t i = 1; i < e->trees; i++)
         if (e->nodes[e->roots[i]].tree == e->nodes[e->roots[i - 1]].tree)
             tabular_fail(e->t, "tree %lld has two roots", (long long)e->nodes[e->roots[i]].tree);
@@ -186,7 +187,7 @@ static void tree_put_leaf(tree_ensemble *e, int64_t row) {
     for (wire_view info; wire_each(&rest, NODE_INFO, &info);) {
         const int64_t at = wire_whole(info, 1, 0);
         if (at < 0 || at >= e->dimensions)
-            tabular_fail(e->t, "a leaf of tree %lld gives prediction %lld; there are %lld", (long long)node->tree,
+            tabular_fail(e->t, "a leaf of tree %lld sets prediction %lld, but there are %lld", (long long)node->tree,
                          (long long)at, (long long)e->dimensions);
         else
             e->values[row * e->dimensions + at] += wire_real(info, 2, 0);
@@ -264,7 +265,8 @@ static mil_value *tree_sum(tree_ensemble *e, wire_view body, mil_value *leaves) 
     }
     const int64_t given = wire_doubles(body, ENSEMBLE_BASE, base, e->dimensions);
     if (given && given != e->dimensions)
-        tabular_fail(t, "%lld predictions to begin with; there are %lld", (long long)given, (long long)e->dimensions);
+        tabular_fail(t, "%lld initial predictions were given, but there are %lld predictions", (long long)given,
+                     (long long)e->dimensions);
     mil_value *rows = tree_look_up(e, mil_build_const_f64(&t->b, "leaves", &type, e->values), leaves);
     mil_value *sum = rows ? mil_build_reduce(&t->b, MIL_OP_reduce_sum, rows, (int64_t[]){0}, 1, false) : NULL;
     sum = DO(t, add, IN("x", sum), IN("y", tabular_list(t, "base", base, e->dimensions)));
@@ -281,11 +283,11 @@ static mil_value *tree_predict(tabular *t, mil_value *x) {
     e.count = wire_count(body, ENSEMBLE_NODES);
     e.dimensions = wire_whole(body, ENSEMBLE_DIMENSIONS, 1);
     if (e.count < 1 || e.count > MOST_NODES)
-        tabular_fail(t, "%lld nodes; 1 to %d are possible", (long long)e.count, MOST_NODES);
+        tabular_fail(t, "%lld nodes; there must be 1 to %d", (long long)e.count, MOST_NODES);
     if (e.dimensions < 1 || e.dimensions > MOST_DIMENSIONS)
-        tabular_fail(t, "%lld predictions; 1 to %d are possible", (long long)e.dimensions, MOST_DIMENSIONS);
+        tabular_fail(t, "%lld predictions; there must be 1 to %d", (long long)e.dimensions, MOST_DIMENSIONS);
     if (!t->b.err.status && e.dimensions > MOST_VALUES / (2 * e.count))
-        tabular_fail(t, "%lld nodes with %lld predictions each; %d values are possible", (long long)e.count,
+        tabular_fail(t, "%lld nodes with %lld predictions each; the maximum is %d values", (long long)e.count,
                      (long long)e.dimensions, MOST_VALUES);
     if (t->b.err.status) return NULL;
     e.nodes = mem_array((size_t)e.count, sizeof *e.nodes);
@@ -314,7 +316,7 @@ propane_status tabular_read_tree_regressor(mil_module *m, const uint8_t *data, s
         y = tree_predict(&t, tabular_joined(&t));
         if (transform == LOGISTIC) y = DO(&t, sigmoid, IN("x", y));
         if (transform != AS_IT_IS && transform != LOGISTIC)
-            tabular_fail(&t, "a transform of kind %lld, in a regressor", (long long)transform);
+            tabular_fail(&t, "a transform of kind %lld in a regressor is not supported", (long long)transform);
     }
     return tabular_end(&t, y, err);
 }
@@ -327,8 +329,8 @@ static mil_value *tree_probabilities(tabular *t, mil_value *y, int64_t classes) 
     if (!y) return NULL;
     if (transform < 0 || transform > SOFTMAX_WITH_REFERENCE || (two && transform == SOFTMAX) ||
         (reference ? count != classes - 1 : count != classes && !two)) {
-        tabular_fail(t, "a transform of kind %lld of %lld predictions, for %lld classes", (long long)transform,
-                     (long long)count, (long long)classes);
+        tabular_fail(t, "a transform of kind %lld of %lld predictions for %lld classes is not supported",
+                     (long long)transform, (long long)count, (long long)classes);
         return NULL;
     }
     if (reference) {

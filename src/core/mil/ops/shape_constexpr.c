@@ -94,7 +94,7 @@ propane_status mil_palette_read(const mil_op *op, const char *indices, const mil
         return BAD("lut has palettes of %lld entries, but %s of %d bits need %lld", (long long)out->entries, indices,
                    bits, (long long)1 << bits);
     if (out->vector > 1 && !mil_in(op, "vector_axis"))
-        return BAD("lut holds vectors of %lld; that needs vector_axis", (long long)out->vector);
+        return BAD("lut holds vectors of %lld, which need vector_axis", (long long)out->vector);
     if (mil_in(op, "vector_axis")) PROPANE_TRY(mil_attr_axis(op, "vector_axis", shape->rank, &out->axis, err));
     for (int d = 0; d < shape->rank; d++) {
         if (shape->dim[d] % lut->dim[d])

@@ -32,7 +32,8 @@ propane_status mil_shape_rule_cond(const mil_op *op, mil_type *out, int *out_cou
     if (mil_type_count(&mil_in(op, "pred")->type) != 1) return BAD("pred must be a single bool");
     if (yes->param_count != yes->captured || no->param_count != no->captured) return BAD("its blocks take no inputs");
     if (yes->result_count != no->result_count || yes->result_count > MIL_MAX_RESULTS)
-        return BAD("its blocks give %d and %d results; they must give the same", yes->result_count, no->result_count);
+        return BAD("its blocks return %d and %d results; the numbers must be equal", yes->result_count,
+                   no->result_count);
     for (int i = 0; i < yes->result_count; i++) {
         out[i] = yes->results[i]->type;
         if (!mil_type_equal(&out[i], &no->results[i]->type))
@@ -53,18 +54,18 @@ propane_status mil_shape_rule_while_loop(const mil_op *op, mil_type *out, int *o
     for (int k = 0; k < 2; k++) {
         const mil_function *block = op->blocks[k];
         int own = block->param_count - block->captured;
-        if (own != count) return BAD("%s takes %d inputs; there are %d loop variables", names[k], own, count);
+        if (own != count) return BAD("%s takes %d inputs, but there are %d loop variables", names[k], own, count);
         for (int i = 0; i < count; i++)
             if (!mil_type_equal(&block->params[i]->type, &vars[i]->type))
-                return BAD("input %d of %s is %s; the loop variable is %s", i, names[k],
+                return BAD("input %d of %s is %s, but the loop variable is %s", i, names[k],
                            mil_type_print(a, &block->params[i]->type), mil_type_print(b, &vars[i]->type));
     }
     const mil_function *test = op->blocks[0], *body = op->blocks[1];
     if (test->result_count != 1 || test->results[0]->type.dtype != MIL_bool ||
         mil_type_count(&test->results[0]->type) != 1)
-        return BAD("the condition must give a single bool");
+        return BAD("the condition must return a single bool");
     if (body->result_count != count)
-        return BAD("the body gives %d results; there are %d loop variables", body->result_count, count);
+        return BAD("the body returns %d results, but there are %d loop variables", body->result_count, count);
     for (int i = 0; i < count; i++) {
         if (!mil_type_equal(&body->results[i]->type, &vars[i]->type))
             return BAD("loop variable %d begins as %s and becomes %s; it must keep its type", i,
@@ -116,7 +117,7 @@ propane_status mil_shape_rule_make_list(const mil_op *op, mil_type *out, int *ou
     for (int k = 0; k < count; k++) {
         const mil_const *c = dims[k]->constant;
         if (c->type.dtype == MIL_string)
-            return BAD("elem_shape has the name \"%.40s\" of a size; a number is needed", mil_const_text(c, 0));
+            return BAD("elem_shape names the size \"%.40s\"; a number is needed", mil_const_text(c, 0));
         for (int64_t i = 0; i < mil_type_count(&c->type); i++) {
             if (list.rank == MIL_MAX_RANK) return BAD("elem_shape has more than %d dimensions", MIL_MAX_RANK);
             list.dim[list.rank++] = mil_const_i64(c, i);
@@ -144,7 +145,7 @@ propane_status mil_shape_rule_list_write(const mil_op *op, mil_type *out, int *o
 static propane_status shape_control_packed(const mil_op *op, mil_type *out, propane_error *err) {
     const mil_type *list = &mil_in(op, "ls")->type, *indices = &mil_in(op, "indices")->type;
     if (indices->rank != 1) return BAD("indices must be a vector");
-    if (list->rank == MIL_MAX_RANK) return BAD("the elements have rank %d already", list->rank);
+    if (list->rank == MIL_MAX_RANK) return BAD("the elements already have rank %d", list->rank);
     *out = (mil_type){.dtype = list->dtype, .rank = list->rank + 1, .dim = {indices->dim[0]}};
     for (int d = 0; d < list->rank; d++) out->dim[d + 1] = list->dim[d];
     return PROPANE_OK;

@@ -179,7 +179,7 @@ propane_status mil_shape_rule_resized(const mil_op *op, mil_type *out, int *out_
 static propane_status shape_image_read_boxes(const mil_op *op, mil_crop_resize *out, propane_error *err) {
     const mil_value *roi = mil_in(op, "roi"), *boxes = mil_in(op, "boxes"), *indices = mil_in(op, "box_indices");
     char text[160];
-    if (!roi == !boxes) return BAD("it takes roi (ios15, ios16) or boxes (from ios17 on), one of both");
+    if (!roi == !boxes) return BAD("it needs either roi (ios15, ios16) or boxes (ios17 and later)");
     if (roi) {
         const mil_type *t = &roi->type;
         if (t->rank != 5 || t->dim[1] != 1 || (t->dim[2] != 4 && t->dim[2] != 5) || t->dim[3] != 1 || t->dim[4] != 1)
@@ -195,7 +195,7 @@ static propane_status shape_image_read_boxes(const mil_op *op, mil_crop_resize *
         return BAD("box_indices is %s; it must be [%lld]", mil_shape_print(text, &indices->type),
                    (long long)out->boxes);
     if (!indices && out->boxes > shape_image_x_of(op)->dim[0])
-        return BAD("there are %lld boxes for %lld images and no box_indices", (long long)out->boxes,
+        return BAD("there are %lld boxes for %lld images, but no box_indices", (long long)out->boxes,
                    (long long)shape_image_x_of(op)->dim[0]);
     return PROPANE_OK;
 }

@@ -79,7 +79,7 @@ propane_status mil_gather_nd_read(const mil_op *op, const char *data, mil_gather
     out->image = step;
     mil_type result = {.dtype = x->dtype};
     const int rank = indices->rank - 1 + x->rank - out->batch_dims - out->depth;
-    if (rank > MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", rank);
+    if (rank > MIL_MAX_RANK) return BAD("the result would have rank %d; the maximum is 8", rank);
     for (int d = 0; d < indices->rank - 1; d++) result.dim[result.rank++] = indices->dim[d];
     for (int d = out->batch_dims + out->depth; d < x->rank; d++) result.dim[result.rank++] = x->dim[d];
     out->result = result;
@@ -130,7 +130,7 @@ propane_status mil_shape_rule_scatter(const mil_op *op, mil_type *out, int *out_
     PROPANE_TRY(mil_attr_axis(op, "axis", data->rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(op, "validate_indices", &flag, err));
     const int rank = data->rank - 1 + indices->rank;
-    if (rank > MIL_MAX_RANK) return BAD("updates would have rank %d; 8 is the most", rank);
+    if (rank > MIL_MAX_RANK) return BAD("updates would have rank %d; the maximum is 8", rank);
     mil_type want = {.dtype = data->dtype};
     for (int d = 0; d < axis; d++) want.dim[want.rank++] = data->dim[d];
     for (int d = 0; d < indices->rank; d++) want.dim[want.rank++] = indices->dim[d];
@@ -234,11 +234,11 @@ propane_status mil_shape_rule_non_zero(const mil_op *op, mil_type *out, int *out
     const mil_value *x = mil_in(op, "x");
     if (!x->constant || !x->constant->data)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "how many elements of x are not zero is known only when the program runs, and results have "
-                           "fixed sizes; count them or multiply with the mask instead");
+                           "the number of nonzero elements of x is known only at run time, but results have fixed "
+                           "sizes; count them, or multiply by the mask instead");
     int64_t found = 0;
     for (int64_t i = 0; i < mil_type_count(&x->type); i++) found += mil_const_f64(x->constant, i) != 0.0;
-    if (found == 0) return BAD("x has no element that is not zero; the result would be empty");
+    if (found == 0) return BAD("all elements of x are zero, so the result would be empty");
     if (x->type.rank == 0) return BAD("x is a scalar");
     out[0] = (mil_type){.dtype = MIL_int32, .rank = 2, .dim = {found, x->type.rank}};
     *out_count = 1;

@@ -50,7 +50,7 @@ propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_
         if (known && result.dim[d] > MIL_MAX_COUNT / known) return BAD("shape %s has more than 2^40 elements", to);
         known *= result.dim[d];
     }
-    if (open >= 0 && known == 0) return BAD("shape %s has -1 beside no elements", to);
+    if (open >= 0 && known == 0) return BAD("shape %s has -1 next to a dimension of 0", to);
     if (open >= 0 && count % known == 0) result.dim[open] = count / known;
     if (open >= 0 ? count % known != 0 : count != known)
         return BAD("x %s has %lld elements, which do not fit shape %s", mil_shape_print(from, x), (long long)count, to);
@@ -75,7 +75,7 @@ propane_status mil_shape_rule_expand_dims(const mil_op *op, mil_type *out, int *
     bool member[MIL_MAX_RANK];
     int count = 0;
     PROPANE_TRY(mil_attr_vector(op, "axes", MIL_MAX_RANK, axes, &count, err));
-    if (x->rank + count > MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", x->rank + count);
+    if (x->rank + count > MIL_MAX_RANK) return BAD("the result would have rank %d; the maximum is 8", x->rank + count);
     PROPANE_TRY(mil_attr_axes(op, "axes", x->rank + count, member, err));
     mil_type result = {.dtype = x->dtype, .rank = x->rank + count};
     for (int d = 0, from = 0; d < result.rank; d++) result.dim[d] = member[d] ? 1 : x->dim[from++];
@@ -167,7 +167,7 @@ propane_status mil_shape_rule_stack(const mil_op *op, mil_type *out, int *out_co
     int count = mil_in_list(op, "values", &values), axis = 0;
     if (count < 1) return BAD("there are no values");
     const mil_type *first = &values[0]->type;
-    if (first->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", first->rank + 1);
+    if (first->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; the maximum is 8", first->rank + 1);
     PROPANE_TRY(mil_attr_axis(op, "axis", first->rank + 1, &axis, err));
     PROPANE_TRY(shape_layout_alike(op, values, count, -1, err));
     mil_type result = {.dtype = first->dtype, .rank = first->rank + 1};
@@ -216,7 +216,7 @@ propane_status mil_shape_rule_gather(const mil_op *op, mil_type *out, int *out_c
     PROPANE_TRY(mil_gather_read(op, &g, err));
     PROPANE_TRY(mil_attr_bool(op, "validate_indices", &flag, err));
     const int rank = x->rank - 1 + indices->rank - g.batch_dims;
-    if (rank > MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", rank);
+    if (rank > MIL_MAX_RANK) return BAD("the result would have rank %d; the maximum is 8", rank);
     mil_type result = {.dtype = x->dtype};
     for (int d = 0; d < g.axis; d++) result.dim[result.rank++] = x->dim[d];
     for (int d = g.batch_dims; d < indices->rank; d++) result.dim[result.rank++] = indices->dim[d];
@@ -243,7 +243,7 @@ propane_status mil_shape_rule_one_hot(const mil_op *op, mil_type *out, int *out_
     mil_dtype on = MIL_DTYPE_NONE, off = MIL_DTYPE_NONE;
     int64_t size = 0;
     int axis = 0;
-    if (indices->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", indices->rank + 1);
+    if (indices->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; the maximum is 8", indices->rank + 1);
     PROPANE_TRY(mil_attr_int(op, "one_hot_vector_size", &size, err));
     PROPANE_TRY(mil_attr_axis(op, "axis", indices->rank + 1, &axis, err));
     PROPANE_TRY(shape_layout_expect_scalar(op, "on_value", &on, err));

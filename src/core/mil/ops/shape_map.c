@@ -30,7 +30,7 @@ static propane_status shape_map_join(const mil_op *op, const char *name_a, const
     if (mil_broadcast(a, b, out, &bad)) return PROPANE_OK;
     const int rank = a->rank > b->rank ? a->rank : b->rank;
     char text_a[160], text_b[160];
-    return BAD("%s %s and %s %s do not go together: dimension %d is %lld and %lld; sizes must be equal or 1", name_a,
+    return BAD("%s %s and %s %s cannot be broadcast: dimension %d is %lld and %lld; sizes must be equal or 1", name_a,
                mil_shape_print(text_a, a), name_b, mil_shape_print(text_b, b), bad - rank,
                (long long)a->dim[bad - (rank - a->rank)], (long long)b->dim[bad - (rank - b->rank)]);
 }
@@ -90,7 +90,7 @@ static propane_status shape_map_per_axis(const mil_op *op, const char *param, co
     if (!value || value->type.rank == 0) return PROPANE_OK;
     if (value->type.rank != 1)
         return BAD("%s is %s; it must be a scalar or a vector", param, mil_shape_print(text, &value->type));
-    if (axis < 0) return BAD("%s is a vector, but axis is left out", param);
+    if (axis < 0) return BAD("%s is a vector, but axis is missing", param);
     if (value->type.dim[0] != data->dim[axis])
         return BAD("%s has %lld entries, but dimension %d has %lld elements", param, (long long)value->type.dim[0],
                    axis, (long long)data->dim[axis]);

@@ -249,7 +249,7 @@ propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) 
         int64_t most = out->mode == MIL_PAD_REFLECT ? x->dim[d] - 1 : MIL_MAX_COUNT;
         if (pad[i] < 0) return BAD("pad[%d] is %lld; it must not be negative", i, (long long)pad[i]);
         if (pad[i] > most)
-            return BAD("pad[%d] is %lld; reflecting dimension %d of %lld elements gives at most %lld", i,
+            return BAD("pad[%d] is %lld; reflecting dimension %d of %lld elements allows at most %lld", i,
                        (long long)pad[i], d, (long long)x->dim[d], (long long)most);
         *(i % 2 ? &out->after[d] : &out->before[d]) = pad[i];
     }
@@ -275,7 +275,7 @@ propane_status mil_split_read(const mil_op *op, mil_split *out, propane_error *e
         if (count < 0)
             for (int k = 0; k < parts; k++) out->size[k] = dim / parts;
     } else if (count < 1) {
-        return BAD("neither num_splits nor split_sizes says how to split");
+        return BAD("num_splits or split_sizes is required");
     }
     out->count = count < 0 ? (int)parts : count;
     for (int k = 0; k < out->count; k++) {

@@ -58,8 +58,8 @@ propane_status mil_shape_rule_conv_quantized(const mil_op *op, mil_type *out, in
     PROPANE_TRY(mil_attr_text(op, "quantization_type", &type, err));
     PROPANE_TRY(mil_attr_int(op, "nbits", &bits, err));
     if (strcmp(type, "linear") != 0)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                           "quantization_type is \"%.40s\"; only linear is defined well enough to run", type);
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "quantization_type is \"%.40s\"; only linear is supported",
+                           type);
     if (bits < 1 || bits > 8) return BAD("nbits is %lld; it must be 1 to 8", (long long)bits);
     PROPANE_TRY(mil_conv_read(op, &c, err));
     PROPANE_TRY(shape_pool_quant_vector(op, "quant_scale", c.c_out, err));

@@ -85,7 +85,7 @@ static propane_status shape_recurrent_read_lstm(const mil_op *op, mil_recurrent 
     if (r->clipped) PROPANE_TRY(mil_attr_float(op, "clip", &r->clip, err));
     if (r->directions == 1) return PROPANE_OK;
     if (!mil_in(op, "weight_ih_back") || !mil_in(op, "weight_hh_back"))
-        return BAD("direction is bidirectional; that needs weight_ih_back and weight_hh_back");
+        return BAD("direction is bidirectional, which needs weight_ih_back and weight_hh_back");
     PROPANE_TRY(shape_recurrent_expect(op, "peephole_back", 1, 3 * r->hidden, 0, err));
     return shape_recurrent_weights(op, r, "weight_ih_back", "weight_hh_back", "bias_back", err);
 }

@@ -114,7 +114,7 @@ propane_status mil_shape_rule_instance_norm(const mil_op *op, mil_type *out, int
 propane_status mil_shape_rule_l2_norm(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     char text[160];
     if (shape_reduce_type_of(op, "x")->rank < 3)
-        return BAD("x is %s; l2_norm normalises over the last three dimensions",
+        return BAD("x is %s; l2_norm normalizes over the last three dimensions",
                    mil_shape_print(text, shape_reduce_type_of(op, "x")));
     return mil_shape_rule_same(op, out, out_count, err);
 }
@@ -130,7 +130,7 @@ static propane_status shape_reduce_factors(const mil_op *op, const char *x, cons
     const mil_value *a = mil_in(op, x), *b = mil_in(op, y);
     if (!b || mil_dtype_is_float(a->type.dtype) == mil_dtype_is_float(b->type.dtype)) return PROPANE_OK;
     if (shape_reduce_is_weight(a) || shape_reduce_is_weight(b)) return PROPANE_OK;
-    return BAD("%s is %s and %s is %s; of integers and floats one must be a constant", x,
+    return BAD("%s is %s and %s is %s; if one is an integer and one a float, one must be a constant", x,
                mil_dtype_get(a->type.dtype)->name, y, mil_dtype_get(b->type.dtype)->name);
 }
 

@@ -174,7 +174,7 @@ propane_status mil_shape_rule_sliding_windows(const mil_op *op, mil_type *out, i
     const mil_type *x = shape_space_x_of(op);
     mil_windows w;
     PROPANE_TRY(mil_windows_read(op, &w, err));
-    if (x->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", x->rank + 1);
+    if (x->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; the maximum is 8", x->rank + 1);
     mil_type result = {.dtype = x->dtype, .rank = x->rank + 1};
     for (int d = 0, to = 0; d < x->rank; d++) {
         result.dim[to++] = d == w.axis ? w.count : x->dim[d];

@@ -85,8 +85,8 @@ propane_status mil_attr_vector(const mil_op *op, const char *param, int limit, i
     if (!constant) return PROPANE_OK;
     int64_t length = mil_type_count(&constant->type);
     if (length > limit)
-        return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld entries; %d is the most", param, (long long)length,
-                           limit);
+        return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld entries; the maximum is %d", param,
+                           (long long)length, limit);
     for (int64_t i = 0; i < length; i++) out[i] = mil_const_i64(constant, i);
     *count = (int)length;
     return PROPANE_OK;

@@ -111,7 +111,7 @@ char *lex_string(arena *a, const lex_token *t, const char **why) {
             } else if (c == 'n' || c == 't' || c == 'r') {
                 c = c == 'n' ? '\n' : c == 't' ? '\t' : '\r';
             } else if (c != '"' && c != '\\' && c != '/') {
-                *why = "unknown escape; \\\" \\\\ \\/ \\n \\t \\r and \\xNN are known";
+                *why = "unknown escape; use \\\" \\\\ \\/ \\n \\t \\r or \\xNN";
             }
             if (*why) return NULL;
         }

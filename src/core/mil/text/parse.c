@@ -68,7 +68,7 @@ static propane_status parse_unknown_op(parser *p, const lex_token *t) {
     char found[90];
     if (nearest && least <= 1 + (int)t->length / 3)
         return parse_fail_at(p, t, "unknown operation %s; did you mean '%s'?", parse_shown(found, t), nearest);
-    return parse_fail_at(p, t, "unknown operation %s; `propane ops` lists those there are", parse_shown(found, t));
+    return parse_fail_at(p, t, "unknown operation %s; `propane ops` lists the known ones", parse_shown(found, t));
 }
 
 static propane_status parse_unknown_argument(parser *p, const lex_token *t, const mil_op_info *info) {
@@ -92,8 +92,7 @@ static bool parse_begins_type(const parser *p) {
 /* Finds the value of that name that is visible here; *out is NULL if there is none. */
 static propane_status parse_find_value(parser *p, const lex_token *t, mil_value **out) {
     if (mil_make_seen(p->function, t->start, t->length, out)) return PROPANE_OK;
-    return parse_fail_at(p, t, "a block uses more than %d values from around it, or there is no memory",
-                         MIL_MAX_CAPTURED);
+    return parse_fail_at(p, t, "a block uses more than %d values from outside, or memory ran out", MIL_MAX_CAPTURED);
 }
 
 static propane_status parse_value(parser *p, const mil_param *param, mil_value **out) {
@@ -245,7 +244,7 @@ static propane_status parse_block(parser *p, mil_op *op, declared *results) {
     const lex_token t = p->lex.token;
     char *name = arena_printf(p->module->arena, "%s_block%d", op->info->name, op->block_count);
     mil_function *around = p->function;
-    if (++p->depth > MIL_MAX_DEPTH) return parse_fail_at(p, &t, "more than %d blocks in blocks", MIL_MAX_DEPTH);
+    if (++p->depth > MIL_MAX_DEPTH) return parse_fail_at(p, &t, "more than %d nested blocks", MIL_MAX_DEPTH);
     p->function = name ? mil_make_block(op, name) : NULL;
     if (!p->function) return parse_no_memory(p);
     p->function->line = t.line;
@@ -306,7 +305,7 @@ static propane_status parse_statement(parser *p, declared *results) {
     }
     PROPANE_TRY(parse_expect(p, ";"));
     if (zero.length && info->code != MIL_OP_const && !mil_empty_makes(op) && !mil_op_empty_operand(op, &empty))
-        return parse_fail_at(p, &zero, "a dimension of 0 is not possible; 1 to 2^40 are");
+        return parse_fail_at(p, &zero, "a dimension cannot be 0; it must be 1 to 2^40");
     PROPANE_TRY(parse_define_results(p, op, results, count));
     if (count == 1) PROPANE_TRY(mil_read_slice(op, op->results[0]->name, p->err));
     bool late = false;
@@ -377,7 +376,7 @@ static propane_status parse_function_head(parser *p) {
     PROPANE_TRY(parse_expect_name(p, "an opset (ios15 to ios18)", &opset));
     mil_opset known = mil_opset_from_name(opset.start, opset.length);
     if (!known)
-        return parse_fail_at(p, &opset, "unknown opset %s; ios15, ios16, ios17 and ios18 are known",
+        return parse_fail_at(p, &opset, "unknown opset %s; it must be ios15, ios16, ios17 or ios18",
                              parse_shown(found, &opset));
     PROPANE_TRY(parse_expect(p, ">"));
     for (const mil_function *f = p->module->functions; f; f = f->next)
@@ -462,7 +461,7 @@ static propane_status parse_version(parser *p) {
         !mil_number_whole(dot + 1, t->length - (size_t)(dot + 1 - t->start), &minor))
         return parse_unexpected(p, "a version such as 1.3");
     if (major.negative || major.magnitude != 1 || minor.negative || minor.magnitude > 99)
-        return parse_fail_at(p, t, "program version %.*s is not known; 1.0 to 1.99 are",
+        return parse_fail_at(p, t, "unknown program version %.*s; it must be 1.0 to 1.99",
                              (int)(t->length < 20 ? t->length : 20), t->start);
     p->module->version_major = 1;
     p->module->version_minor = (int)minor.magnitude;
@@ -491,8 +490,7 @@ propane_status mil_parse_shaped(const char *program, size_t length, const char *
                                 const mil_read_options *options, mil_module **out, propane_error *err) {
     *out = NULL;
     if (length > MAX_TEXT)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %zu bytes of text; at most %d are read", source, length,
-                            MAX_TEXT);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %zu bytes of text; the limit is %d", source, length, MAX_TEXT);
     mil_module *m = mil_module_create(source);
     if (!m) return propane_fail_memory(err, sizeof *m);
     propane_status status = PROPANE_OK;
@@ -529,7 +527,7 @@ propane_status mil_parse_file_shaped(const char *path, const mil_read_options *o
     dir = mem_copy_string(path);
     propane_status status = dir ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     const char *other = file_disguise(program, length);
-    if (!status && *other) status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it holds no program%s", path, other);
+    if (!status && *other) status = propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no program%s", path, other);
     if (!status) {
         char *slash = strrchr(dir, '/');
         if (slash) slash[slash == dir] = 0;

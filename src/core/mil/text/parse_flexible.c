@@ -15,7 +15,7 @@ static propane_status parse_flexible_bound(parser *p, int64_t *out) {
     const lex_token t = p->lex.token;
     PROPANE_TRY(parse_read_whole(p, "a bound of a dimension", &bound));
     if (bound.magnitude > (uint64_t)INT64_MAX)
-        return parse_fail_at(p, &t, "a bound of %.*s is not possible", (int)(t.length < 40 ? t.length : 40), t.start);
+        return parse_fail_at(p, &t, "%.*s cannot be a bound", (int)(t.length < 40 ? t.length : 40), t.start);
     *out = bound.negative ? -(int64_t)bound.magnitude : (int64_t)bound.magnitude;
     return PROPANE_OK;
 }
@@ -95,7 +95,7 @@ static propane_status parse_flexible_tables(parser *p) {
     int64_t depth = 0;
     do {
         const lex_token t = p->lex.token;
-        if (t.kind == LEX_END || t.kind == LEX_BAD) return parse_unexpected(p, "']' behind the function's attributes");
+        if (t.kind == LEX_END || t.kind == LEX_BAD) return parse_unexpected(p, "']' after the function's attributes");
         const flexible_table next = t.kind == LEX_STRING ? parse_flexible_table(&t) : FLEXIBLE_NONE;
         if (t.kind == LEX_STRING && !next) {
             PROPANE_TRY(parse_flexible_entry(p, table));

@@ -38,11 +38,11 @@ static propane_status parse_nan_bits(parser *p, mil_dtype dtype) {
     PROPANE_TRY(parse_read_whole(p, "the bits of a NaN", &bits));
     int width = mil_dtype_get(dtype)->bits;
     if (bits.negative || (width < 64 && bits.magnitude >> width))
-        return parse_fail_at(p, &t, "these are no bits of a %s", mil_dtype_get(dtype)->name);
+        return parse_fail_at(p, &t, "these are not the bits of a %s", mil_dtype_get(dtype)->name);
     mil_element_store_bits(p->elements, dtype, p->element_count, bits.magnitude);
     mil_const c = {.type = {.dtype = dtype}, .data = p->elements};
     double value = mil_const_f64(&c, p->element_count);
-    if (value == value) return parse_fail_at(p, &t, "these bits are no NaN");
+    if (value == value) return parse_fail_at(p, &t, "these bits are not a NaN");
     return parse_expect(p, ")");
 }
 
@@ -101,7 +101,7 @@ static propane_status parse_row(parser *p, mil_dtype dtype, int64_t most) {
     if (most == 0) return parse_expect(p, "]");
     do {
         if (p->element_count - first == most)
-            return parse_fail_at(p, &p->lex.token, "more than the %lld elements that the type says", (long long)most);
+            return parse_fail_at(p, &p->lex.token, "more than the type's %lld elements", (long long)most);
         PROPANE_TRY(parse_element(p, dtype));
     } while (parse_accept(p, ","));
     return parse_expect(p, "]");
@@ -119,8 +119,7 @@ static propane_status parse_nested(parser *p, const mil_type *type, int level) {
         PROPANE_TRY(parse_expect(p, "["));
         do {
             if (count == type->dim[level])
-                return parse_fail_at(p, &p->lex.token,
-                                     "more than the %lld elements that the type says for dimension %d",
+                return parse_fail_at(p, &p->lex.token, "more than %lld elements, the type's size in dimension %d",
                                      (long long)count, level);
             PROPANE_TRY(parse_nested(p, type, level + 1));
             count++;
@@ -128,7 +127,7 @@ static propane_status parse_nested(parser *p, const mil_type *type, int level) {
         PROPANE_TRY(parse_expect(p, "]"));
     }
     if (count == type->dim[level]) return PROPANE_OK;
-    return parse_fail_at(p, &t, "%lld element%s for dimension %d; the type says %lld", (long long)count,
+    return parse_fail_at(p, &t, "%lld element%s in dimension %d, but the type has %lld", (long long)count,
                          count == 1 ? "" : "s", level, (long long)type->dim[level]);
 }
 
@@ -141,7 +140,7 @@ static propane_status parse_tensor(parser *p, const mil_type *type) {
     if (type->rank == 1 || lex_is(&ahead.token, "[")) return parse_nested(p, type, 0);
     PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));
     if (p->element_count == mil_type_count(type)) return PROPANE_OK;
-    return parse_fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
+    return parse_fail_at(p, &t, "%lld elements, but the type has %lld", (long long)p->element_count,
                          (long long)mil_type_count(type));
 }
 
@@ -211,7 +210,7 @@ static propane_status parse_list(parser *p, const mil_type *type) {
     lex_token t = p->lex.token;
     PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));
     if (p->element_count == mil_type_count(type)) return PROPANE_OK;
-    return parse_fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
+    return parse_fail_at(p, &t, "%lld elements, but the type has %lld", (long long)p->element_count,
                          (long long)mil_type_count(type));
 }
 
@@ -248,5 +247,6 @@ propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out)
         return parse_take_elements(p, &type, out);
     }
     return parse_fail_at(p, &p->lex.token,
-                         "%s needs a literal with its type, as fp16(0.5) or tensor<int32, [2]>([1, 2])", param->name);
+                         "%s needs a literal with its type, such as fp16(0.5) or tensor<int32, [2]>([1, 2])",
+                         param->name);
 }

@@ -84,7 +84,7 @@ static propane_status parse_dtype(parser *p, mil_dtype *out) {
     *out = mil_dtype_from_name(t.start, t.length);
     if (*out) return PROPANE_OK;
     return parse_fail_at(
-        p, &t, "unknown type %s; there are tensor<TYPE, [DIMENSIONS]> and fp16, fp32, int32, bool, string, ...",
+        p, &t, "unknown type %s; types are tensor<TYPE, [DIMENSIONS]> and fp16, fp32, int32, bool, string, ...",
         parse_shown(found, &t));
 }
 
@@ -106,7 +106,7 @@ propane_status parse_dims(parser *p, mil_type *type) {
         const bool vector = type->rank == 0 && parse_at(p, "]"); /* a vector may be empty */
         if (dim.magnitude == 0 && !vector) p->zero = t;
         if (dim.negative || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
-            return parse_fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
+            return parse_fail_at(p, &t, "a dimension cannot be %.*s; it must be 1 to 2^40",
                                  (int)(t.length < 40 ? t.length : 40), t.start);
         type->dim[type->rank++] = (int64_t)dim.magnitude;
     }
@@ -130,7 +130,7 @@ static propane_status parse_length(parser *p, int64_t *out) {
     if (parse_accept(p, "?")) return PROPANE_OK;
     PROPANE_TRY(parse_read_whole(p, "the length of a list", &length));
     if (length.negative || length.magnitude < 1 || length.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
-        return parse_fail_at(p, &t, "a list of %.*s is not possible", (int)(t.length < 40 ? t.length : 40), t.start);
+        return parse_fail_at(p, &t, "a list cannot have length %.*s", (int)(t.length < 40 ? t.length : 40), t.start);
     *out = (int64_t)length.magnitude;
     return PROPANE_OK;
 }
@@ -146,7 +146,7 @@ static propane_status parse_container(parser *p, mil_container container, mil_ty
     if (container == MIL_LIST) PROPANE_TRY(parse_length(p, &out->length));
     if (container == MIL_DICT) {
         PROPANE_TRY(parse_bare(p, &value));
-        if (value.rank || out->rank) return parse_fail_at(p, &t, "only a dict of scalars is possible");
+        if (value.rank || out->rank) return parse_fail_at(p, &t, "only dicts of scalars are supported");
         value.key = out->dtype;
         *out = value;
     }
@@ -167,7 +167,7 @@ propane_status parse_open_type(parser *p, mil_type *out) {
     else
         PROPANE_TRY(parse_bare(p, out));
     if (mil_type_is_open(out)) return PROPANE_OK;
-    return mil_type_readable(out, why) ? PROPANE_OK : parse_fail_at(p, &t, "this type is not possible: %s", why);
+    return mil_type_readable(out, why) ? PROPANE_OK : parse_fail_at(p, &t, "invalid type: %s", why);
 }
 
 propane_status parse_type(parser *p, mil_type *out) {
