@@ -236,7 +236,7 @@ static propane_status train_run_tell_lost(const train_run *r, propane_error *err
     return propane_fail(err, PROPANE_ERR_LIMIT,
                         "the loss has been NaN or infinite since step %lld%s%.200s%s; no model was written%s",
                         (long long)(r->state.step - r->lost + 1), name ? ": the weights '" : "", name ? name : "",
-                        name ? "' contain some" : ": the training has diverged; use a smaller --lr",
+                        name ? "' contain NaN or infinity" : ": the training has diverged; use a smaller --lr",
                         r->checkpoint ? ", the last checkpoint was kept" : "");
 }
 

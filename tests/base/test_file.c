@@ -114,7 +114,7 @@ TEST(a_pipe_is_read_to_the_limit) {
         snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
         if (more)
             EXPECT_FAIL(file_read_stream(name, 1000, &data, &length, &err), PROPANE_ERR_LIMIT,
-                        "more than the 1000 bytes");
+                        "has more than 1000 bytes");
         else
             EXPECT_OK(file_read_stream(name, 1000, &data, &length, &err));
         EXPECT(length == (more ? 0 : 1000));

@@ -24,10 +24,11 @@ TEST(sizes_and_memory_are_checked) {
     propane_buffer *b = NULL;
     _Alignas(16) char memory[48];
     begin("scripted");
-    EXPECT_FAIL(propane_buffer_create(device, 0, &b, &err), PROPANE_ERR_INVALID, "0 bytes is not a size");
-    EXPECT_FAIL(propane_buffer_create(device, SIZE_MAX / 2 + 1, &b, &err), PROPANE_ERR_INVALID, "is not a size");
+    EXPECT_FAIL(propane_buffer_create(device, 0, &b, &err), PROPANE_ERR_INVALID, "a buffer cannot have 0 bytes");
+    EXPECT_FAIL(propane_buffer_create(device, SIZE_MAX / 2 + 1, &b, &err), PROPANE_ERR_INVALID,
+                "a buffer cannot have 9223372036854775808 bytes");
     EXPECT_FAIL(propane_buffer_create(device, SIZE_MAX / 2, &b, &err), PROPANE_ERR_MEMORY, "");
-    EXPECT_FAIL(propane_buffer_wrap(device, memory, 16, &b, &err), PROPANE_ERR_UNSUPPORTED, "has memory of its own");
+    EXPECT_FAIL(propane_buffer_wrap(device, memory, 16, &b, &err), PROPANE_ERR_UNSUPPORTED, "has separate memory");
     propane_device_close(device);
     begin("host");
     for (int off = 1; off < 16; off++)
@@ -56,7 +57,7 @@ TEST(copies_lock_the_buffer) {
     int32_t values[] = {1, 2, 3, 256}, back[4];
     script = (script_calls){0};
     EXPECT_FAIL(propane_buffer_write(b, &io, PROPANE_INT32, values, 4, &err), PROPANE_ERR_INVALID,
-                "write 'x': element 3 is 256, outside of uint8 (0..255)");
+                "write 'x': element 3 is 256, outside the range of uint8 (0..255)");
     EXPECT(script.locked == 1 && script.unlocked == 1 && script.locked_for_writing == 1);
     values[3] = 255;
     EXPECT_OK(propane_buffer_write(b, &io, PROPANE_INT32, values, 4, &err));
@@ -230,7 +231,7 @@ TEST(a_refused_element_is_counted_through_the_rows) {
     const propane_io io = {.name = "x", .dtype = PROPANE_INT8, .rank = 2, .dim = {3, 2}, .stride = {10, 1}};
     const int32_t values[] = {1, 2, 3, 4, 5, -129};
     EXPECT_FAIL(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err), PROPANE_ERR_INVALID,
-                "element 5 is -129, outside of int8 (-128..127)");
+                "element 5 is -129, outside the range of int8 (-128..127)");
     propane_buffer_free(b);
     propane_device_close(device);
 }
@@ -243,13 +244,13 @@ TEST(layouts_that_leave_the_buffer_are_refused) {
     propane_io io = good;
     EXPECT_OK(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err)); /* exactly to the end */
     EXPECT_FAIL(propane_buffer_write(b, &io, PROPANE_INT32, values, 5, &err), PROPANE_ERR_INVALID,
-                "write 'x': 5 elements are given, its shape has 6");
+                "write 'x': 5 elements were given, but its shape has 6");
     io.stride[0] = 13;
     EXPECT_FAIL(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err), PROPANE_ERR_INVALID,
-                "write 'x': it takes 25 bytes, the buffer has 24");
+                "write 'x': it needs 25 bytes, but the buffer has 24");
     io = good, io.dim[0] = 3;
     EXPECT_FAIL(propane_buffer_read(b, &io, PROPANE_INT32, (int32_t[9]){0}, 9, &err), PROPANE_ERR_INVALID,
-                "read 'x': it takes 36 bytes, the buffer has 24");
+                "read 'x': it needs 36 bytes, but the buffer has 24");
     io = good, io.stride[1] = -4;
     EXPECT_FAIL(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err), PROPANE_ERR_INVALID,
                 "dimension 1 is 3 with a stride of -4 bytes");
@@ -268,7 +269,7 @@ TEST(layouts_that_leave_the_buffer_are_refused) {
     EXPECT(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err) == PROPANE_ERR_INVALID);
     io = good;
     EXPECT_FAIL(propane_buffer_write(b, &io, (propane_dtype)99, values, 6, &err), PROPANE_ERR_INVALID,
-                "write 'x': dtype is 99; the header has 0 to ");
+                "write 'x': dtype is 99; it must be from 0 to ");
     io.name = NULL; /* a name is for messages only */
     EXPECT_OK(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err));
     io.rank = PROPANE_MAX_RANK;

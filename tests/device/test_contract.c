@@ -152,15 +152,15 @@ TEST(bindings_are_complete_and_large_enough) {
     EXPECT_FAIL(propane_request_create(p, unknown, 1, &r, &err), PROPANE_ERR_INVALID,
                 "binding 'x': the program has no such input or output; it has command, order");
     EXPECT_FAIL(propane_request_create(p, twice, 2, &r, &err), PROPANE_ERR_INVALID, "binding 'order': bound twice");
-    EXPECT_FAIL(propane_request_create(p, empty, 1, &r, &err), PROPANE_ERR_INVALID, "there is no buffer");
+    EXPECT_FAIL(propane_request_create(p, empty, 1, &r, &err), PROPANE_ERR_INVALID, "its buffer is missing");
     EXPECT_FAIL(propane_request_create(p, out, 1, &r, &err), PROPANE_ERR_INVALID,
                 "binding 'command': this input is not bound");
     EXPECT_FAIL(propane_request_create(p, in, 1, &r, &err), PROPANE_ERR_INVALID,
                 "binding 'order': this output is not bound");
     EXPECT_FAIL(propane_request_create(p, NULL, 0, &r, &err), PROPANE_ERR_INVALID, "is not bound");
-    EXPECT_FAIL(request_of(p, a, small, &r), PROPANE_ERR_INVALID, "the buffer has 15 bytes, 16 are needed");
+    EXPECT_FAIL(request_of(p, a, small, &r), PROPANE_ERR_INVALID, "the buffer has 15 bytes, but 16 are needed");
     EXPECT_FAIL(request_of(p, a, a, &r), PROPANE_ERR_INVALID,
-                "output 'order' is bound to the buffer of input 'command', which this program still reads");
+                "output 'order' is bound to the buffer of input 'command', which the program still reads");
     EXPECT(!r);
     EXPECT_OK(request_of(p, a, large, &r));
     propane_request_free(r);
@@ -238,7 +238,7 @@ TEST(options_of_a_compile_are_checked_before_the_driver_sees_them) {
     propane_program *p = NULL, *donor = compiled(full), *stranger = compiled(second);
     propane_compile_options o = {.size = sizeof o, .precision = (propane_precision)2};
     EXPECT_FAIL(propane_program_compile(plain, m, &o, &p, &err), PROPANE_ERR_INVALID,
-                "compile: precision is 2; the header has 0 and 1");
+                "compile: precision is 2; it must be 0 or 1");
     o = (propane_compile_options){.size = sizeof o, .threads = -1};
     EXPECT_FAIL(propane_program_compile(plain, m, &o, &p, &err), PROPANE_ERR_INVALID, "compile: threads is -1");
     EXPECT_FAIL(propane_program_supported(plain, m, &o, &err), PROPANE_ERR_INVALID, "compile: threads is -1");
@@ -253,7 +253,7 @@ TEST(options_of_a_compile_are_checked_before_the_driver_sees_them) {
     o.donor = stranger;
     EXPECT_FAIL(propane_program_compile(full, m, &o, &p, &err), PROPANE_ERR_UNSUPPORTED, "of another device");
     o = (propane_compile_options){.size = sizeof o, .reloadable = true};
-    EXPECT_FAIL(propane_program_compile(plain, m, &o, &p, &err), PROPANE_ERR_UNSUPPORTED, "compile it anew");
+    EXPECT_FAIL(propane_program_compile(plain, m, &o, &p, &err), PROPANE_ERR_UNSUPPORTED, "compile it again");
     EXPECT(!p);
     EXPECT_OK(propane_program_compile(full, m, &o, &p, &err));
     propane_program_free(p);
@@ -382,7 +382,7 @@ TEST(constants_are_patched_in_fp16) {
     EXPECT_FAIL(propane_program_patch(q, "w", PROPANE_FP32, values, 3, &err), PROPANE_ERR_UNSUPPORTED,
                 "device 'scripted' cannot overwrite constants");
     EXPECT_FAIL(propane_program_patch(p, "w", PROPANE_INT32, values, 3, &err), PROPANE_ERR_INVALID,
-                "patch 'w': values are fp16 or fp32");
+                "patch 'w': values must be fp16 or fp32");
     EXPECT_FAIL(propane_program_patch(p, "w", PROPANE_FP32, NULL, 0, &err), PROPANE_ERR_INVALID,
                 "patch 'w': no values");
     EXPECT_OK(propane_program_patch(p, "w", PROPANE_FP32, values, 3, &err));
@@ -459,11 +459,11 @@ TEST(a_queue_has_from_1_to_4096_places) {
     EXPECT_OK(propane_request_events(r, &point, 1, NULL, 0, &err));
     propane_request *both[] = {s, r};
     EXPECT_FAIL(propane_submit(both, 2, &err), PROPANE_ERR_LIMIT,
-                "no place for 2 more: 0 of the 1 requests that 'deep:1' takes are in flight");
+                "no room for 2 more: 0 of at most 1 requests of 'deep:1' are in flight");
     propane_request *hole[] = {s, NULL};
     EXPECT_FAIL(propane_submit(hole, 2, &err), PROPANE_ERR_INVALID, "requests[1] is NULL");
     EXPECT_OK(propane_submit(&r, 1, &err));
-    EXPECT_FAIL(propane_submit(&s, 1, &err), PROPANE_ERR_LIMIT, "no place for 1 more: 1 of the 1");
+    EXPECT_FAIL(propane_submit(&s, 1, &err), PROPANE_ERR_LIMIT, "no room for 1 more: 1 of at most 1");
     propane_event_signal(gate, 1);
     propane_completion done = {.size = sizeof done};
     EXPECT_OK(propane_wait(r, &done, &err));

@@ -96,7 +96,7 @@ TEST(devices_are_listed_and_opened_by_name) {
            propane_driver_summary(-1) == NULL);
     EXPECT_OK(propane_driver_probe(0, &err));
     EXPECT_FAIL(propane_driver_probe(2, &err), PROPANE_ERR_UNSUPPORTED, "no such engine");
-    EXPECT_FAIL(propane_driver_probe(6, &err), PROPANE_ERR_INVALID, "driver 6: there are 6 (0..5)");
+    EXPECT_FAIL(propane_driver_probe(6, &err), PROPANE_ERR_INVALID, "there is no driver 6; this build has 6 (0..5)");
     EXPECT_FAIL(propane_device_open("gpu\n:0", &d, &err), PROPANE_ERR_NOT_FOUND,
                 "unknown device 'gpu\\x0a:0'; the devices are scripted, other, absent, host, full, deep");
     EXPECT_FAIL(propane_device_open("script", &d, &err), PROPANE_ERR_NOT_FOUND, "unknown");

@@ -103,7 +103,7 @@ TEST(where_the_server_listens) {
     EXPECT_OK(connections_listen("localhost", 0, &one, &port, &err));
     EXPECT(one >= 0 && port > 0 && port < 65536);
     EXPECT_FAIL(connections_listen("127.0.0.1", port, &two, &other, &err), PROPANE_ERR_IO,
-                "another program does; give another --port");
+                "another program is using it; give another --port");
     EXPECT(two == -1);
     EXPECT_FAIL(connections_listen("192.0.2.1", 0, &two, &other, &err), PROPANE_ERR_IO,
                 "give another --host or --port");

@@ -201,7 +201,7 @@ TEST(fixed_options_must_be_the_same) {
         if (row->type == TRAIN_REAL) *(double *)at = nextafter(*(double *)at, 9);
         if (row->type == TRAIN_BOOL) *(bool *)at = !*(bool *)at;
         if (row->type == TRAIN_CHOICE) *(const char **)at = "other";
-        snprintf(message, sizeof message, "was made with --%s ", row->name);
+        snprintf(message, sizeof message, "was written with --%s ", row->name);
         const propane_status status = train_run_load(&t->run, 0, TRAIN_BLOCKS - 1, &err);
         if (row->keep == TRAIN_FIXED)
             EXPECT_MSG(status == PROPANE_ERR_INVALID && strstr(err.text, message) && t->kept == 0, "%s", row->key);
@@ -220,12 +220,12 @@ TEST(another_run_is_named) {
     scripted_run *s = filled(&o);
     EXPECT_OK(train_checkpoint_write(&s->run, &err));
     other = o, other.lr = 0.75;
-    expect_refused(&other, "this one", "was made with --lr 0.5, not 0.75; resume with the same, or start a new run");
+    expect_refused(&other, "this one", "was written with --lr 0.5, not 0.75; resume with the same, or start a new run");
     other = o, other.batch = 3;
-    expect_refused(&other, "this one", "was made with --batch 8, not 3");
+    expect_refused(&other, "this one", "was written with --batch 8, not 3");
     other = o, other.plan = "six";
-    expect_refused(&other, "this one", "was made with --plan layer, not six");
-    expect_refused(&o, "that one", "was made with the fact this one, not that one");
+    expect_refused(&other, "this one", "was written with --plan layer, not six");
+    expect_refused(&o, "that one", "was written with the fact this one, not that one");
     train_run_free(&s->run);
     other = o, other.kind = TRAIN_IMPORTED;
     EXPECT_TEXT(checkpoint_format(TRAIN_IMPORTED), "propane-finetune-1");
@@ -346,7 +346,7 @@ TEST(keys_that_are_missing_are_named_unless_they_are_new) {
         train_run_free(&t->run);
     }
     write_with(s, "schedule", NULL, true); /* it was cosine */
-    expect_refused(&o, "this one", "was made with --schedule cosine, not linear");
+    expect_refused(&o, "this one", "was written with --schedule cosine, not linear");
     write_with(s, "format", "propane-finetune-1", true);
     expect_refused(&o, "this one", "its format is 'propane-finetune-1', not 'propane-checkpoint-1'");
     train_run_free(&s->run);

@@ -576,11 +576,11 @@ TEST(options_that_are_missing_are_named) {
     const sample_source source = source_of(&s);
     train_options o = options_of(NULL);
     o.loss = "";
-    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID, "--loss is missing: mse or cross_entropy");
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID, "--loss is missing; give mse or cross_entropy");
     for (int i = 0; i < SAMPLES; i++) s.label[i] = -1;
     o = options_of(NULL);
     EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID,
-                "step 1: no label of its 8 samples is a class: all are -1");
+                "step 1: all labels of its 8 samples are -1, so there is no class to train on");
     /* a new run in a folder removes what a killed writer left there */
     fill_set(&s);
     EXPECT_OK(file_make_dir(at(run, "swept"), &err));

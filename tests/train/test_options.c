@@ -172,21 +172,21 @@ TEST(every_word_of_a_choice_is_allowed_and_no_other) {
                 EXPECT_TEXT(*(const char **)train_option_at(row, &o), word);
             }
             *(const char **)train_option_at(row, &o) = "other";
-            EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "is 'other'; give ");
+            EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "is 'other'; it must be ");
         }
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
     o.schedule = "steep";
     fill_the_stack();
     EXPECT(train_options_check(&o, &err) == PROPANE_ERR_INVALID);
-    EXPECT_TEXT(err.text, "--schedule is 'steep'; give cosine, linear, constant or wsd");
+    EXPECT_TEXT(err.text, "--schedule is 'steep'; it must be cosine, linear, constant or wsd");
     o.schedule = NULL;
-    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--schedule is ''; give ");
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--schedule is ''; it must be ");
     train_options_default(&o, TRAIN_LANGUAGE);
     o.clipping = "late"; /* a shorter list than the one before it */
     fill_the_stack();
     EXPECT(train_options_check(&o, &err) == PROPANE_ERR_INVALID);
-    EXPECT_TEXT(err.text, "--clip-norm is 'late'; give exact or lagged");
+    EXPECT_TEXT(err.text, "--clip-norm is 'late'; it must be exact or lagged");
 }
 
 /* What a text may look like, by the type of its option. */
@@ -197,7 +197,7 @@ TEST(texts_of_numbers) {
     } cases[] = {{"steps", "5", true},    {"steps", "+5", true},   {"steps", "05", true},
                  {"steps", "5 ", false},  {"steps", "", false},    {"steps", "-", false},
                  {"steps", "0x5", false}, {"steps", "5.0", false}, {"steps", "9223372036854775808", false},
-                 {"lr", "3e-4", true},    {"lr", ".5", true},      {"lr", "0x1p-3", true},
+                 {"lr", "3e-4", true},    {"lr", ".5", true},      {"lr", "0x1p-3", false},
                  {"lr", "3e-4x", false},  {"lr", "inf", false},    {"lr", "-nan", false},
                  {"lr", "1e999", false},  {"lr", "x", false},      {"clip", "-0.5", false},
                  {"pack", "1", true},     {"pack", "0", true},     {"pack", "true", true},
@@ -239,13 +239,13 @@ TEST(options_that_do_not_fit_together_are_refused) {
     o.lr = 0.25, o.min_lr = 0.25;
     EXPECT_OK(train_options_check(&o, &err));
     o.min_lr = 0.375;
-    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--min-lr is 0.375; give 0 to 0.25");
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--min-lr is 0.375; it must be 0 to 0.25");
     o.lr = -1; /* the rate is not known yet */
     EXPECT_OK(train_options_check(&o, &err));
     o.lr = 0, o.min_lr = 0;
     EXPECT_OK(train_options_check(&o, &err));
     o.min_lr = 1e-9;
-    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--min-lr is 1e-09; give 0 to 0");
+    EXPECT_FAIL(train_options_check(&o, &err), PROPANE_ERR_INVALID, "--min-lr is 1e-09; it must be 0 to 0");
     train_options_default(&o, TRAIN_IMPORTED);
     EXPECT_OK(train_options_check(&o, &err));
     o.resume = true;
@@ -272,7 +272,7 @@ TEST(how_many_best_weights_are_kept) {
         EXPECT_MSG(train_options_keeps(o.keep) == cases[i].count, "%s", o.keep);
         const propane_status status = train_options_check(&o, &err);
         EXPECT((status == PROPANE_OK) == (cases[i].count >= 0));
-        EXPECT(status == PROPANE_OK || strstr(err.text, "give best, last or how many, 1 to 1000"));
+        EXPECT(status == PROPANE_OK || strstr(err.text, "it must be best, last or a number from 1 to 1000"));
     }
 }
 

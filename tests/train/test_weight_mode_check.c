@@ -152,12 +152,12 @@ TEST(every_mode_holds_on_a_device_without_faults) {
 
 TEST(modes_that_a_device_lacks_are_refused) {
     memset(&faulty, 0, sizeof faulty);
-    EXPECT_FAIL(checked("rigid", "reload"), PROPANE_ERR_UNSUPPORTED, "compile it anew");
-    EXPECT_FAIL(checked("rigid", "patched"), PROPANE_ERR_UNSUPPORTED, "compile it anew");
+    EXPECT_FAIL(checked("rigid", "reload"), PROPANE_ERR_UNSUPPORTED, "compile it again");
+    EXPECT_FAIL(checked("rigid", "patched"), PROPANE_ERR_UNSUPPORTED, "compile it again");
     EXPECT_OK(checked("rigid", "baked"));
     EXPECT_FAIL(checked("faulty", "gold"), PROPANE_ERR_INVALID,
-                "weights 'gold': the modes are inputs|packed|baked|reload|patched");
-    EXPECT_FAIL(checked("nothing", "inputs"), PROPANE_ERR_NOT_FOUND, "device 'nothing': unknown");
+                "weights is 'gold'; it must be one of inputs|packed|baked|reload|patched");
+    EXPECT_FAIL(checked("nothing", "inputs"), PROPANE_ERR_NOT_FOUND, "unknown device 'nothing'");
     faulty.refuses = "p";
     EXPECT_FAIL(checked("faulty", "packed"), PROPANE_ERR_UNSUPPORTED, "no input 'p'");
 }
@@ -172,7 +172,7 @@ TEST(one_wrong_number_is_found) {
                 memset(&faulty, 0, sizeof faulty);
                 faulty.wrong_run = run, faulty.wrong_element = elements[i];
                 snprintf(message, sizeof message,
-                         "weights '%s' do not hold here: element (%d, %d) of a small product is ",
+                         "weights '%s' do not work here: element (%d, %d) of a small matrix product is ",
                          weight_mode_name((weight_mode)k), elements[i] / SPAN, elements[i] % SPAN);
                 EXPECT_FAIL(checked("faulty", weight_mode_name((weight_mode)k)), PROPANE_ERR_DEVICE, message);
                 EXPECT(faulty.runs == run && !strstr(err.text, "as with the weights"));
@@ -185,12 +185,12 @@ TEST(old_weights_are_found) {
     for (int i = 0; i < 2; i++) {
         memset(&faulty, 0, sizeof faulty);
         faulty.stale = true;
-        EXPECT_FAIL(checked("faulty", modes[i]), PROPANE_ERR_DEVICE, ", as with the weights that were there before");
+        EXPECT_FAIL(checked("faulty", modes[i]), PROPANE_ERR_DEVICE, ", as with the previous weights");
         EXPECT(faulty.runs == 2);
     }
     memset(&faulty, 0, sizeof faulty);
     faulty.forgets = true;
-    EXPECT_FAIL(checked("faulty", "patched"), PROPANE_ERR_DEVICE, ", as with the weights that were there before");
+    EXPECT_FAIL(checked("faulty", "patched"), PROPANE_ERR_DEVICE, ", as with the previous weights");
 }
 
 /* A device that needs no proof gets the first mode, patching where it works; another one the first mode that holds. */
@@ -212,7 +212,7 @@ TEST(the_first_mode_that_holds_is_chosen) {
     faulty.unproven = faulty.patches = faulty.forgets = true;
     EXPECT_OK(weight_mode_choose("faulty", &mode, &tried, &err));
     EXPECT_TEXT(mode, "inputs");
-    EXPECT(strstr(tried.data, "weights 'patched' do not hold here") && faulty.opened == faulty.closed);
+    EXPECT(strstr(tried.data, "weights 'patched' do not work here") && faulty.opened == faulty.closed);
     text_clear(&tried);
     faulty.refuses = "x";
     EXPECT_OK(weight_mode_choose("faulty", &mode, &tried, &err));
@@ -221,8 +221,8 @@ TEST(the_first_mode_that_holds_is_chosen) {
     text_clear(&tried);
     faulty.refuses = "*";
     EXPECT_FAIL(weight_mode_choose("faulty", &mode, &tried, &err), PROPANE_ERR_DEVICE,
-                "device 'faulty': no weight mode holds there:\nfaulty: no input '*'\nfaulty: no input '*'\n");
-    EXPECT_FAIL(weight_mode_choose("faulty", &mode, NULL, &err), PROPANE_ERR_DEVICE, "no weight mode holds there:");
+                "device 'faulty': no weight mode works there: faulty: no input '*'; faulty: no input '*'");
+    EXPECT_FAIL(weight_mode_choose("faulty", &mode, NULL, &err), PROPANE_ERR_DEVICE, "no weight mode works there:");
     EXPECT_FAIL(weight_mode_choose("nothing", &mode, NULL, &err), PROPANE_ERR_NOT_FOUND, "unknown");
     text_deinit(&tried);
 }

@@ -59,9 +59,10 @@ propane_status propane_stream_result(const propane_stream *s, propane_generation
     const infer_result result = infer_job_result(s->job);
     if (result.finish == INFER_FINISH_LOST) {
         const char *name = stored_weights_not_finite(s->generator->model->weights);
-        return propane_fail(
-            err, PROPANE_ERR_LIMIT, "after %lld tokens the model's logits are NaN or infinite%s%.200s%s",
-            (long long)result.made, name ? ": the weights '" : "", name ? name : "", name ? "' contain some" : "");
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "after %lld tokens the model's logits are NaN or infinite%s%.200s%s",
+                            (long long)result.made, name ? ": the weights '" : "", name ? name : "",
+                            name ? "' contain NaN or infinity" : "");
     }
     api_generator_give(&result, s->t.task.prompt_count, out);
     return PROPANE_OK;

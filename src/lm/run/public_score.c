@@ -41,7 +41,7 @@ static propane_status api_score_check(const propane_generator *g, double mean, p
     if (isfinite(mean)) return PROPANE_OK;
     const char *name = stored_weights_not_finite(g->model->weights);
     return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is NaN or infinite%s%.200s%s", g->model->path,
-                        name ? ": the weights '" : "", name ? name : "", name ? "' contain some" : "");
+                        name ? ": the weights '" : "", name ? name : "", name ? "' contain NaN or infinity" : "");
 }
 
 void propane_generator_on_progress(propane_generator *g, propane_on_progress callback, void *context) {

@@ -34,8 +34,8 @@ $ propane generate rot --prompt ab --count 4 --seed 1 --no-verify > out; propane
 # A weight that is no number: by evaluating, by writing, by training on.
 @ printf 'import sys,json\nb=bytearray(open(sys.argv[1],"rb").read())\nn=int.from_bytes(b[:8],"little")\nh=json.loads(b[8:8+n])\no=h["model.layers.0.mlp.up_proj.weight"]["data_offsets"][0]\nb[8+n+o:12+n+o]=bytes([0,0,192,127])\nopen(sys.argv[1],"wb").write(b)\n' > nan.py
 $ cp -r r w; python3 nan.py w/model.safetensors; propane eval w --no-verify --ids ids.txt; propane generate w --no-verify --prompt ab --count 4 > out
-2> propane eval: w: the loss is NaN or infinite: the weights 'model.layers.0.mlp.up_proj.weight' contain some
-2> propane generate: after 0 tokens the model's logits are NaN or infinite: the weights 'model.layers.0.mlp.up_proj.weight' contain some
+2> propane eval: w: the loss is NaN or infinite: the weights 'model.layers.0.mlp.up_proj.weight' contain NaN or infinity
+2> propane generate: after 0 tokens the model's logits are NaN or infinite: the weights 'model.layers.0.mlp.up_proj.weight' contain NaN or infinity
 = 1
 $ propane train --data text --init w --no-verify --run x --batch 2 --eval-every 0 --steps 3 > log; ls x
 > config.json
@@ -44,7 +44,7 @@ $ propane train --data text --init w --no-verify --run x --batch 2 --eval-every 
 > tokenizer.propane.json
 > tokenizer_config.json
 > train.json
-2~ propane train: the loss has been NaN or infinite since step 1: the weights 'model.layers.0.mlp.up_proj.weight' contain some; no model was written, the last checkpoint was kept
+2~ propane train: the loss has been NaN or infinite since step 1: the weights 'model.layers.0.mlp.up_proj.weight' contain NaN or infinity; no model was written, the last checkpoint was kept
 = 0
 # A file that becomes shorter while it is read.
 $ propane tokenize text --kind bytes --out tk.json --tokens tk.bin > log; (sleep 0.7; : > tk.bin) & propane train --data tk.bin --tokenizer tk.json --layers 1 --width 32 --heads 2 --context 64 --batch 4 --steps 100000 --eval-every 0 --run s > log

@@ -59,7 +59,7 @@ $ t run a.mil --seed 1 -n 2; t run a.mil --seed 1 -t 1; t run a.mil --seed 1 --i
 > 0
 > 0
 > 2 propane run: there is no flag '--iteration'; did you mean '--iterations'?
-> 1 propane run: device 'nothing': unknown; known are cpu, ane, sim, accel, registers, null
+> 1 propane run: unknown device 'nothing'; the devices are cpu, ane, sim, accel, registers, null
 > 2 propane run: there is no flag '--un_it'; did you mean '--device'?
 > 2 propane run: there is no flag '-no-json'; did you mean '--json'?
 = 0
@@ -87,7 +87,7 @@ $ t run -- --seed; t run --seed 1 -- a.mil; t run --seed 1 -- a.mil --json; t sh
 = 0
 $ t show --json nothing other; t show nothing --json other; t show nothing other --json; t show nothing ''; t show '' nothing; t show -- '' nothing
 > 1 propane show: cannot open nothing: No such file or directory
-> 2 propane show: flags must come before or after all of FILE...
+> 2 propane show: flags must not be placed between FILE...
 > 1 propane show: cannot open nothing: No such file or directory
 > 2 propane show: FILE...: the value is empty
 > 2 propane show: FILE...: the value is empty

@@ -54,5 +54,5 @@ $ propane show cut.mlmodel
 # A pipeline of 603 and 602: the part that cannot be read is named, not what a later part misses without it.
 @ printf '\010\001\322\014\012\012\003\332\045\000\012\003\322\045\000' > words.mlmodel
 $ propane show words.mlmodel
-2> propane show: words.mlmodel: model '1' of the pipeline is a vectorizer of dictionaries, which Propane does not read; ML Programs have no strings and dictionaries as inputs: encode the column in the app and convert what follows
+2> propane show: words.mlmodel: model '1' of the pipeline is a vectorizer of dictionaries, which Propane does not support; ML Programs have no string or dictionary inputs: encode the column in the app and convert the rest
 = 1

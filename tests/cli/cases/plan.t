@@ -19,7 +19,7 @@ $ propane plan stories110m --search --target m1 --clip-norm lagged
 = 0
 # Adapters: the base is in constants, and no kernel makes its gradients.
 $ propane plan stories110m --search --target m4 --moments fp32 --lora-rank 8 --accumulate 1
->~ M4, estimated: plan layer, weights baked, *, adapters of rank 8 alone
+>~ M4, estimated: plan layer, weights baked, *, only adapters of rank 8
 >~ fastest known: plan layer, *, weights baked, *
 = 0
 $ for rank in 0 8; do propane plan --plan six --lora-rank $rank | grep -c '^ffn   ffnGrad'; done

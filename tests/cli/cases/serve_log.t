@@ -1,4 +1,4 @@
-# A log that nobody reads holds up no request and not the end; what was left out is told.
+# A log that nobody reads holds up no request and not the end; what was left out is counted.
 ! curl part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%977}' > text; propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0 --steps 1 --threads 1 --no-report --run m > log
 @ mkfifo lines
@@ -22,6 +22,6 @@ $ . ../bin/up; for id in mine-1.2 'a b' ''; do curl -s -D - -o /dev/null -H "X-R
 # SIGHUP reads the keys again; a file that cannot be used leaves those that are there
 $ echo first > keys; flags="--api-key-file keys"; . ../bin/up; code() { curl -s -o /dev/null -w '%{http_code} ' -H "Authorization: Bearer $1" "$url/v1/models"; }; hup() { kill -HUP $pid; i=0; until [ $(grep -c '' errors) = $1 ] || [ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done; }; code first; code second; printf 'second\nthird\n' > keys; hup 1; code first; code second; : > keys; hup 2; code second; kill $pid; wait $pid; echo "ended with $?"; cat errors
 > 200 401 401 200 200 ended with 0
-> propane serve: 2 keys read
+> propane serve: read 2 keys
 > propane serve: the keys were not replaced: keys: it contains no keys; give one key per line
 = 0

@@ -8,7 +8,7 @@ $ echo hi | PROPANE_PYTHON=/nowhere/python3 propane chat m --count 4
 2~ propane chat: m: its chat template matches no known format; to run it, install Python's jinja2 (/nowhere/python3 cannot be started: *), or choose a format with --chat
 = 1
 $ echo hi | PROPANE_PYTHON=true propane chat m --count 4
-2~ propane chat: m: *(true does not run Jinja2: it ended without a message); *
+2~ propane chat: m: *(true does not run Jinja2: it ended without a message), *
 = 1
 $ echo hi | propane chat m --chat plain --count 4 > log 2>&1
 = 0

@@ -32,7 +32,7 @@ $ grep -c hasANE log
 > 1
 = 0
 $ propane trace -- true
-2~ propane trace: this is not macOS: *
+2~ propane trace: tracing works only on macOS, *
 = 1
 $ . ./standin; propane trace --output log -- none-such
 2> propane trace: cannot run none-such: No such file or directory

@@ -36,7 +36,7 @@ $ learn all --data a.txt --held-out 0 --eval-every 0 > log; cmp val/model.safete
 @ examples() { for i in $(seq $1 $2); do echo "{\"prompt\":\"of $i\",\"completion\":\"line $((i * 7 % 10))\"}"; done; }; examples 1 20 > tr.jsonl; examples 21 26 > va.jsonl; for i in 1 2 3 4; do echo '{"prompt":"secret","completion":"never"}'; done > te.jsonl
 @ mkdir -p mlx hub/data tree/train/deep tree/validation tree/test; cp tr.jsonl mlx/train.jsonl; cp va.jsonl mlx/valid.jsonl; cp te.jsonl mlx/test.jsonl; echo notes > mlx/notes.txt; echo '# set' > mlx/README.md; echo '# card' > hub/README.md
 @ head -10 tr.jsonl > hub/data/train-00000-of-00002.jsonl; tail -n +11 tr.jsonl > hub/data/train-00001-of-00002.jsonl; cp va.jsonl hub/data/validation-00000-of-00001.jsonl; cp te.jsonl hub/data/test-00000-of-00001.jsonl; cp tr.jsonl tree/train/deep/a.jsonl; cp va.jsonl tree/validation/b.jsonl; cp te.jsonl tree/test/c.jsonl
-@ printf 'propane train one --chat plain --context 16 --batch 2 --steps 4 --eval-batches 2 --run "$@" > $1.out && grep -E "^[a-z]+: .* for training|left out|^[0-9]* files|validation" $1.out | grep -v "^20"\n' > ../bin/parts; chmod +x ../bin/parts
+@ printf 'propane train one --chat plain --context 16 --batch 2 --steps 4 --eval-batches 2 --run "$@" > $1.out && grep -E "^[a-z]+: .* for training|^skipped|^[0-9]* files|validation" $1.out | grep -v "^20"\n' > ../bin/parts; chmod +x ../bin/parts
 $ parts by-hand --data tr.jsonl --val-data va.jsonl > hand; cut -d: -f1 hand; parts by-mlx --data mlx | head -3; for p in mlx hub tree; do parts p-$p --data $p > $p.said; grep validation p-$p.out | tail -1 | cmp - hand > $p.cmp; cmp p-$p/model.safetensors by-hand/model.safetensors; done
 > 2 files
 > validation at step 4

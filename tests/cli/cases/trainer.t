@@ -7,7 +7,7 @@ $ train_text text r > log; grep -c '^step' log; tail -n +4 log | wc -c | awk '{p
 > 3
 > 1
 = 0
-$ propane train --data text --resume --run r --steps 150 | grep -c 'complete already'
+$ propane train --data text --resume --run r --steps 150 | grep -c 'already complete'
 > 1
 = 0
 $ propane train --data text --run c --layers 2 --width 32 --heads 2 --context 32 --lr 3e-3 --steps 100 > c.log && propane train --data text --resume --run c --steps 150 > c.log && cmp r/model.safetensors c/model.safetensors && grep resumed c.log

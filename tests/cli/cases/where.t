@@ -19,7 +19,7 @@ $ propane where stories110m --target m4
 $ propane where stories110m --target m1
 >~ engine  layer, stream fp16, head and gradients device, weights inputs *
 >~     propane train *--plan layer --stream fp16 --head device *
->~   gpu: not known: *
+>~   gpu: unknown, *
 = 0
 $ propane where stories110m --target m4,m3-pro --lora-rank 4 --goal joules --data text.txt --batch 2
 >~ M3 Pro, stories110m: training adapters of rank 4, batch 2 x 256, *
