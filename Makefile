@@ -113,7 +113,7 @@ $(if $(filter-out help clean setup packages public-packages parts version,$(or $
     echo '$(PARTS)' | cmp -s - $(BUILD)/parts || echo '$(PARTS)' > $(BUILD)/parts; }))
 
 $(PARTS_OBJ): override CFLAGS += $(if $(call has,lm),-DPROPANE_LM) $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
-# Nobody reads the flags of floating-point exceptions; as long as they count, GCC keeps loops with comparisons scalar. The same bytes.
+# Without this flag GCC does not vectorize loops with comparisons, to keep exception flags that nothing reads. Results are the same.
 $(BUILD)/src/lm/files/gguf_encode.o: override CFLAGS += -fno-trapping-math
 $(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
@@ -270,7 +270,7 @@ asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitiz
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$@ tests
 	$(Q)sh tests/run.sh build/$@ $(TESTS)
 
-# Not these two: one times products, the other one starts a program that is missing, and both differ under valgrind.
+# Two tests are left out because they differ under valgrind: one times matrix products, the other starts a program that does not exist.
 MEMCHECK := $(patsubst %.c,%,$(filter-out tests/cpu/test_blas.c tests/model/test_chat_jinja.c,$(wildcard tests/*/test_*.c)))
 memcheck: setup ## the tests under valgrind, which sees reads of what was never written (TESTS="base/ mil/")
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests

@@ -91,7 +91,7 @@ refused(openai.BadRequestError, lambda: client.completions.create(model="m", pro
 refused(openai.BadRequestError, lambda: client.completions.create(model="m", prompt="line " * 2000), "context has room")
 refused(openai.BadRequestError, lambda: client.chat.completions.create(model="m", messages=[]), "messages")
 refused(openai.BadRequestError, lambda: client.chat.completions.create(
-    model="m", messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "no <tool_call>")
+    model="m", messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "does not use <tool_call>")
 
 
 e = client.embeddings.create(model="m", input=["one", "two", "one"])

@@ -112,9 +112,11 @@ typedef struct propane_estimate_options {
 typedef struct propane_estimate_row {
     size_t size; /* sizeof(propane_estimate_row), set by the caller; strings belong to the estimate */
     const char *chip, *function;
-    double ms, low_ms, high_ms; /* nine of ten published points are within such a band */
-    double fixed_ms, io_ms;     /* parts of `ms`: the call; inputs and outputs */
-    double flops, bytes, weight_bytes, utilisation, energy_mj, compile_ms;
+    double ms, low_ms, high_ms;        /* nine of ten published points are within such a band */
+    double fixed_ms, io_ms;            /* parts of `ms`: the call; inputs and outputs */
+    double flops, bytes, weight_bytes; /* of one call */
+    double utilisation;                /* arithmetic relative to the engine's peak over the whole call, 0 to 1 */
+    double energy_mj, compile_ms;
     int op_count;
     int moved, switches; /* through Core ML: operations on the CPU, and switches between CPU and engine */
     double cpu_ms, switch_ms;
@@ -157,13 +159,14 @@ typedef struct propane_object_info {
  * propane_free. */
 PROPANE_CHECK propane_status propane_object_compile(propane_module *module, const char *function, const char *target,
                                                     char **report, propane_object **out, propane_error *err);
+/* Opens a compiled program, NAME.hwx or NAME.anec. Free the object with propane_object_free. */
 PROPANE_CHECK propane_status propane_object_open(const char *path, propane_object **out, propane_error *err);
 void propane_object_free(propane_object *object);
 bool propane_object_describe(const propane_object *object, propane_object_info *out);
 /* Writes the object. The file name decides the format: NAME.anec (Linux) or NAME.hwx. */
 PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
 /* Lists the fields that differ (free the text with propane_free) and counts the words of tasks and constants that
- * differ. */
+ * differ; another generation counts as one more. */
 PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,
                                                     char **out, propane_error *err);
 

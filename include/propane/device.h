@@ -144,8 +144,7 @@ bool propane_program_profile_get(const propane_program *program, int index, prop
  * to how often it was applied. Returns NULL after the last one. The string is static. */
 const char *propane_program_fusion(const propane_program *program, int index, int *count);
 
-/* ---- buffers: memory shared by the host and the device
- * ----------------------------------------------------------- */
+/* ---- buffers: memory of the host and the device ----------------------------------------------------------------- */
 
 /* Creates a zeroed buffer. It may be bound to several programs at once, without a copy. */
 PROPANE_CHECK propane_status propane_buffer_create(propane_device *device, size_t bytes, propane_buffer **out,

@@ -283,8 +283,7 @@ PROPANE_CHECK propane_status propane_model_write_gradients(propane_model *model,
                                                            const propane_gradient_options *options, const char *path,
                                                            double *loss, propane_error *err);
 
-/* ---- training steps on a Neural Engine: how they are cut, and their estimated cost
- * ------------------------------- */
+/* ---- training steps on a Neural Engine -------------------------------------------------------------------------- */
 
 /* The ways in which a step's programs may get their weights: "inputs|packed|...". Static. */
 const char *propane_weight_modes(void);
@@ -311,7 +310,7 @@ PROPANE_CHECK propane_status propane_plan_create(const char *model, const propan
                                                  propane_plan **out, propane_error *err);
 void propane_plan_free(propane_plan *plan);
 /* Prints the plan for people: one line per kernel, with place, inputs, outputs, bytes and floating-point
- * operations. */
+ * operations. Free the text with propane_free. */
 PROPANE_CHECK propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length,
                                                 propane_error *err);
 /* Checks the plan's device kernels against the known rules of the chip, with weights in that mode (NULL means
@@ -322,10 +321,10 @@ propane_status propane_plan_supported(const propane_plan *plan, const char *chip
 propane_module *propane_plan_module(propane_plan *plan);
 
 typedef struct propane_training_estimate_options {
-    size_t size;            /* sizeof(propane_training_estimate_options) */
-    const char *target;     /* as above; NULL means "m4" */
-    const char *plan;       /* NULL means "six" */
-    const char *weights;    /* NULL means "inputs" */
+    size_t size;         /* sizeof(propane_training_estimate_options) */
+    const char *target;  /* as above; NULL means "m4" */
+    const char *plan;    /* NULL means "six" */
+    const char *weights; /* NULL means "inputs"; with lora_rank on one machine, the fastest mode that is not refused */
     int64_t batch, context; /* 0 means 1 and 256 */
     int64_t accumulate;     /* batches per update; 0 means 1 */
     bool compare;           /* plans, weights and batches side by side, the fastest first */

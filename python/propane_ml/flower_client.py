@@ -214,7 +214,7 @@ def _sealed(weights: Mapping[str, Any], told: Mapping[str, Any]) -> RecordDict:
     from flwr.compat.common.recorddict_compat import fitres_to_recorddict
     for name, value in weights.items():
         if not np.isfinite(value).all():
-            raise invalid(f"{name} has numbers that are not finite; nothing of this round is sent")
+            raise invalid(f"{name} has numbers that are not finite; nothing from this round is sent")
     metrics = {name: value for name, value in told.items() if name != "num-examples"}
     result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(list(weights.values())), 1, metrics)
     return fitres_to_recorddict(result, keep_input=False)

@@ -62,7 +62,7 @@ def test_probabilities(model):
     score = model.score([1, 2, 3] + list(text.result.ids))
     np.testing.assert_allclose([-t.logprob for t in tokens if t.id >= 0], score[2:], atol=2e-6)
     assert all(len(t.top) == 2 and t.top[0][1] >= t.top[1][1] for t in tokens if t.id >= 0)
-    with refused("invalid", "a score needs two"):
+    with refused("invalid", "a score needs at least two"):
         model.score([1])
     with refused("invalid", "there is no option 'temprature'; available: count"):
         model.complete("a", temprature=1)

@@ -328,7 +328,7 @@ def test_numbers_that_are_none():
     overflow = mil('tensor<fp16, [2]> large = mul(x = x, y = fp16(60000))[name = string("large")];\n'
                    'tensor<fp16, [2]> y = real_div(x = large, y = x)[name = string("y")];', "tensor<fp16, [2]> x", "large, y")
     program = propane.parse(overflow)
-    with pytest.warns(propane.NonfiniteWarning, match=r"output 'large' has 1 infinity of 2: mul 'large' makes the first") as seen:
+    with pytest.warns(propane.NonfiniteWarning, match=r"output 'large' has 1 infinity of 2: mul 'large' produces the first") as seen:
         made = program.predict({"x": [2, 1]})
     assert np.isinf(made["large"][0]) and issubclass(propane.NonfiniteWarning, RuntimeWarning)
     said = seen[0].message
@@ -336,7 +336,7 @@ def test_numbers_that_are_none():
     assert seen[0].filename == __file__
     with pytest.warns(propane.NonfiniteWarning) as seen:  # counted again, not looked for again
         program.predict({"x": [2, 2]})
-    assert str(seen[0].message).startswith("output 'large' has 2 infinities of 2") and "makes" not in str(seen[0].message)
+    assert str(seen[0].message).startswith("output 'large' has 2 infinities of 2") and "produces" not in str(seen[0].message)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         program.predict({"x": [2, 2]}, nonfinite="ignore")
@@ -358,7 +358,7 @@ def test_numbers_that_are_none_in_states_and_classifiers():
         program.predict({"x": [30000] * 4}, state=state, nonfinite="ignore")
     with pytest.warns(propane.NonfiniteWarning, match="output 'twice' has 4 infinities of 4$"):
         program.predict({"x": [30000] * 4}, state=state)
-    with pytest.warns(propane.NonfiniteWarning, match="'twice' makes the first of them"):
+    with pytest.warns(propane.NonfiniteWarning, match="'twice' produces the first of them"):
         program.predict({"x": [40000] * 4})
     with pytest.warns(propane.NonfiniteWarning, match="output 'p' has 3 NaN of 3: input 'x' holds 1 infinity; softmax 'p' makes NaN"):
         propane.parse(JUDGE).predict({"x": [np.inf, 1, 2]})

@@ -46,7 +46,7 @@ static propane_status cpu_open(const char *rest, void **impl, propane_error *err
     d->blas = blas;
     if (fork_mutex_init(&d->mutex)) {
         mem_free(d);
-        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the system cannot create a lock");
     }
     *impl = d;
     return PROPANE_OK;

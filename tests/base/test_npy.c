@@ -83,7 +83,7 @@ TEST(other_files_are_refused) {
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2", 8, "not a tuple of numbers");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (9999999, 9999999), }", 4, "more than 2^40");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 4,
-            "4 bytes of elements; the header announces 8");
+            "4 bytes of elements; the header declares 8");
     refused("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", 4, "16 dim");
 }
 
@@ -165,7 +165,7 @@ TEST(packed_archives) {
     for (int off = -1; off <= 1; off += 2) { /* a size that contradicts the array's header: nothing more is unpacked */
         total = archive(bytes, packed, made, 8, length + (size_t)off);
         EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID,
-                    off < 0 ? "bytes of elements; the header announces 1600" : "cannot be decompressed");
+                    off < 0 ? "bytes of elements; the header declares 1600" : "cannot be decompressed");
     }
     total = archive(bytes, packed, made - 5, 8, length);
     EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be decompressed");

@@ -575,7 +575,7 @@ TEST(a_way_to_evaluate_can_be_asked_for) {
     set("direct", "fail");
     job j;
     EXPECT_OK(start(&j, "ane:memory?dispatch=direct", add_half));
-    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "the engine fails (direct evaluation)");
+    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "the engine failed (direct evaluation)");
     end(&j);
     expect_nothing_left();
 }
@@ -606,7 +606,7 @@ TEST(a_way_that_computes_wrong_is_not_taken) {
     set("direct", "wrong");
     set("realtime", "task");
     try_ways(0);
-    choose_way("ane", "standard evaluation is used", "real-time cannot be used (ane: the engine fails (real-time ");
+    choose_way("ane", "standard evaluation is used", "real-time cannot be used (ane: the engine failed (real-time ");
     choose_way("ane", "standard evaluation is used",
                "direct cannot be used (element 0 of the result of function 0 is not written)");
 }
@@ -1175,7 +1175,7 @@ static const fault faults[] = {
     {"evaluate", "0x1d", "ane", PROPANE_ERR_DEVICE, "status 0x1d: "},
     {"evaluate", "0x2", "ane:client", PROPANE_ERR_DEVICE,
      "the index of a procedure or symbol is wrong: procedures=off"},
-    {"evaluate", "silent", "ane", PROPANE_ERR_DEVICE, "the engine fails: no reason was given"},
+    {"evaluate", "silent", "ane", PROPANE_ERR_DEVICE, "the engine failed: no reason was given"},
 };
 enum { FAULTS = sizeof faults / sizeof faults[0] };
 

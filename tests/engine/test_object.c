@@ -222,7 +222,7 @@ TEST(sections_stand_once) {
             memcpy(data + at, "__text\0", 8), changed++;
     EXPECT(changed == 1);
     EXPECT_FAIL(engine_object_parse((uint8_t *)data, length, "conv.hwx", &o, &err), PROPANE_ERR_INVALID,
-                "a second section __TEXT,__text");
+                "section __TEXT,__text occurs twice");
     mem_free(data);
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs the first hour of several kinds of users, as the README describes it. It installs from a clean clone into an
-# empty root, then does what each kind of user does, with the defaults. Nothing of this clone is on the path. A user is
+# empty root, then does what each kind of user does, with the defaults. Nothing from this clone is on the path. A user is
 # a file of tests/first_hour/users with steps. Each user has a folder with a text, examples and a small model, and
 # takes less than a minute (readme: every line of the README).
 # Usage: tests/first_hour/run.sh [USER...]   (names of those files; all)

@@ -25,7 +25,7 @@ export MACHOLOAD="$loader"
 printf '#!/bin/sh\nexec %s %s "$@"\n' "$loader" "$PWD/build/macos/obj/propane" > $out/propane
 chmod +x $out/propane
 
-# The ane driver's tests and the trainings below expect the stand-in for Apple's libraries, compiled for Linux, in the
+# The ane driver's tests and the training runs below expect the stand-in for Apple's libraries, compiled for Linux, in the
 # place where their build would have put it.
 build/arm64/make build/arm64/obj/tests/standin/libstandin.so || exit 1
 mkdir -p build/macos/obj/tests/standin

@@ -490,7 +490,7 @@ TEST(characters_have_no_form) {
     gguf_header h = {0};
     EXPECT_OK(tokenizer_create_chars("abc", 3, "abc", &t, &err));
     EXPECT_FAIL(gguf_put_tokenizer(&h, t, 3, &err), PROPANE_ERR_UNSUPPORTED, "kind chars");
-    EXPECT_FAIL(gguf_put_tokenizer(&h, t, 2, &err), PROPANE_ERR_INVALID, "do not belong together");
+    EXPECT_FAIL(gguf_put_tokenizer(&h, t, 2, &err), PROPANE_ERR_INVALID, "do not match");
     tokenizer_free(t);
     gguf_header_deinit(&h);
 }
@@ -567,7 +567,7 @@ TEST(lies_are_named) {
     copy[4] = 3;
     memset(copy + 8, 0xff, 8);
     EXPECT_FAIL(gguf_parse(copy, file.length, "x", &g, &err), PROPANE_ERR_INVALID,
-                "tensors, more than fit into the file");
+                "tensors, more than fit in the file");
     mem_free(copy);
     text_deinit(&file);
     gguf_header h = {0};

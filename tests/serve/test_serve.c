@@ -731,7 +731,7 @@ TEST(slow_and_aborted_clients_hold_up_nobody) {
     tear_down();
 }
 
-/* Waits until so many of the sockets have an answer, half a minute at most. */
+/* Waits until this many of the sockets have an answer, for at most half a minute. */
 static void wait_for_answers(const int *sockets, int count, int wanted) {
     struct pollfd all[16];
     int ready = 0;

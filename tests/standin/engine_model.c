@@ -233,7 +233,7 @@ bool standin_compile(model *m, const char *selector, object **error) {
     long count = standin_counted("compiles"), limit = standin_number("limit", 0);
     if (limit && count > limit) {
         standin_violation("compile %ld of a process that may make %ld", count, limit);
-        return false; /* fails without a reason */
+        return false; /* fails without giving a reason */
     }
     if (switched_off(count, error)) return false;
     if (!check_files(m, why)) return standin_fail(error, FAIL_BUNDLE, "verifyBundleAtPath", why);

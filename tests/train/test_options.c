@@ -276,7 +276,7 @@ TEST(how_many_best_weights_are_kept) {
     }
 }
 
-TEST(early_updates_are_for_one_process) {
+TEST(early_updates_are_asked_for_by_overlap) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
     EXPECT(!train_options_guesses(&o));
@@ -313,4 +313,4 @@ SUITE("train/options", T(defaults_pass_their_own_check), T(every_default_can_be_
       T(the_value_for_not_given_may_be_given), T(printed_values_come_back_to_the_same_bits),
       T(both_ends_of_a_range_are_allowed), T(every_word_of_a_choice_is_allowed_and_no_other), T(texts_of_numbers),
       T(a_repeated_option_has_its_last_value), T(options_that_do_not_fit_together_are_refused),
-      T(how_many_best_weights_are_kept), T(early_updates_are_for_one_process), T(defaults_are_those_of_the_kind))
+      T(how_many_best_weights_are_kept), T(early_updates_are_asked_for_by_overlap), T(defaults_are_those_of_the_kind))

@@ -175,7 +175,7 @@ TEST(one_wrong_number_is_found) {
                          "weights '%s' do not work here: element (%d, %d) of a small matrix product is ",
                          weight_mode_name((weight_mode)k), elements[i] / SPAN, elements[i] % SPAN);
                 EXPECT_FAIL(checked("faulty", weight_mode_name((weight_mode)k)), PROPANE_ERR_DEVICE, message);
-                EXPECT(faulty.runs == run && !strstr(err.text, "as with the weights"));
+                EXPECT(faulty.runs == run && !strstr(err.text, "as with the previous weights"));
             }
 }
 

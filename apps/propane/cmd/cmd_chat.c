@@ -231,7 +231,7 @@ static bool cmd_chat_run_command(chat_job *j, const char *line, bool *done, prop
         fprintf(stderr, "(a new conversation%s)\n", kept ? "; the system message stays" : "");
     } else if ((rest = cmd_chat_command_rest(line, "/system"))) {
         *status = cmd_chat_set_system(j, rest, err);
-        if (!*status) fprintf(stderr, *rest ? "(the system message is set)\n" : "(no system's message)\n");
+        if (!*status) fprintf(stderr, *rest ? "(the system message is set)\n" : "(no system message)\n");
     } else if (cmd_chat_command_rest(line, "/quit")) {
         *done = true;
     } else {

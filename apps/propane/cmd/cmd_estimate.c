@@ -51,7 +51,7 @@ static bool cmd_estimate_rate(const char *given, double *out) {
     const char *end = text_read_real(given, out);
     if (!end) return false;
     const char *unit = *end ? strchr(units, *end == 'K' ? 'k' : *end) : NULL;
-    if ((*end && (!unit || end[1]))) return false;
+    if (*end && (!unit || end[1])) return false;
     for (int i = 0; unit && i <= (int)(unit - units); i++) *out *= 1e3;
     return *out > 0 && isfinite(*out);
 }
@@ -107,7 +107,7 @@ int cmd_estimate(int argc, char **argv) {
         {NULL, CLI_HEADING, NULL, .help = "Models: training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
         {"--weights", CLI_CHOICE, &model.weights, .words = propane_weight_modes(),
-         .help = "how programs receive their weights [inputs; with adapters: as train takes it]"},
+         .help = "how programs receive their weights [inputs; with adapters: the fastest that is not refused]"},
         {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences per batch"},
         {"--context", CLI_INT, &model.context, 0, 65536, "N",
          "positions per sequence; 0: 256, or the model's if fewer"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane report RUN...: writes a page about one or several training runs.
+ * propane report RUN...: writes a page about one or more training runs.
  */
 #include <stdio.h>
 

@@ -452,9 +452,8 @@ static propane_status check_group(const char *path, reference *list, piece_map *
         if (!at) return propane_fail_memory(err, 0);
         const bool known = *at < count;
         if (!known && count == MOST_WEIGHT_FILES)
-            return propane_fail(err, PROPANE_ERR_LIMIT,
-                                "%s:%d:%d: more than %d weight files; at most so many are checked", path, ref->line,
-                                ref->column, MOST_WEIGHT_FILES);
+            return propane_fail(err, PROPANE_ERR_LIMIT, "%s:%d:%d: more than %d weight files, which is the maximum",
+                                path, ref->line, ref->column, MOST_WEIGHT_FILES);
         if (known)
             lasts[*at]->same = ref;
         else

@@ -51,7 +51,7 @@ const char *cost_host_sources(void) {
            "the model behind 'propane estimate PROGRAM', fitted to published calls (docs/estimate.md)\n  joules: the "
            "processor's watts while it computes, the engine's by its operations and bytes, memory for what the "
            "processor moves, 0.3 W idle (M3 Pro, slavko); a range of a factor of two\n  order: the queues of "
-           "train/step: updates go on beside the next batch (--overlap on), as --trace shows them\n";
+           "lm/step: updates go on beside the next batch (--overlap on), as --trace shows them\n";
 }
 
 /* Each position costs time, too: rustane's 24 published sizes (M4 Max) follow 0.535 + 0.00178 x positions for

@@ -17,7 +17,7 @@ bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
     if (b->bytes < 64 || bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return false;
     uint32_t count = bytes_u32(b->data);
-    return count != (uint32_t)b->record_count && chip_found(out, "the header announces %u record%s, but there are %d",
+    return count != (uint32_t)b->record_count && chip_found(out, "the header declares %u record%s, but there are %d",
                                                             count, count == 1 ? "" : "s", b->record_count);
 }
 

@@ -97,9 +97,11 @@ bool chip_rule_even_kernel_remainder(const chip_view *view, char out[CHIP_TEXT_B
         const int64_t k = weight->type.dim[d + 2], span = (k - 1) * (dilated == spatial ? dilations[d] : 1) + 1;
         const int64_t left = x->dim[d + 2] + 2 * pads[2 * d] - span;
         if (k % 2 == 0 && strides[d] > 1 && pads[2 * d] > 0 && pads[2 * d] == pads[2 * d + 1] && left % strides[d] > 0)
-            return chip_found(
-                out, "along axis %d the kernel is %lld, the pads are %lld, and the stride of %lld leaves %lld", d + 2,
-                (long long)k, (long long)pads[2 * d], (long long)strides[d], (long long)(left % strides[d]));
+            return chip_found(out,
+                              "along axis %d the kernel is %lld, the pads are %lld, and the stride of %lld leaves a "
+                              "remainder of %lld",
+                              d + 2, (long long)k, (long long)pads[2 * d], (long long)strides[d],
+                              (long long)(left % strides[d]));
     }
     return false;
 }

@@ -22,16 +22,23 @@ static bool rule_interface_is_before_ios18(const chip_view *view) {
 bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
     return f->param_count == 0 && f->result_count > 0 && rule_interface_is_before_ios18(view) &&
-           chip_found(out, "function '%.60s' has no input, before ios18", f->name);
+           chip_found(out, "function '%.60s' has no input, which needs ios18", f->name);
 }
 
+/* Counts the inputs with enumerated shapes. `listed`: the first of them, and the first with another number of shapes, or
+ * the second if there is none. */
 static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {
     int count = 0;
-    for (int i = 0; face && i < face->input_count; i++)
-        if (face->inputs[i].shape_count > 1) {
-            if (count < 2) listed[count] = &face->inputs[i];
-            count++;
-        }
+    for (int i = 0; face && i < face->input_count; i++) {
+        const mil_feature *f = &face->inputs[i];
+        if (f->shape_count < 2) continue;
+        if (count == 0)
+            listed[0] = f;
+        else if (count == 1 ||
+                 (listed[1]->shape_count == listed[0]->shape_count && f->shape_count != listed[0]->shape_count))
+            listed[1] = f;
+        count++;
+    }
     return count;
 }
 
@@ -40,11 +47,11 @@ bool chip_rule_several_listed(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     const int count = rule_interface_listed(mil_interface_of(view->module, view->function->name), listed);
     if (count < 2) return false;
     if (rule_interface_is_before_ios18(view))
-        return chip_found(out, "%d inputs have enumerated shapes, '%.60s' and '%.60s', before ios18", count,
-                          listed[0]->name, listed[1]->name);
+        return chip_found(out, "%d inputs have enumerated shapes, among them '%.60s' and '%.60s', which needs ios18",
+                          count, listed[0]->name, listed[1]->name);
     return listed[0]->shape_count != listed[1]->shape_count &&
-           chip_found(out, "'%.60s' has %d enumerated shapes and '%.60s' %d", listed[0]->name, listed[0]->shape_count,
-                      listed[1]->name, listed[1]->shape_count);
+           chip_found(out, "'%.60s' has %d enumerated shapes, but '%.60s' has %d", listed[0]->name,
+                      listed[0]->shape_count, listed[1]->name, listed[1]->shape_count);
 }
 
 bool chip_rule_paired_shapes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -57,7 +64,7 @@ bool chip_rule_many_shapes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_interface *face = mil_interface_of(view->module, view->function->name);
     for (int i = 0; face && i < face->input_count; i++)
         if ((double)face->inputs[i].shape_count > view->limit->value)
-            return chip_found(out, "input '%.60s' has %d enumerated shapes; the most is %.0f", face->inputs[i].name,
+            return chip_found(out, "input '%.60s' has %d enumerated shapes; the maximum is %.0f", face->inputs[i].name,
                               face->inputs[i].shape_count, view->limit->value);
     return false;
 }

@@ -159,7 +159,7 @@ bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         } else if (scaled && code == MIL_OP_add && (mil_in(op, "x") == scaled || mil_in(op, "y") == scaled)) {
             scaled = op->results[0];
         } else if (scaled && code == MIL_OP_softmax && mil_in(op, "x") == scaled) {
-            return chip_found(out, "its scale of %.3g comes behind the product, which may pass 65,504", scale);
+            return chip_found(out, "its scale of %.3g is applied after the product, which may exceed 65,504", scale);
         }
     }
     return false;

@@ -113,7 +113,7 @@ static bool rule_run_more(const chip_view *view, int64_t count, const char *what
 bool chip_rule_compiles(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_more(
         view, view->process->compiles,
-        "this would be compile %lld of this process; after about %.0f the compiler fails without a reason", out);
+        "this would be compile %lld of this process; after about %.0f the compiler fails without giving a reason", out);
 }
 bool chip_rule_loaded(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rule_run_more(view, view->process->loaded,

@@ -162,7 +162,7 @@ typedef struct ane_device {
     pthread_mutex_t mutex; /* guards the requests, the sizes of surfaces and `way`; held while the engine works */
     struct ane_request *requests; /* list of all requests */
     ane_dispatch way;             /* how requests are evaluated */
-    bool equal_size;              /* surfaces on one side of a request are made equally large */
+    bool equal_size;              /* surfaces on one side of a request are made the same size */
     bool cancels;                 /* the system cancels evaluations while the engine changes its power state */
     struct ane_events *events;    /* NULL if there are none */
     ane_id client;                /* client with an active real-time task, or NULL */

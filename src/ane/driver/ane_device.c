@@ -13,7 +13,7 @@
 enum { CANCELS_SINCE = 27 /* macOS */ };
 
 /* Processes on macOS 27 compile more than 119 programs (midasdf/ANEDVD, IchenDEV/utter, cortexkit/synapse). Up to macOS
- * 26, the compiler fails without a reason after about that many (C1). */
+ * 26, the compiler fails without giving a reason after about that many (C1). */
 static int ane_device_budget(const ane_api *a) {
     ane_system_version v;
     return ane_system(a, &v) && v.major >= 27 ? 0 : ANE_BUDGET;

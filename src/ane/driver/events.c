@@ -2,7 +2,7 @@
  * Owns shared events, with which an engine and a GPU take turns without the host between them. Each device has one
  * Metal shared event, whose value only grows. Run k of the device (from 1) waits for 2k - 1 and signals 2k. A GPU that
  * waits for 2k reads what run k has written. With events=gpu, the GPU itself signals 2k - 1 once it has written what
- * run k reads; otherwise the host does so at once.
+ * run k reads; otherwise the host does so immediately.
  *
  * Only the client route is known to accept such requests (incoai/splash/runtime/ane/Program.mm,
  * pie-project/pie/crates/kernels-metal/native/ane.m): evaluate returns when the request is queued, and a completion

@@ -10,7 +10,7 @@
  * A program that the system has compiled before is loaded without compiling and does not count. After a failed compile
  * the next one waits, because the shared compiler service returns unreliable answers for some seconds (C3). A load is
  * retried for six seconds if the system reports that this may help, because all processes of a machine share its slots
- * for programs. A compile beyond the budget is refused before the system fails without a reason (C1).
+ * for programs. A compile beyond the budget is refused before the system fails without giving a reason (C1).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,11 +71,11 @@ static propane_status model_take_compile(const ane_options *o, const char *name,
     propane_status status = PROPANE_OK;
     int64_t wait = pause_until - clock_ns();
     if (o->budget && compiles >= o->budget)
-        status =
-            propane_fail(err, PROPANE_ERR_LIMIT,
-                         "ane: '%s' would be compile %d of this process, and after about %d the compiler fails without "
-                         "a reason (C1): use --weights inputs, or write a checkpoint and exec() the process again",
-                         name, compiles + 1, o->budget);
+        status = propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "ane: '%s' would be compile %d of this process, and after about %d the compiler fails without "
+            "giving a reason (C1): use --weights inputs, or write a checkpoint and exec() the process again",
+            name, compiles + 1, o->budget);
     else
         compiles++;
     pthread_mutex_unlock(&process_mutex);
@@ -170,8 +170,8 @@ static propane_status model_compile(const job *j, propane_error *err) {
     const char *other = ane_folder_other(j->m->folder);
     if (ane_compile_count() > ANE_BUDGET) /* since macOS 27 there is no limit, as far as is known */
         snprintf(late, sizeof late,
-                 "; more than %d compiles in one process have failed without a reason (C1): use budget=%d", ANE_BUDGET,
-                 ANE_BUDGET);
+                 "; more than %d compiles in one process have failed without giving a reason (C1): use budget=%d",
+                 ANE_BUDGET, ANE_BUDGET);
     else
         model_say_foreign_tmpdir(j, error, late, sizeof late);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

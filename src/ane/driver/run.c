@@ -201,7 +201,7 @@ static propane_status run_evaluate(ane_device *d, ane_request *r, ane_dispatch w
 static propane_status run_fail_evaluation(const ane_device *d, const ane_request *r, const char *way,
                                           propane_error *err) {
     char reason[700];
-    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine fails%s: %s", way,
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine failed%s: %s", way,
                         ane_reason(d->api, r->error, reason, sizeof reason));
 }
 

@@ -63,7 +63,7 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     for (int i = 0; i < count; i++) {
         if (sorted[i]->constant || (i && sorted[i] == sorted[i - 1]))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "%s: '%s' must be a result only once, and neither a constant nor an input", f->name,
+                                "%s: '%s' may be a result only once, and must not be a constant or an input", f->name,
                                 sorted[i]->name);
         PROPANE_TRY(compile_surface(c, sorted[i], ENGINE_BAR_SURFACES + i, sorted[i]->def != NULL, err));
     }
@@ -228,7 +228,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
         return PROPANE_OK;
     }
     compile_op make = compile_find(op->info->code);
-    if (!make) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the compiler does not have this operation");
+    if (!make) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "this compiler does not support this operation");
     propane_status status = make(c, op, err);
     if (status) {
         char where[300];

@@ -72,7 +72,9 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
     }
     default: break;
     }
-    if (first) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a number divided by a tensor: use inverse and mul");
+    if (first)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "dividing a number by a tensor is not supported; use inverse and mul");
     if (a.h == 1 && a.w == 1) { /* constants per channel, as Apple's compiler does it */
         uint16_t *pair = ARENA_ARRAY(c->object->arena, 2 * a.c, uint16_t);
         if (!pair) return propane_fail_memory(err, (size_t)a.c * 4);
@@ -164,7 +166,8 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     if (compile_scalar(y, &v)) return compile_with_scalar(c, op, x, v, false, err);
     if (compile_scalar(x, &v)) return compile_with_scalar(c, op, y, v, true, err);
     uint32_t code = compile_planar(op->info->code);
-    if (!code) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a division by a tensor: use inverse and mul");
+    if (!code)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "division by a tensor is not supported; use inverse and mul");
     bool clamp = op->info->code == MIL_OP_add && compile_relu_of(c, y, x) != NULL;
     if (clamp) y = x;
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
@@ -183,7 +186,7 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
         if (n && a.h <= b.h && a.w <= b.w && code != LOWER_SUB)
             return compile_by_batch(c, op, code, &b, &a, shared, n, &to, err);
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "only one of several dimensions before rows and columns is repeated");
+                            "broadcasting one of several dimensions before rows and columns is not supported");
     }
     if (a.c == b.c && a.h == b.h && a.w == b.w) return lower_binary(&c->e, code, &a, &b, clamp, &to, err);
     if (compile_smaller(&b, &a)) return lower_broadcast(&c->e, code, &a, &b, &to, err);
@@ -231,7 +234,7 @@ propane_status compile_pow(compile *c, const mil_op *op, propane_error *err) {
     double power = 0;
     engine_table table;
     if (!compile_scalar(mil_in(op, "y"), &power) || (power != 2 && power != 0.5 && power != -0.5 && power != -1))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "powers other than 2, 0.5, -0.5 and -1");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the power must be 2, 0.5, -0.5 or -1");
     PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
     if (power == 2) return lower_binary(&c->e, LOWER_MUL, &a, &a, false, &y, err);
@@ -280,11 +283,11 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
     bool rows_only = true;
     for (int d = 0; d < rank - 2; d++) rows_only = rows_only && perm[d] == d;
     if (!compile_plain(&x->type) && !rows_only)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose that moves the batch");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose must not move the batch dimension");
     int lead = rank > 3 ? rank - 3 : 0, pad = rank < 3 ? 3 - rank : 0;
     for (int d = 0; d < rank; d++)
         if (!rows_only && (d < lead) != (perm[d] < lead) && (x->type.dim[perm[d]] != 1 || x->type.dim[d] != 1))
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose that moves the batch");
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose must not move the batch dimension");
     for (int d = lead; d < rank; d++) p[d - lead + pad] = perm[d] < lead ? d - lead + pad : perm[d] - lead + pad;
     /* y[i0, i1, i2] = x with axis p[k] at ik, seen as copies of [c, h, w] of x into strides of y */
     const int64_t stride_y[3] = {y.plane, y.row, 2}, dims[3] = {a.c, a.h, a.w}, stride_x[3] = {a.plane, a.row, 2};
@@ -313,7 +316,9 @@ static propane_status compile_slice_lead(const mil_slice *s, const mil_value *x,
     for (int i = 0; i < d; i++) outer *= s->count[i];
     for (int i = d + 1; i < s->rank - 2; i++) inner *= x->type.dim[i];
     if (outer != 1 || s->step[d] != 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a slice of an inner dimension among several");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "slicing dimension %d needs a step of 1 and a single element in each dimension before it",
+                            d);
     *begin += s->begin[d] * inner;
     *count = s->count[d] * inner;
     return PROPANE_OK;
@@ -330,7 +335,7 @@ propane_status compile_slice(compile *c, const mil_op *op, propane_error *err) {
     for (int d = 0; d < s.rank; d++) {
         int to = d - (s.rank - 3);
         if (to < 0 && s.count[d] != x->type.dim[d] && s.count[d] != 1)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a slice of the batch");
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "slicing the batch is not supported");
         if (to < 0 || (to == 0 && !compile_plain(&x->type))) {
             PROPANE_TRY(compile_slice_lead(&s, x, d, &begin[0], &count[0], err));
             continue;
@@ -338,8 +343,8 @@ propane_status compile_slice(compile *c, const mil_op *op, propane_error *err) {
         begin[to] = s.begin[d], step[to] = s.step[d], count[to] = s.count[d];
     }
     if (step[2] != 1 || step[0] < 1 || step[1] < 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "steps of %lld, %lld and %lld", (long long)step[0],
-                            (long long)step[1], (long long)step[2]);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "steps of %lld, %lld and %lld are not supported",
+                            (long long)step[0], (long long)step[1], (long long)step[2]);
     emit_tensor from = {a.bar,
                         a.base + begin[0] * a.plane + begin[1] * a.row + 2 * begin[2],
                         count[0],

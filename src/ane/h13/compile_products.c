@@ -83,7 +83,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
     PROPANE_TRY(mil_conv_read(op, &k, err));
     if (k.spatial > 2 || !weight->constant || (bias && !bias->constant))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "kernels and biases that are not constants, or three dimensions");
+                            "kernels and biases must be constants, with at most two spatial dimensions");
     int last = k.spatial - 1;
     for (int d = 0; d < k.spatial; d++)
         if (k.dilation[d] != 1 || k.stride[d] != k.stride[0])
@@ -238,7 +238,8 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &p.transpose_x, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &p.transpose_y, err));
     if (x->type.rank < 2 || w->type.rank < 2)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a matrix product with a vector: give it a second dimension");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "a matrix product with a vector is not supported; give the vector a second dimension");
     p.m = m.m, p.n = m.n, p.k = m.k;
     bool weight = w->constant && w->type.rank == 2;
     PROPANE_TRY(compile_take(c, op->results[0], weight ? p.n : -1, 2, &post, err));
@@ -271,7 +272,7 @@ propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) 
     emit_tensor a, b = {0}, y;
     lower_product p = {.n = w->type.dim[0], .k = w->type.dim[1], .transpose_y = true};
     if (!w->constant || (bias && !bias->constant))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights that are not constants: use matmul");
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights must be constants; otherwise use matmul");
     if (bias && !(post.bias = compile_halves(c, bias->constant))) return propane_fail_memory(err, (size_t)p.n * 2);
     post.bias_of = bias;
     PROPANE_TRY(compile_take(c, op->results[0], p.n, 2, &post, err));
@@ -303,7 +304,7 @@ propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) 
         if (member[d] && d - (rank - 3) >= 0) axes |= 1 << (d - (rank - 3));
         if (d >= rank - 3) continue;
         if (member[d] && x->type.dim[d] != 1)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction over the batch");
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "reducing over the batch is not supported");
         outer *= x->type.dim[d];
     }
     if (axes & 1)
@@ -324,7 +325,9 @@ propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) 
             y.w = dw;
         } else
             y.row = dw == y.w ? y.row : 0, y.plane = y.row * dh, y.c = dc, y.h = dh;
-        if (!y.row) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the result's shape: keep the dimensions");
+        if (!y.row)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                                "the result's shape is not supported; keep the dimensions");
     }
     mil_opcode code = op->info->code;
     lower_reduction kind = code == MIL_OP_reduce_sum    ? LOWER_SUM
@@ -347,7 +350,8 @@ propane_status compile_softmax(compile *c, const mil_op *op, propane_error *err)
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
     if (axis != x->type.rank - 1)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax over axis %d: transpose it to the last", axis);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "softmax over axis %d is not supported; transpose so that this axis is the last", axis);
     return lower_softmax(&c->e, &a, &y, err);
 }
 
@@ -367,8 +371,10 @@ propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *e
     for (int d = 0; d < x->type.rank; d++) {
         if (member[d] && d - (x->type.rank - 3) >= 0) axes |= 1 << (d - (x->type.rank - 3));
         if (!member[d] && x->type.dim[d] != 1)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dimension %d of %lld is not normalized over", d,
-                                (long long)x->type.dim[d]);
+            return propane_fail(
+                err, PROPANE_ERR_UNSUPPORTED,
+                "layer_norm must cover every dimension that is not 1; dimension %d of %lld is not among its axes", d,
+                (long long)x->type.dim[d]);
     }
     return lower_layer_norm(&c->e, axes, epsilon, &a, &y, err);
 }

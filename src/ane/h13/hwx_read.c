@@ -78,7 +78,7 @@ static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t
                             "%s: load command %d: its name at 0x%x does not end within its 0x%x bytes", r->o->source,
                             index, offset, size);
     if (length > NAME_MAX_BYTES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a name of %zu bytes (at most %d are read)",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a name of %zu bytes; the maximum is %d",
                             r->o->source, index, length, NAME_MAX_BYTES);
     *out = arena_string_n(r->o->arena, (const char *)command + offset, length);
     return *out ? PROPANE_OK : propane_fail_memory(err, length);
@@ -140,7 +140,7 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
     uint32_t count = bytes_u32(r->data + 16), total = bytes_u32(r->data + 20);
     if (count > COMMANDS_MAX || total > r->bytes - HEADER_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %u load commands in 0x%x bytes; the file has 0x%zx (and at most %d commands are read)",
+                            "%s: %u load commands in 0x%x bytes; the file has 0x%zx, and the maximum is %d commands",
                             r->o->source, count, total, r->bytes, COMMANDS_MAX);
     r->o->sections = ARENA_ARRAY(r->o->arena, total / SECTION_BYTES + 1, engine_section);
     r->o->surfaces = ARENA_ARRAY(r->o->arena, count + 1, engine_surface);
@@ -180,7 +180,8 @@ static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
 static propane_status hwx_copy(hwx_reader *r, const engine_section *s, const uint8_t **out, uint64_t *bytes,
                                uint64_t *address, propane_error *err) {
     if (*out)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a second section %s,%s", r->o->source, s->segment, s->name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: section %s,%s occurs twice", r->o->source, s->segment,
+                            s->name);
     *out = arena_copy(r->o->arena, r->data + s->offset, (size_t)s->bytes);
     *bytes = s->bytes;
     *address = s->address;
@@ -199,8 +200,9 @@ propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object
     PROPANE_TRY(hwx_commands(&r, err));
     if (!r.program) return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no program descriptor", o->source);
     if (o->surface_count > SURFACES_MAX || r.names > SURFACES_MAX)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %d surfaces and %d names of surfaces (at most %d are read)",
-                            o->source, o->surface_count, r.names, SURFACES_MAX);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %d surfaces and %d names of surfaces; the maximum is %d each", o->source,
+                            o->surface_count, r.names, SURFACES_MAX);
     PROPANE_TRY(hwx_bars(&r, err));
     uint32_t first = bytes_u32(r.program + 0x818);
     o->first_words = first < ENGINE_TASK_WORDS ? (int)first + 1 : 0;

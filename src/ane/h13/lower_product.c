@@ -11,7 +11,7 @@
 enum {
     PRODUCT_BUFFER = 0x200000,
     PRODUCT_ROOM = 0x1ff000, /* usable bytes of the on-chip buffer */
-    PRODUCT_APPLE_ROWS = 512 /* up to so many rows, published programs show which operand is the kernel */
+    PRODUCT_APPLE_ROWS = 512 /* up to this many rows, published programs show which operand is the kernel */
 };
 
 /* ---- the kernel --------------------------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static void lower_product_source_on_chip(emitted *t, const lower_product *p, pro
         int64_t d = round_up(2 * p->n, 64);
         emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->n, d, d, p->k * d};
         emit_source(t, &staged, &image->kept, 0);
-        t->bytes -= staged.c * round_up(2 * p->n, 64);
+        t->bytes -= staged.c * d;
         t->channel_visits = 0;
         emit_set(t, 0x13800, 0x48880);
     }
@@ -477,7 +477,6 @@ static propane_status lower_product_in_parts(emitter *e, const lower_product *p,
     for (int64_t i = 0, from = 0; i < parts; i++) {
         lower_product q = *p;
         emit_tensor xi = *x, bi = *b;
-        int64_t scratch = e->scratch;
         q.k = (p->k - from) / (parts - i);
         q.kernel_from.start += from * p->kernel_from.column;
         xi.base += from * (p->transpose_x ? x->row : 2);
@@ -486,7 +485,6 @@ static propane_status lower_product_in_parts(emitter *e, const lower_product *p,
         bi.h = p->transpose_y ? b->h : q.k, bi.w = p->transpose_y ? q.k : b->w;
         PROPANE_TRY(lower_product_whole(e, &q, &xi, &bi, i ? &part : y, err));
         if (i) PROPANE_TRY(lower_binary(e, LOWER_ADD, y, &part, false, y, err));
-        e->scratch = max_i64(scratch, e->scratch);
         from += q.k;
     }
     return PROPANE_OK;

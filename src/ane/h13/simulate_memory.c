@@ -28,8 +28,8 @@ static propane_status simulate_memory_view_check(sim *s, const sim_view *v, cons
     if (v->interleave > 1) last += 2 * v->interleave;
     if (v->interleave > 1) last -= 2 * (1 + (n->c - 1) % v->interleave);
     if (!v->data || last > v->bytes)
-        return sim_refuse(s, 0xffffffff, "%s: bytes up to 0x%llx of a buffer of 0x%llx", v->what, (long long)last,
-                          (long long)(v->data ? v->bytes : 0));
+        return sim_refuse(s, 0xffffffff, "%s: it reaches byte 0x%llx, but the buffer has only 0x%llx bytes", v->what,
+                          (long long)last, (long long)(v->data ? v->bytes : 0));
     return PROPANE_OK;
 }
 

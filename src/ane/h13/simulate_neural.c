@@ -37,8 +37,8 @@ static propane_status simulate_neural_lanes(sim *s, neural *n) {
         if (i != (uint32_t)n->lanes)
             return sim_refuse(s, 0x1f808 + 4 * i, "lane %u is used, lane %d is not", i, n->lanes);
         if (!m->data || base > m->bytes || bytes > m->bytes - base)
-            return sim_refuse(s, 0x1f848 + 4 * i, "0x%llx bytes of a buffer of 0x%llx", (unsigned long long)bytes,
-                              (unsigned long long)(m->data ? m->bytes : 0));
+            return sim_refuse(s, 0x1f848 + 4 * i, "it needs 0x%llx bytes, but the buffer has 0x%llx",
+                              (unsigned long long)bytes, (unsigned long long)(m->data ? m->bytes : 0));
         n->lane[i] = m->data + base;
         n->bytes[i] = (int64_t)bytes;
         n->lanes++;

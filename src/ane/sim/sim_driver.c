@@ -50,7 +50,7 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
     *d = (sim_device){.chip = c, .switches = switches, .kernels = cpu_kernels_of(isa), .pid = (int64_t)getpid()};
     if (fork_mutex_init(&d->mutex)) {
         mem_free(d);
-        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the system cannot create a lock");
     }
     sim_tables_build(&d->tables);
     d->numbers = (sim_numbers){.chip = c,

@@ -48,7 +48,7 @@ uint64_t file_writer_offset(const file_writer *w);
 PROPANE_CHECK propane_status file_writer_commit(file_writer *w, propane_error *err); /* frees w even on failure */
 void file_writer_abort(file_writer *w);
 PROPANE_CHECK propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err);
-/* Writes files that another program reads at once and that are not needed later: not synced, not renamed. */
+/* Writes files that another program reads immediately and that are not needed later: not synced, not renamed. */
 PROPANE_CHECK propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err);
 
 /* Makes a folder with its parents. An existing folder is not an error. */

@@ -11,7 +11,7 @@
  *   with minima   w = code * (scale * d) - minimum * dmin
  *   else          w = (code - bias) * ((scale - 128) * d)
  *
- * Blocks of 32 have neither scales nor minima of their own: both factors are d, and what is taken away is dmin. Each product is exact
+ * Blocks of 32 have neither scales nor minima of their own: the factor is d, and the subtracted number is dmin. Each product is exact
  * in fp32, so any order of these gives the same bits.
  */
 #ifndef CORE_BASE_KQUANT_H

@@ -106,7 +106,7 @@ static propane_status npy_parse_header(const uint8_t *data, size_t have, size_t 
     PROPANE_TRY(status);
     const size_t need = (size_t)out->count * (size_t)out->size;
     if (need != bytes - begin - length)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes of elements; the header announces %zu", source,
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes of elements; the header declares %zu", source,
                             bytes - begin - length, need);
     *at = begin + length;
     return PROPANE_OK;

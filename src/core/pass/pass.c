@@ -106,7 +106,7 @@ static propane_status pass_name_all(mil_function *f, mil_value **values, int cou
     return PROPANE_OK;
 }
 
-/* Names parameters and results. The verifier keeps the two apart, so no value needs two names. */
+/* Names parameters and results. The verifier rejects a result that is also a parameter, so no value needs two names. */
 propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results, propane_error *err) {
     PROPANE_TRY(pass_name_all(f, f->params, f->param_count, 'i', old_params, err));
     return pass_name_all(f, f->results, f->result_count, 'o', old_results, err);

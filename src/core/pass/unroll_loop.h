@@ -11,9 +11,9 @@
 PROPANE_CHECK propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err);
 /* Whether a condition is false whatever a run gives. *ends: it has a counter that is known and a limit, so that it will be. */
 bool unroll_is_false(const mil_value *v, bool *ends);
-/* A while_loop in place: its iterations are inserted before it, and it is removed. */
+/* Unrolls a while_loop in place: inserts its iterations before it and removes it. */
 PROPANE_CHECK propane_status unroll_loop(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err);
-/* A cond in place: both branches are inserted before it, and a select returns each result. */
+/* Flattens a cond in place: inserts both branches before it; a select returns each result. */
 PROPANE_CHECK propane_status unroll_cond(unroll_lists *lists, mil_function *f, mil_op *op, propane_error *err);
 /* resample, affine or crop_resize at computed places in place: floors, gathers and weighted sums. Left as it is where the places
  * are known: the gradient of that is cheaper. */

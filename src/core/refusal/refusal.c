@@ -75,9 +75,9 @@ static propane_status refusal_write(mil_module *m, const char *folder, char path
 static void refusal_say_operation(const search_result *s, text *out) {
     const bool inside = s->inside[0];
     switch (s->verdict) {
-    case SEARCH_ALONE: text_printf(out, "%s is refused, also by itself", s->name); break;
+    case SEARCH_ALONE: text_printf(out, "%s is refused even on its own", s->name); break;
     case SEARCH_TOGETHER:
-        text_printf(out, "%s is refused together with %s, but accepted by itself", s->name, s->others);
+        text_printf(out, "%s is refused together with %s, but accepted on its own", s->name, s->others);
         break;
     case SEARCH_BOUND:
         text_printf(out, "%s is refused together with %s, from which it cannot be separated", s->name, s->others);

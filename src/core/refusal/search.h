@@ -24,7 +24,7 @@ typedef propane_status (*search_ask)(void *context, const mil_function *f, searc
 
 typedef enum search_verdict {
     SEARCH_ALONE,     /* the operation by itself is refused */
-    SEARCH_TOGETHER,  /* it is refused with others, but accepted by itself */
+    SEARCH_TOGETHER,  /* it is refused with others, but accepted on its own */
     SEARCH_BOUND,     /* it is refused with others, and cannot be tried without them */
     SEARCH_SIGNATURE, /* all operations are accepted, so the function's declaration is refused */
     SEARCH_PASSES,    /* the whole function is accepted now */

@@ -226,8 +226,8 @@ static propane_status emit_control_list_place(const list_args *a, cpu_list *list
         PROPANE_TRY(cpu_list_resize(list, (int64_t)index + 1, a->where, err));
     if (index < 0 || index >= (double)list->length)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: index %.0f is outside the list, which has %lld elements; a list that is written there "
-                            "needs a larger init_length, or dynamic_length",
+                            "%s: index %.0f is outside the list, which has %lld elements; to write there, "
+                            "give the list a larger init_length, or dynamic_length",
                             a->where, index, (long long)list->length);
     *out = list->data + (int64_t)index * list->each;
     return PROPANE_OK;

@@ -16,7 +16,7 @@ static bool plan_copy_widens(const mil_op *op) {
            f == CPU_FAMILY_lower_instance_norm || f == CPU_FAMILY_lower_activation;
 }
 
-/* A constant that loses nothing in this element type. */
+/* Returns whether the value is a constant that loses nothing in this element type. */
 static bool plan_copy_fits(const mil_value *v, mil_dtype dtype) {
     if (!v->constant || !v->constant->data) return false;
     for (int64_t i = 0; i < mil_type_count(&v->type); i++) {

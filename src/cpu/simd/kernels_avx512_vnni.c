@@ -33,6 +33,15 @@ VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     return q;
 }
 
+/* Adds the numbers of a half. Those without a finite scale are any integers, and their sum may wrap, which GCC's
+ * _mm512_reduce_add_epi32 leaves undefined. */
+VFN int prepare_sum(vi q) {
+    __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(q), _mm512_extracti64x4_epi64(q, 1));
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, _MM_PERM_BADC));
+    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, _MM_PERM_CDAB)));
+}
+
 /* Computes the scale of 32 numbers, and returns the factor to multiply them by. Numbers without a finite scale (infinities, NaN)
  * must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so that is tested for itself. */
 VFN float prepare_scale(vf first, vf second, float *scale) {
@@ -75,7 +84,7 @@ static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64
         const int odd = (int)(b % 2);
         vi q = prepare_half(s, halves ? 16 * odd : 32 * odd, first, v_set(up), f.bias);
         q = vi_add(q, prepare_half(s, halves ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), f.bias));
-        if (f.minimum) beside[1] = -*beside * (float)_mm512_reduce_add_epi32(q);
+        if (f.minimum) beside[1] = -*beside * (float)prepare_sum(q);
     }
 }
 
@@ -86,7 +95,8 @@ VFN __m256i half_step(const void *low, const void *high) {
     return _mm256_inserti128_si256(both, high ? _mm_loadu_si128((const __m128i *)high) : _mm_setzero_si128(), 1);
 }
 
-/* Bit 16 n + i of the result: fifth bit i of four halves of a block, which stand first, third, second, fourth in `bits`. */
+/* The fifth bits of two blocks in the order of a step, 16 bits each: the first block's first half, the second block's first
+ * half, the first block's second half, the second block's second half. Without a second block its bits are 0. */
 VFN __mmask64 fifths_of(const uint8_t *first, const uint8_t *second) {
     uint32_t a, b = 0;
     memcpy(&a, first, sizeof a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading of instruction data. Every kind of line becomes a text with the positions of its answers, and one
- * encoder turns that into ids and marks. An invalid line is refused at once, with its number, because a partly read
+ * encoder turns that into ids and marks. An invalid line is refused immediately, with its number, because a partly read
  * file would train on something else.
  */
 #include "lm/data/jsonl.h"

@@ -37,7 +37,7 @@ static propane_status token_dump_parse(const char *path, const file_map *map, to
             path, bytes, t->id_bytes);
     if (with_header && t->count != (int64_t)token_dump_word(map->data + 8))
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: its header announces %u tokens, but there are %lld; the file is truncated or damaged",
+                            "%s: its header declares %u tokens, but there are %lld; the file is truncated or damaged",
                             path, (unsigned)token_dump_word(map->data + 8), (long long)t->count);
     return PROPANE_OK;
 }

@@ -145,7 +145,7 @@ static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset
 /* Checks that the remaining bytes could hold that many items. */
 static propane_status gguf_room_for(gguf *g, uint64_t count, uint64_t smallest, const char *what, propane_error *err) {
     if (count <= (g->length - g->at) / smallest && count < INT32_MAX) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header announces %llu %s, more than fit into the file",
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header declares %llu %s, more than fit in the file",
                         g->source, (unsigned long long)count, what);
 }
 

@@ -23,7 +23,8 @@ static float gguf_encode_rounded(float value) { return fp16_to_f32(fp16_from_f32
 
 /* Rounds, with halves away from zero, and clamps; NaN becomes `high`. It avoids roundf, a call that keeps loops scalar. */
 static inline int gguf_encode_nearest(float value, int low, int high) {
-    const float below = value<(float)high ? value : (float)high, inside = below>(float) low ? below : (float)low;
+    const float top = (float)high, bottom = (float)low;
+    const float below = value < top ? value : top, inside = below > bottom ? below : bottom;
     const int whole = (int)inside;
     const float part = inside - (float)whole;
     return whole + (part >= 0.5f) - (part <= -0.5f);

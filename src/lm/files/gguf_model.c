@@ -436,7 +436,7 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int f
     if (from == 0) gguf_rope_put_tensors(h, &w->config);
 }
 
-/* Room for encoded rows: so many bytes, or one row. No second copy of a matrix is held. */
+/* Room for encoded rows: this many bytes, or one row. No second copy of a matrix is held. */
 enum { GGUF_MODEL_ROOM = 1 << 20, GGUF_MODEL_TASK = 1 << 13 /* elements, at least */ };
 
 typedef struct gguf_model_rows {

@@ -468,7 +468,7 @@ propane_status gguf_put_tokenizer(gguf_header *h, const tokenizer *t, int64_t vo
     listing l = {0};
     if (t->vocab > vocab)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the tokenizer has %d ids, but the model only %lld; they do not belong together", t->vocab,
+                            "the tokenizer has %d ids, but the model only %lld; they do not match", t->vocab,
                             (long long)vocab);
     propane_status status = gguf_tokenizer_list_keys(t, &l, err);
     if (!status) status = gguf_tokenizer_put_listing(h, t, &l, vocab, err);

@@ -38,7 +38,7 @@ static propane_status decoder_compile(const infer *m, const infer_variant *v, in
     return status;
 }
 
-/* The programs of a part, one for each of its variants, where they are missing. `*first`: of its first variant. */
+/* Compiles the missing programs of a part, one for each of its variants. Sets `*first` to that of the first variant. */
 static propane_status decoder_compile_all(const infer *m, int part, int64_t positions, int64_t cache,
                                           propane_program ***programs, propane_program **first, propane_error *err) {
     if (!*programs) *programs = ARENA_ARRAY(m->arena, m->variant_count, propane_program *);
@@ -136,7 +136,7 @@ static propane_status decoder_load_all(infer *m, propane_error *err) {
     return pool_try(decoder_fill_task, m, (int)infer_halves(m), err);
 }
 
-/* Weights as in the first programs; what variants share as in the first of them, `one`. */
+/* Weights are laid out as in the first programs; what variants share is laid out as in the first of them, `one`. */
 static propane_status decoder_check_programs(const infer *m, int part, propane_program *const *first,
                                              propane_program *const *programs, const propane_program *one,
                                              const char *const *shared, int count, propane_error *err) {

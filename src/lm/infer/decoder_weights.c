@@ -41,7 +41,7 @@ static propane_status decoder_list_slots(infer *m, infer_variant *v, propane_err
     return PROPANE_OK;
 }
 
-/* The variant of these forms: one that there is, or a new one. */
+/* Returns the variant with these forms, creating it if necessary. */
 static propane_status decoder_variant_of(infer *m, int part, const model_packing *packings, size_t bytes, int *out,
                                          propane_error *err) {
     int v = 0;

@@ -42,7 +42,8 @@ static double estimate_alive(const model_config *c, const train_options *o, doub
     double positions = (double)o->batch * (double)o->context, layers = (double)c->num_hidden_layers;
     double q = (double)c->num_attention_heads * (double)c->head_dim,
            kv = (double)c->num_key_value_heads * (double)c->head_dim, h = (double)model_config_hidden(c);
-    double inputs = 2 * (o->recompute ? 4 : element) * (double)c->hidden_size; /* the stream itself is fp32 */
+    const bool wide = o->recompute && !(o->stream && strcmp(o->stream, "fp16") == 0); /* keeps the fp32 stream itself */
+    double inputs = 2 * (wide ? 4 : element) * (double)c->hidden_size;
     double rest = element * (q + 2 * kv + (model_arch_is_gated(model_arch_of(c)) ? 2 * h : h));
     double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
     if (o->lora_rank == 0 && !estimate_has_patterns(o))

@@ -149,8 +149,9 @@ propane_status train_choose_base(train_options *o, const model_config *config, p
         status = plan_choice_base_fits(o, baked->cost.programs * (o->recompute ? 2 : 1), &fits, err);
     if (fits) {
         o->weights = "baked";
-        log_tell("--weights auto: baked: the base is constants of %d programs, compiled once; adapters are inputs",
-                 baked->cost.programs);
+        log_tell(
+            "--weights auto: baked: the base model is constants in %d programs, compiled once; adapters are inputs",
+            baked->cost.programs);
     }
     partition_comparison_free(&all);
     return status;

@@ -29,8 +29,7 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
     int64_t own = tokenizer_vocab_size(t);
     if (own <= rows && own > rows / 2) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s has a vocabulary of %" PRId64 ", but the tokenizer one of %" PRId64
-                        ": they do not belong together%s",
+                        "%s has a vocabulary of %" PRId64 ", but the tokenizer one of %" PRId64 ": they do not match%s",
                         model, rows, own,
                         own > rows && own - rows <= rows / 4
                             ? "; if tokens were added, make room for them in Python: model.resize_token_embeddings"

@@ -24,7 +24,7 @@ static bool partition_compare_too_many(const partition_question *q, const partit
     const int most = (int)chip_limit_value("C1a");
     if (!q->lora || !weight_mode_is_constant(cost->how.weights) || cost->programs <= most) return false;
     (void)propane_fail(why, PROPANE_ERR_LIMIT,
-                       "weights %s: %d programs, and a process may compile %d (rule C1a); take weights inputs",
+                       "weights %s: %d programs, but a process may compile about %d (rule C1a); use weights inputs",
                        weight_mode_name(cost->how.weights), cost->programs, most);
     return true;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The cost of a plan's training step on a chip. The engine's part comes from the model in src/ane/chip, the host's from
- * assumed rates of that chip's processor (cost_step.h). How the two overlap follows the order in which train/step fills
+ * assumed rates of that chip's processor (cost_step.h). How the two overlap follows the order in which lm/step fills
  * its queues. Costs are estimated, never measured.
  */
 #ifndef LM_STEP_PARTITION_COST_H

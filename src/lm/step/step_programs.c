@@ -60,7 +60,7 @@ static propane_status step_programs_explain(const train_step *s, const batch *b,
     if (failed < 0 && folder && refusal_is(given)) {
         char before[sizeof err->text];
         memcpy(before, err->text, sizeof before);
-        return propane_fail(err, given, "%.900s; each of the %d kernels is accepted by itself", before, b->count);
+        return propane_fail(err, given, "%.900s; each of the %d kernels is accepted on its own", before, b->count);
     }
     if (failed < 0) return refusal_explain(step_device(s, false), NULL, options, NULL, err);
     const propane_compile_item *item = &b->items[failed];

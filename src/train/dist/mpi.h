@@ -51,7 +51,7 @@ PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *er
  * left, or on a second call. All ranks must call it. */
 PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err);
 
-/* Ends all ranks at once; does not return. */
+/* Ends all ranks immediately; does not return. */
 void mpi_abort(mpi *m, int code);
 
 #endif

@@ -8,7 +8,7 @@ $ env -u PROPANE_ANE_LIBRARY propane devices
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=sizes=equal propane devices | tr -s ' \n' ' ' | sed 's/ \(ane\|evaluation:\|several\|engine.s\|shared\|chaining:\|sim\) /\n\1 /g'
 >~ ane yes Apple's Neural Engine, without Core ML*
 >~ *evaluation: * evaluation is used: standard 0.*
->~ *surfaces of different sizes: ane: the engine fails: *status 0x1d: *number, size or order of the surfaces*
+>~ *surfaces of different sizes: ane: the engine failed: *status 0x1d: *number, size or order of the surfaces*
 >~ *several functions in one program: 3 procedures of 1 compiled program*
 >~ *engine's own time: not reported by this engine*
 >~ *shared events: the engine waits for a Metal event and signals it*
@@ -21,7 +21,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,hide_class=_
 >~ *chaining: crashed with signal 11*
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives,events=ignored,procedures=refused,direct=fail,realtime=task propane devices | tr -s ' \n' ' ' | sed 's/ \(evaluation:\|several\|engine.s\|shared\|chaining:\|sim\) /\n\1 /g'
->~ *direct cannot be used (ane: the engine fails*), real-time cannot be used (ane: the engine fails (real-time evaluation)*
+>~ *direct cannot be used (ane: the engine failed*), real-time cannot be used (ane: the engine failed (real-time evaluation)*
 >~ *several functions in one program: a program each, because procedures do not work on this system: ane: Apple's compiler refuses*
 >~ *engine's own time: yes: *
 >~ *shared events did not finish within 2000 ms: its handler was not called*
@@ -80,7 +80,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 = 0
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device 'ane:memory?budget=3&dispatch=standard&procedures=off' --weights inputs --run each
-2~ propane train: kernel '*': ane: '*' would be compile 4 of this process, and after about 3 the compiler fails without a reason (C1)*
+2~ propane train: kernel '*': ane: '*' would be compile 4 of this process, and after about 3 the compiler fails without giving a reason (C1)*
 = 1
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=procedures=first propane $(cat args) --device ane --weights inputs --run apart && cmp inputs/model.safetensors apart/model.safetensors && echo same
@@ -113,7 +113,7 @@ $ propane $(cat args) --device cpu --weights reload --run none
 = 1
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device "ane:memory?dispatch=standard" --run failed
-2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code *, status 0x1d: *; the number, size or order of the surfaces may be wrong (C11 to C13): *
+2~ propane train: kernel '*': ane: the engine failed: com.apple.appleneuralengine, code *, status 0x1d: *; the number, size or order of the surfaces may be wrong (C11 to C13): *
 = 1
 # The product with the vocabulary on the engine: the same bits in every weight mode, restarts included.
 ? part:lm

@@ -19,7 +19,7 @@ $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/stan
 >~ same
 = 0
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26,evaluate=0x12,evaluate_at=22 propane $(sed 's,--device ane,--device ane:memory?dispatch=standard,' args) --run broken
-2~ propane train: kernel '*': ane: the engine fails: *code 34, status 0x12*the engine was changing its power state*
+2~ propane train: kernel '*': ane: the engine failed: *code 34, status 0x12*the engine was changing its power state*
 = 1
 # All that macOS 27 does by itself: cancelled evaluations, 115 places, surfaces, attributes.
 $ export XDG_CACHE_HOME=$PWD/cache27 TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=system=27,temporary=$PWD/system; propane devices > list27; propane $(cat args) --run all27; cmp b/model.safetensors all27/model.safetensors && echo same; sed -n 's/^ *remembered: //p' list27

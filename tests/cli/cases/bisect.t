@@ -13,7 +13,7 @@
 # A rule of a simulated chip.
 $ propane run m.mil --seed 1 --device sim:m1 --bisect 2> err; echo $?; tail -1 err; grep -c . err
 >~ 1
->~ propane run: sin 'd' is refused, also by itself (operation 4 of 6; those before it are accepted); rule O2 knows it on h12 h13: *; the smallest refused program (1 operation) is refused/model.mil ?9 programs compiled, 6 refused?: function 'main', sin 'd': rule O2 refuses it on M1: *
+>~ propane run: sin 'd' is refused even on its own (operation 4 of 6; those before it are accepted); rule O2 knows it on h12 h13: *; the smallest refused program (1 operation) is refused/model.mil ?9 programs compiled, 6 refused?: function 'main', sin 'd': rule O2 refuses it on M1: *
 = 0
 $ propane run refused/model.mil --seed 1 --device sim:m1
 2~ propane run: function 'main', sin 'd': rule O2 refuses it on M1: *
@@ -37,7 +37,7 @@ $ propane run m.mil --seed 1 --device 'sim:m1?budget=2' --bisect 2>&1 | tail -1
 = 0
 # Nowhere to write.
 $ mkdir shut; : > shut/refused-x; propane run m.mil --seed 1 --device sim:m1 --bisect --output m.mil 2>&1 | tail -1
->~ propane run: sin 'd' is refused, *; the smallest refused program was not written: *
+>~ propane run: sin 'd' is refused*; the smallest refused program was not written: *
 = 0
 ! ldd
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; rm -rf refused*
@@ -45,14 +45,14 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=tanh propane run
 2~ propane run: ane: Apple's compiler refuses 'main' *; --bisect of 'propane run' and 'propane train' names the operation
 = 1
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=tanh propane run m.mil --seed 1 --device ane --bisect 2>&1 | tail -1
->~ propane run: tanh 'e' is refused, also by itself (operation 5 of 6; *; no rule covers this; *refused/model.mil * ane: Apple's compiler refuses 'main' *
+>~ propane run: tanh 'e' is refused even on its own (operation 5 of 6; *; no rule covers this; *refused/model.mil * ane: Apple's compiler refuses 'main' *
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=mul+tanh propane run m.mil --seed 1 --device ane --bisect 2>&1 | tail -1; ls refused-2 refused-2/weights
->~ propane run: tanh 'e' is refused together with mul 'c', but accepted by itself (operation 5 of 6; *; no rule covers this; the smallest refused program (2 operations) is refused-2/model.mil *
+>~ propane run: tanh 'e' is refused together with mul 'c', but accepted on its own (operation 5 of 6; *; no rule covers this; the smallest refused program (2 operations) is refused-2/model.mil *
 >~ weight.bin
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=mul+tanh propane run refused-2/model.mil --seed 1 --device ane:client --bisect 2>&1 | tail -1
->~ propane run: tanh 'e' is refused together with mul 'c', but accepted by itself (operation 2 of 2; *
+>~ propane run: tanh 'e' is refused together with mul 'c', but accepted on its own (operation 2 of 2; *
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=invalid,compile_at=1 propane run m.mil --seed 1 --device ane --bisect 2>&1 | tail -1
 >~ propane run: a second compilation succeeded: results vary, so try again *: ane: Apple's compiler refuses 'main' *
@@ -65,12 +65,12 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=softmax propane 
 = 1
 ? part:lm
 $ for p in auto on; do PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=softmax propane $(cat args) --device "ane?procedures=$p" --run run-$p --bisect 2>&1 | tail -1; ls run-$p; grep -c softmax run-$p/refused/model.mil; done
->~ propane train: kernel 'fwdAttn': softmax 'probs' is refused, also by itself (operation * of *; *; no rule covers this; the smallest refused program (1 operation) is run-auto/refused/model.mil *
+>~ propane train: kernel 'fwdAttn': softmax 'probs' is refused even on its own (operation * of *; *; no rule covers this; the smallest refused program (1 operation) is run-auto/refused/model.mil *
 >~ propane train: kernel 'fwdAttn': softmax 'probs' *run-on/refused/model.mil *
 = 0
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=refuse_op=silu propane $(cat args) --device 'ane?procedures=off&dispatch=standard' --weights baked --run baked --bisect 2>&1 | tail -1
->~ propane train: kernel 'fwdFFN': silu 'silu' is refused, also by itself *
+>~ propane train: kernel 'fwdFFN': silu 'silu' is refused even on its own *
 = 0
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane $(cat args) --device ane --run run-auto

@@ -15,7 +15,7 @@ $ printf 'line 1\n/reset\nline 1\n' | propane chat m --temperature 0 --count 8 2
 $ printf '/system of 1 of 2\n/what\n/system\n/quit\nline\n' | propane chat m
 2> (the system message is set)
 2~ (/reset starts a new conversation; /system TEXT sets *
-2> (no system's message)
+2> (no system message)
 = 0
 # what does not fit is dropped or refused
 $ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "line $i of these lines"; done | propane chat m --count 16 --temperature 0 2>&1 > log | grep -c 'the context is full: the oldest'  | awk '{ print ($1 > 3) ? "dropped" : $1 }'

@@ -58,7 +58,7 @@ $ propane compile e.mil --target m3 -o e.hwx
 2~ *--help*
 = 2
 $ propane compile bad.mil -o e.hwx
-2~ *cumsum 'y': the compiler does not have this operation*
+2~ *cumsum 'y': this compiler does not support this operation*
 = 1
 $ propane compile e.mil -o e.txt
 2~ *compiled programs are written as .hwx or .anec*

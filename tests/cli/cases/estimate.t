@@ -132,7 +132,7 @@ $ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --json | g
 $ for weights in '' '--weights baked'; do propane estimate deep.json --target m4 --plan layer --lora-rank 8 $weights | grep -oE 'weights (inputs|baked),|refuses it: .*'; done
 > weights inputs,
 > weights baked,
-> refuses it: weights baked: 162 programs, and a process may compile 119 (rule C1a); take weights inputs
+> refuses it: weights baked: 162 programs, but a process may compile about 119 (rule C1a); use weights inputs
 = 0
 $ propane estimate $REPO/examples/add.mil --lora-rank 8
 2~ propane estimate: --lora-rank needs a model to train, *

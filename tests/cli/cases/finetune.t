@@ -72,7 +72,7 @@ $ lora --run le --weights baked --compile-budget 40 --json > le.log; grep -c res
 # On an engine, the base is in constants by itself, unless its programs are too many; on the CPU it is not. Resumed, the bits are the same.
 @ propane train --data text --vocab 300 --layers 2 --width 64 --heads 2 --context 32 --batch 2 --steps 2 --eval-every 0 --no-report --run wide > log; printf 'propane train --init wide --data text --context 32 --batch 2 --device sim:m4 --lora-rank 2 --lora-targets all --warmup 0 --lr 1e-2 --min-lr 1e-2 --eval-every 0 --no-report "$@"\n' > ../bin/engine; chmod +x ../bin/engine
 $ for way in "engine" "few --compile-budget 6" "cpu --device cpu --precision fp16"; do engine --steps 4 --run lf-$way 2>&1 | grep -oE 'auto: .* inputs$|weights (inputs|baked)'; done
-> auto: baked: the base is constants of 10 programs, compiled once; adapters are inputs
+> auto: baked: the base model is constants in 10 programs, compiled once; adapters are inputs
 > weights baked
 > weights inputs
 > weights inputs

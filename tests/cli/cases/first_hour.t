@@ -10,7 +10,7 @@ $ tiny --data train.bin
 2> propane train: train.bin is a token file; give its tokenizer with --tokenizer
 = 1
 $ propane train --data cut --tokenizer v.json
-2> propane train: cut: its header announces 600 tokens, but there are 599; the file is truncated or damaged
+2> propane train: cut: its header declares 600 tokens, but there are 599; the file is truncated or damaged
 = 1
 $ propane train --data odd.bin --tokenizer v.json
 2> propane train: odd.bin: 1201 bytes are not a multiple of the id size, 2 bytes; the file is truncated or not a token file

@@ -100,10 +100,10 @@ $ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; p
 > fine
 = 0
 $ sed 's/"vocab_size": 300/"vocab_size": 290/' good/config.json > few.json; propane train --config few.json --tokenizer good/tokenizer.json --data text --run e
-2> propane train: few.json has a vocabulary of 290, but the tokenizer one of 300: they do not belong together; if tokens were added, make room for them in Python: model.resize_token_embeddings
+2> propane train: few.json has a vocabulary of 290, but the tokenizer one of 300: they do not match; if tokens were added, make room for them in Python: model.resize_token_embeddings
 = 1
 $ sed 's/"vocab_size": 300/"vocab_size": 3000/' good/config.json > many.json; propane train --config many.json --tokenizer good/tokenizer.json --data text --run e
-2> propane train: many.json has a vocabulary of 3000, but the tokenizer one of 300: they do not belong together
+2> propane train: many.json has a vocabulary of 3000, but the tokenizer one of 300: they do not match
 = 1
 # data
 @ printf '#!/bin/sh\nf=$1; shift; propane train --init good --data $f --context 32 --batch 1 --held-out 0 --steps 1 --eval-every 0 --run t$$ "$@" > out && head -1 out\n' > ../bin/learn; chmod +x ../bin/learn

@@ -99,7 +99,7 @@ $ propane train --data text --init done --vocab 270
 2> Try 'propane train --help'.
 = 2
 $ propane tokenize text --vocab 270 --out v.json > log; propane train --data text --init done --tokenizer v.json
-2> propane train: done has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
+2> propane train: done has a vocabulary of 16, but the tokenizer one of 270: they do not match
 = 1
 $ propane train --data text --init done --layers 2
 2> propane train: --init sets the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads and --tie

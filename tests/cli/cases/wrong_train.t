@@ -207,7 +207,7 @@ $ config 's/}/,"rope_scaling":{"type":"yarn"}}/'
 2> propane train: config.json: rope_scaling has type 'yarn'; only 'default', 'linear', 'llama3' and 'longrope' are supported
 = 1
 $ config 's/"vocab_size":16/"vocab_size":15/'
-2> propane train: config.json has a vocabulary of 15, but the tokenizer one of 16: they do not belong together; if tokens were added, make room for them in Python: model.resize_token_embeddings
+2> propane train: config.json has a vocabulary of 15, but the tokenizer one of 16: they do not match; if tokens were added, make room for them in Python: model.resize_token_embeddings
 = 1
 $ ls -d propane-run
 2~ *propane-run*

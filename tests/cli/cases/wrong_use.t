@@ -27,7 +27,7 @@ $ propane generate m.bin --prompt a
 2> propane generate: m.bin: there is no tokenizer next to the model; give one with --tokenizer
 = 1
 $ propane generate m.bin --prompt a --tokenizer bpe.json
-2> propane generate: m.bin has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
+2> propane generate: m.bin has a vocabulary of 16, but the tokenizer one of 270: they do not match
 = 1
 $ tr '\n' ' ' < text > flat; propane train --data flat --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --run flatm > log; propane generate flatm
 2> propane generate: --prompt: this vocabulary has no token for the beginning of a text or line: give at least one character
@@ -99,7 +99,7 @@ $ propane eval m --data bpe.json
 2~ propane eval: bpe.json: the character '{' at offset 0 is not in the vocabulary of 16 characters
 = 1
 $ propane eval m --data text --tokenizer bpe.json
-2> propane eval: m has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
+2> propane eval: m has a vocabulary of 16, but the tokenizer one of 270: they do not match
 = 1
 @ cp -r m wide; sed -i.old 's/"hidden_size": 16/"hidden_size": 32/' wide/config.json
 $ propane eval wide --data text
@@ -182,7 +182,7 @@ $ propane convert m x.safetensors --dtype f64
 2> Try 'propane convert --help'.
 = 2
 $ propane convert m x --tokenizer bpe.json; ls x
-2> propane convert: m has a vocabulary of 16, but the tokenizer one of 270: they do not belong together
+2> propane convert: m has a vocabulary of 16, but the tokenizer one of 270: they do not match
 2~ *x*
 = 2
 $ propane convert text x.mil

@@ -224,7 +224,7 @@ static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype d
     const mil_dtype_info *info = mil_dtype_get(dtype);
     if (!info->blob_code) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weight files cannot hold %s", info->name);
     if (elements < 1 || elements > INT64_MAX / 64)
-        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %lld elements", (long long)elements);
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a weight of %lld elements", (long long)elements);
     uint64_t bits = (uint64_t)elements * (uint64_t)info->bits;
     *bytes = (bits + 7) / 8;
     memset(record, 0, RECORD_BYTES);

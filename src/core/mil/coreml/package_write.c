@@ -426,7 +426,7 @@ static propane_status package_write_check_place(const char *path, propane_error 
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a package with an empty name");
     if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;
     if (!file_is_dir(path))
-        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is there and is not a folder", path);
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it exists and is not a folder", path);
     if (file_is_empty_dir(path)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "cannot write %s: a folder with that name exists and is not a package; give another name",

@@ -133,8 +133,8 @@ static propane_status eval_control_place(const mil_eval_args *a, const mil_tenso
     const double index = indices->data[at];
     if (index < 0 || index >= (double)list->type.length)
         return mil_op_fail(a->op, err, PROPANE_ERR_INVALID,
-                           "index %.0f is outside the list, which has %lld elements; a list that is written there "
-                           "needs a larger init_length, or dynamic_length",
+                           "index %.0f is outside the list, which has %lld elements; to write there, "
+                           "give the list a larger init_length, or dynamic_length",
                            index, (long long)list->type.length);
     *out = (int64_t)index * eval_control_element_count(list);
     return PROPANE_OK;

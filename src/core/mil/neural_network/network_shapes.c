@@ -132,7 +132,8 @@ void network_transpose(network *n, network_layer *l) {
     for (int i = 0; i < rank; i++) perm[i] = i < lead ? i : axes[i - lead] + lead;
     for (int i = 0; i < lead; i++)
         if (l->in[0]->type.dim[i] != 1)
-            network_fail(n, l, "it has %d axes, but its input has %d dimensions", count, rank);
+            network_fail(n, l, "it orders the last %d dimensions, but dimension %d of its input is %lld, not 1", count,
+                         i, (long long)l->in[0]->type.dim[i]);
     if (count > rank || !count) network_fail(n, l, "it has %d axes, but its input has %d dimensions", count, rank);
     if (!network_failed(n)) l->out[0] = mil_build_transpose(&n->b, l->in[0], perm, rank);
 }

@@ -94,7 +94,7 @@ static bool tree_child(tree_ensemble *e, const tree_node *of, int64_t *id) {
 
 static bool tree_check(tree_ensemble *e, const tree_node *node) {
     if (node > e->nodes && tree_order(node - 1, node) == 0)
-        tabular_fail(e->t, "there are two nodes %lld in tree %lld", (long long)node->id, (long long)node->tree);
+        tabular_fail(e->t, "two nodes are numbered %lld in tree %lld", (long long)node->id, (long long)node->tree);
     else if (node->behaviour > LEAF)
         tabular_fail(e->t, "node %lld of tree %lld has an unknown behaviour", (long long)node->id,
                      (long long)node->tree);

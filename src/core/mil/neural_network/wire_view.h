@@ -38,7 +38,7 @@ const char *wire_text(arena *a, wire_view message, uint32_t number);
 /* Reads the next part of that number; *rest then begins after it. Returns false if there is none. */
 bool wire_each(wire_view *rest, uint32_t number, wire_view *out);
 int wire_count(wire_view message, uint32_t number);
-/* Reads repeated numbers. More than `most` make the message broken. */
+/* Reads repeated numbers. If there are more than `most`, the message is invalid. */
 int wire_wholes(wire_view message, uint32_t number, int64_t *out, int most);
 /* Reads repeated floats and returns their number; the first `room` of them go to `out`. */
 int64_t wire_floats(wire_view message, uint32_t number, float *out, int64_t room);

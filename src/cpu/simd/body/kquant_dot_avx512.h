@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Blocks of 256 (core/base/kquant.h) times integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c for these forms. Its own
- * part has blocks of 32. A block's
- * scales become fp32 at once, times the vector's; each 64 codes are multiplied as bytes. Minima are multiplied with the sums of
- * the vector's numbers, biases are in `start` as for the other forms.
+ * Blocks of 256 (core/base/kquant.h) times integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c for these
+ * forms. That file itself handles blocks of 32. A block's scales are converted to fp32 together and multiplied by the
+ * vector's; codes are multiplied as bytes, 64 at a time. Minima are multiplied by the sums of the vector's numbers, and
+ * biases are in `start` as for the other forms.
  */
 #ifndef CPU_SIMD_BODY_KQUANT_DOT_AVX512_H
 #define CPU_SIMD_BODY_KQUANT_DOT_AVX512_H
@@ -37,8 +37,8 @@ static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_
             const float up = prepare_scale(first, second, &scales[b]);
             vi q0 = prepare_half(step, at, first, v_set(up), f.bias),
                q1 = prepare_half(step, at + 16, second, v_set(up), f.bias);
-            sums[2 * b] = scales[b] * (float)_mm512_reduce_add_epi32(q0);
-            sums[2 * b + 1] = scales[b] * (float)_mm512_reduce_add_epi32(q1);
+            sums[2 * b] = scales[b] * (float)prepare_sum(q0);
+            sums[2 * b + 1] = scales[b] * (float)prepare_sum(q1);
             step += b % 2;
         }
         kquant_prepare_beside(f, block, scales, sums);
