@@ -20,7 +20,7 @@ extern atomic_int scripted_overlap; /* executions of one device that overlapped 
 
 /* What was called, and which call fails next: fail_next counts down over calls of the kind `fail`. */
 typedef struct script_calls {
-    int opened, closed, compiled, freed, buffers, buffers_freed, locked, unlocked, locked_for_writing, prepared,
+    atomic_int opened, closed, compiled, freed, buffers, buffers_freed, locked, unlocked, locked_for_writing, prepared,
         requests_freed, patched, compiled_together;
     char fail; /* 'l' lock, 'p' prepare, 'c' compile_all, 'd' patch; 0: none */
     int fail_in;
