@@ -49,7 +49,7 @@ llvm-lipo-19 -create $out/x86_classic.dylib $out/chained_relative.dylib -output 
 verdict "fat"
 clang-19 -target arm64-apple-macos14.0 -fobjc-runtime=macosx-14.0 -ffreestanding -w -Os -c $data/engine.m -o $out/t.o &&
     ld64.lld-19 -arch arm64 -platform_version macos 14.0 14.0 -dylib -install_name /engine -o $out/engine.dylib $out/t.o $data/libobjc.tbd || exit 1
-$propane classes --driver $out/engine.dylib 2> /dev/null | grep -q '^required ones: all; for ane:memory: NOT all; for ane:client: NOT all$'
+$propane classes --driver $out/engine.dylib 2> /dev/null | grep -q '^required methods: all; for ane:memory: NOT all; for ane:client: NOT all$'
 verdict "engine"
 if [ "${1:-}" = --bless ]; then
     for name in chained_relative chained_absolute classic_absolute x86_classic fat engine; do gzip -9nc $out/$name.dylib > $data/$name.dylib.gz; done
