@@ -129,6 +129,7 @@ static int give_stat(int result, const struct stat *from, apple_stat *to) {
                        .ino = from->st_ino,
                        .uid = from->st_uid,
                        .gid = from->st_gid,
+                       .rdev = (int32_t)from->st_rdev,
                        .atime = from->st_atim,
                        .mtime = from->st_mtim,
                        .ctime = from->st_ctim,
