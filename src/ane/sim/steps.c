@@ -38,6 +38,7 @@ typedef struct steps_work {
     const bool *live;                /* [value_count]: needed for a result of the function */
     const int *reads;                /* [value_count]: number of uses by operations and as results */
     const mil_op *last_list;         /* the last operation on a list; NULL if there is none */
+    const bool *read_after;          /* [value_count]: read after last_list */
     sim_step *tables[SHARED_TABLES]; /* the newest steps with separate tables */
     int table_count;
 } steps_work;
@@ -118,14 +119,16 @@ static const mil_op *steps_last_list(const mil_function *f) {
     return op;
 }
 
-/* Returns whether an operation behind `last`, or the function, reads the value. */
-static bool steps_is_read_after(const mil_op *last, const mil_value *v) {
-    for (int i = 0; i < last->function->result_count; i++)
-        if (last->function->results[i] == v) return true;
-    for (const mil_op *op = last->next; op; op = op->next)
-        MIL_FOR_OPERANDS (op, x)
-            if (x == v) return true;
-    return false;
+/* Finds the last operation on a list, and the values that later operations or the function read. */
+static propane_status steps_find_lists(const mil_function *f, arena *work, steps_work *w, propane_error *err) {
+    bool *read = ARENA_ARRAY(work, f->value_count + 1, bool);
+    if (!read) return steps_no_memory(err);
+    w->last_list = steps_last_list(f);
+    for (int i = 0; i < f->result_count; i++) read[f->results[i]->id] = true;
+    for (const mil_op *op = w->last_list ? w->last_list->next : NULL; op; op = op->next)
+        MIL_FOR_OPERANDS (op, v) read[v->id] = true;
+    w->read_after = read;
+    return PROPANE_OK;
 }
 
 /* Copies the operations from s->op to `last` into one function, whose results are what others read. */
@@ -141,7 +144,7 @@ static void steps_build_span(mil_builder *b, sim_step *s, const mil_op *last, co
         const bool built = !steps_known(op) && steps_is_live(op, w->live);
         for (int r = 0; built && r < op->result_count && !b->err.status; r++) {
             const mil_value *v = op->results[r];
-            if (s->op != last && !steps_is_read_after(last, v)) continue;
+            if (s->op != last && !w->read_after[v->id]) continue;
             mil_build_result(b, w->map[v->id]);
             s->out[s->out_count++] = v->id;
         }
@@ -305,7 +308,7 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
     const mil_function *f = p->function;
     const mil_op *theirs = whose->first;
     int operands = 1, place = 0;
-    bool in_lists = false; /* the operation is part of a step that has been made */
+    bool in_lists = false; /* the next operation is part of a step that has been made */
     p->slots = ARENA_ARRAY(w->arena, f->value_count + 1, sim_slot);
     p->steps = ARENA_ARRAY(w->arena, f->op_count + 1, sim_step);
     if (!p->slots || !p->steps) return steps_no_memory(err);
@@ -316,16 +319,14 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
             host = moved && moved[place++];
             theirs = theirs->next;
         }
+        const bool done = in_lists;
+        in_lists &= op != w->last_list;
         if (steps_known(op)) {
-            in_lists &= op != w->last_list;
             for (int r = 0; r < op->result_count; r++)
                 p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->constant->data};
             continue;
         }
-        if (!steps_is_live(op, w->live) || in_lists) {
-            in_lists &= op != w->last_list;
-            continue;
-        }
+        if (done || !steps_is_live(op, w->live)) continue;
         in_lists = op != w->last_list && steps_uses_list(op);
         PROPANE_TRY(in_lists ? steps_add_lists(p, op, w, err) : steps_add_step(p, op, host, n, w, err));
         const sim_step *s = &p->steps[p->step_count - 1];
@@ -347,7 +348,7 @@ propane_status sim_program_create(const mil_function *f, const bool *moved, cons
     if (!status) status = steps_count_reads(p->function, work, &w.reads, err);
     if (!status && !(w.map = ARENA_ARRAY(work, p->function->value_count + 1, mil_value *)))
         status = steps_no_memory(err);
-    if (!status) w.last_list = steps_last_list(p->function);
+    if (!status) status = steps_find_lists(p->function, work, &w, err);
     if (!status) status = steps_plan_steps(p, f, moved, n, &w, err);
     arena_free(work);
     if (status != PROPANE_OK) sim_program_deinit(p);
