@@ -3,8 +3,8 @@
  * reason for each row that the model does not cover. Only the row's own description excludes it (a cold run, a busy
  * host, data of zeros), never its latency compared with a prediction. The rules are those of tools/fit_cost_model.py.
  *
- * Refuses a table without the needed columns, and, with the line number, quotes that do not close, rows of another length
- * than the header's, and figures that are no numbers.
+ * Refuses a table without the needed columns, and, with the line number, quotes that do not close, rows of another
+ * length than the header's, and figures that are no numbers.
  */
 #include <ctype.h>
 #include <math.h>
@@ -84,10 +84,15 @@ static propane_status cost_points_next_record(char **at, char *end, const char *
 
 static bool cost_points_contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
 
-static double cost_points_number(const char *text) {
+static bool cost_points_parse(const char *text, double *out) {
     char *end;
-    double v = strtod(text, &end);
-    return *text && !*end && isfinite(v) ? fmin(v, 1e18) : 0; /* no table holds more, and products stay finite */
+    *out = strtod(text, &end);
+    return *text && !*end && isfinite(*out);
+}
+
+static double cost_points_number(const char *text) {
+    double v;
+    return cost_points_parse(text, &v) ? fmin(v, 1e18) : 0; /* no table holds more, and products stay finite */
 }
 
 /* Returns the number after NAME=, as in "Cin=512"; no letter may precede NAME. */
@@ -252,9 +257,8 @@ static propane_status cost_points_check_numbers(char *const row[COL_COUNT], cons
                                      COL_bytes_out, COL_latency_ms, COL_tflops};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const char *text = row[figures[i]];
-        char *end;
-        const double v = strtod(text, &end);
-        if (!*text || (*end == 0 && isfinite(v) && (figures[i] == COL_latency_ms ? v > 0 : v >= 0))) continue;
+        double v;
+        if (!*text || (cost_points_parse(text, &v) && (figures[i] == COL_latency_ms ? v > 0 : v >= 0))) continue;
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s:%d: %s is '%.40s'; it must be a %s number, or empty if nobody published it", name, line,
                             column_names[figures[i]], text, figures[i] == COL_latency_ms ? "positive" : "non-negative");

@@ -29,9 +29,10 @@
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: the maximum, the exponential with its sum, and the division. */
 #define SOFTMAX_PASSES 3.0
-/* GB/s at which activations are turned where a product sums over their last axis (`linear`, x times a weight): an engine
- * sums over channels, which are another axis. From encoder blocks of 1, 4, 16 and 64 sequences (ANEForge, M5 Pro: 0.363,
- * 1.34, 5.74 and 27.1 ms), which would otherwise take 0.23, 0.64, 2.4 and 11.5 ms: 27, 20, 17 and 15 GB/s. */
+/* GB/s at which activations are turned where a product sums over their last axis (`linear`, x times a weight): an
+ * engine sums over channels, which are another axis. From encoder blocks of 1, 4, 16 and 64 sequences (ANEForge, M5
+ * Pro: 0.363, 1.34, 5.74 and 27.1 ms), which would otherwise take 0.23, 0.64, 2.4 and 11.5 ms: 27, 20, 17 and 15
+ * GB/s. */
 #define TURN 18.0
 /* Slowdown of weights that are read in the strides of C50: 76 against 32 ms (kasper0406/stablehlo-coreml pull
  * request 110, M4). */

@@ -186,13 +186,14 @@ bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
  * Attention counts as more. */
 bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int *n = view->op_counts;
-    const int layers = n[MIL_OP_conv] + n[MIL_OP_linear] + n[MIL_OP_matmul] + n[MIL_OP_conv_transpose];
+    const int layers = chip_product_count(n);
+    const double large = chip_limit_value("R26");
     if (!layers || layers > (int)view->limit->value || n[MIL_OP_softmax] || n[MIL_OP_scaled_dot_product_attention])
         return false;
     for (const mil_op *op = view->function->first; op; op = op->next) {
         if (op->block_count) return false;
         MIL_FOR_OPERANDS (op, x)
-            if ((double)mil_type_count(&x->type) >= chip_limit_value("R26")) return false;
+            if ((double)mil_type_count(&x->type) >= large) return false;
     }
     return chip_found(out, "its products are %d operation%s", layers, layers == 1 ? "" : "s");
 }
@@ -287,15 +288,11 @@ bool chip_rule_dequantized_factor(const chip_view *view, char out[CHIP_TEXT_BYTE
     return false;
 }
 
-static bool rule_coreml_is_product(mil_opcode code) {
-    return code == MIL_OP_conv || code == MIL_OP_conv_transpose || code == MIL_OP_linear || code == MIL_OP_matmul;
-}
-
 bool chip_rule_byte_weight(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *data = rule_coreml_main(view->op), *w = view->op->results[0];
     if (!data || data->type.dtype != MIL_int8) return false;
     for (const mil_op *op = view->function->first; op; op = op->next)
-        if (rule_coreml_is_product(op->info->code) && chip_weight_of(op) == w)
+        if (chip_is_product(op->info->code) && chip_weight_of(op) == w)
             return chip_found(out, "'%.60s' is the int8 weight of %s", w->name, op->info->name);
     return false;
 }

@@ -272,11 +272,9 @@ bool chip_rule_open_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- systems ---------------------------------------------------------------------------------------------------------------- */
 
-/* A package's version is its opset's number plus 5: version 6 is ios15, 9 is ios18. */
 bool chip_rule_opset(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    enum { VERSION_OF_NONE = 5 };
     const struct mil_package *p = view->module->package;
-    if (p && p->spec_version >= (int)view->limit->value + VERSION_OF_NONE)
+    if (p && p->spec_version >= (int)view->limit->value + CHIP_VERSION_OF_NONE)
         return chip_found(out, "its specification has version %d", p->spec_version);
     for (const mil_function *f = view->module->functions; f; f = f->next)
         if (f->opset >= (mil_opset)view->limit->value)

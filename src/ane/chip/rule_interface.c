@@ -15,8 +15,8 @@
 
 static bool rule_interface_is_before_ios18(const chip_view *view) {
     const struct mil_package *p = view->module->package;
-    enum { VERSION_OF_IOS18 = 9 };
-    return p && p->spec_version ? p->spec_version < VERSION_OF_IOS18 : view->function->opset < MIL_IOS18;
+    return p && p->spec_version ? p->spec_version < MIL_IOS18 + CHIP_VERSION_OF_NONE
+                                : view->function->opset < MIL_IOS18;
 }
 
 bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -25,8 +25,8 @@ bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "function '%.60s' has no input, which needs ios18", f->name);
 }
 
-/* Counts the inputs with enumerated shapes. `listed`: the first of them, and the first with another number of shapes, or
- * the second if there is none. */
+/* Counts the inputs with enumerated shapes. `listed`: the first of them, and the first with another number of shapes,
+ * or the second if there is none. */
 static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {
     int count = 0;
     for (int i = 0; face && i < face->input_count; i++) {
@@ -106,21 +106,17 @@ bool chip_rule_piped_suppression(const chip_view *view, char out[CHIP_TEXT_BYTES
 
 /* ---- whole programs --------------------------------------------------------------------------------------------------------- */
 
-/* Finds programs with products whose weights are fewer bytes than the limit, and no value of which is as large as a lone
- * product that ran on the engine (R26). */
+/* Finds programs with products whose weights are fewer bytes than the limit, and no value of which is as large as a
+ * lone product that ran on the engine (R26). */
 bool chip_rule_small_whole(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const int *n = view->op_counts;
-    const int products = n[MIL_OP_conv] + n[MIL_OP_linear] + n[MIL_OP_matmul] + n[MIL_OP_conv_transpose];
+    const int products = chip_product_count(view->op_counts);
     const double large = chip_limit_value("R26");
     double bytes = 0;
     if (!products) return false;
     for (const mil_op *op = view->function->first; op; op = op->next) {
         if (op->block_count) return false;
         if (op->info->code == MIL_OP_const) continue;
-        const mil_value *weight = NULL;
-        if (op->info->code == MIL_OP_conv || op->info->code == MIL_OP_linear || op->info->code == MIL_OP_matmul ||
-            op->info->code == MIL_OP_conv_transpose)
-            weight = chip_weight_of(op);
+        const mil_value *weight = chip_is_product(op->info->code) ? chip_weight_of(op) : NULL;
         if (weight) bytes += chip_stored_bytes(weight);
         MIL_FOR_OPERANDS (op, x)
             if ((double)mil_type_count(&x->type) >= large) return false;

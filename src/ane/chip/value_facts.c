@@ -49,6 +49,17 @@ double chip_stored_bytes(const mil_value *v) {
     return facts_walk_constant(v, &budget, &bytes) ? bytes : 0;
 }
 
+bool chip_is_product(mil_opcode code) {
+    return code == MIL_OP_conv || code == MIL_OP_conv_transpose || code == MIL_OP_linear || code == MIL_OP_matmul;
+}
+
+int chip_product_count(const int *counts) {
+    int count = 0;
+    for (int code = 0; code < MIL_OP_COUNT; code++)
+        if (chip_is_product((mil_opcode)code)) count += counts[code];
+    return count;
+}
+
 const mil_value *chip_weight_of(const mil_op *op) {
     const mil_value *pair[2] = {NULL, NULL};
     if (op->info->code == MIL_OP_matmul) {

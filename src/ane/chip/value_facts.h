@@ -5,7 +5,7 @@
 #ifndef ANE_CHIP_VALUE_FACTS_H
 #define ANE_CHIP_VALUE_FACTS_H
 
-#include "core/mil/mil.h"
+#include "core/mil/ops.h"
 
 /* Returns whether the value is a constant. This includes compressed constants (a palette, blocks with scales, a
  * sparse tensor) and values that follow only from constants, because compilers compute those before the program
@@ -14,6 +14,10 @@ bool chip_is_constant(const mil_value *v);
 /* Returns the stored bytes of everything that a constant is made from, or 0 if the value is not constant. */
 double chip_stored_bytes(const mil_value *v);
 
+/* Returns whether an operation sums products of its operands: a convolution, linear or matmul. */
+bool chip_is_product(mil_opcode code);
+/* Returns the number of such operations of a function; `counts` has those of each opcode. */
+int chip_product_count(const int *counts);
 /* Returns the constant operand of a matrix product: the weight of a convolution or linear, or one side of a matmul.
  * Returns NULL if there is none. */
 const mil_value *chip_weight_of(const mil_op *op);
