@@ -11,7 +11,7 @@
 #include "ane/h13/task_emit.h"
 #include "core/base/int_math.h"
 
-enum { CHAIN_BUFFER = 0x200000, CHAIN_HAND = 0x1000, CHAIN_TAKE = 0x4000 };
+enum { CHAIN_HAND = 0x1000, CHAIN_TAKE = 0x4000 };
 
 static bool chain_neural(const emitted *t) { return engine_get_bits(&t->task, 0x38, 20, 1); }
 
@@ -88,7 +88,7 @@ const char *emit_chain(emitted *a, emitted *b) {
     int64_t bytes = (int64_t)engine_get_bits(y, 0, 16, 15) * at.row;
     int64_t moved = (int64_t)engine_get_bits(y, 0xc, 0, 17) * engine_get_bits(y, 0, 16, 15) *
                     round_up(2 * (int64_t)engine_get_bits(y, 0, 0, 15), 64);
-    if (at.base + bytes + (int64_t)engine_get_bits(y, 0x14, 16, 15) * at.row > CHAIN_BUFFER)
+    if (at.base + bytes + (int64_t)engine_get_bits(y, 0x14, 16, 15) * at.row > ENGINE_BUFFER)
         return "it does not fit on chip together with what its reader makes";
     bool neural = chain_neural(a), on_chip = !engine_get_bits(&a->task, 0x13800, 0, 1);
     emit_keep(a, &at, on_chip ? 0x140 : 0x500170);

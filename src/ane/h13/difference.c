@@ -2,7 +2,6 @@
  * Compares two compiled programs by task and register, with the names of the fields.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "ane/h13/describe.h"
 #include "ane/h13/later.h"
@@ -61,16 +60,12 @@ static int difference_tasks(const engine_object *a, const engine_object *b, text
 
 /* Returns the number of words of the constants that differ, including those that only one program has. */
 static int difference_constants(const engine_object *a, const engine_object *b, text *out) {
-    uint64_t both = a->constant_bytes < b->constant_bytes ? a->constant_bytes : b->constant_bytes, words = 0, at;
-    uint64_t all = a->constant_bytes > b->constant_bytes ? a->constant_bytes : b->constant_bytes;
-    for (at = 0; at + 4 <= both; at += 4) words += memcmp(a->constants + at, b->constants + at, 4) != 0;
-    words += at < both && memcmp(a->constants + at, b->constants + at, (size_t)(both - at)) != 0;
-    words += (all - both + 3) / 4;
+    const int words = engine_words_that_differ(a->constants, a->constant_bytes, b->constants, b->constant_bytes);
     if (a->constant_bytes != b->constant_bytes)
         text_printf(out, "  bytes of constants %llu | %llu\n", (unsigned long long)a->constant_bytes,
                     (unsigned long long)b->constant_bytes);
-    if (words) text_printf(out, "  constants: %llu word%s\n", (unsigned long long)words, words == 1 ? "" : "s");
-    return words > INT32_MAX / 4 ? INT32_MAX / 4 : (int)words;
+    if (words) text_printf(out, "  constants: %d word%s\n", words, words == 1 ? "" : "s");
+    return words;
 }
 
 int engine_describe_difference(const engine_object *a, const engine_object *b, text *out) {

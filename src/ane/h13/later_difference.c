@@ -3,10 +3,10 @@
  */
 #include "ane/h13/later.h"
 #include "ane/h13/object.h"
-#include "core/base/bytes.h"
 #include "core/base/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The words of a text in order: a task's start, its header words, base registers and registers by address. */
 typedef enum later_difference_kind {
@@ -126,14 +126,16 @@ static int later_difference_task(uint32_t subtype, uint32_t task, const later_di
     return differ;
 }
 
-/* Returns the number of words that differ between texts that are not compared by field. */
+int engine_words_that_differ(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes) {
+    enum { MOST = INT32_MAX / 4 }; /* a few such counts still fit into an int */
+    uint64_t both = a_bytes < b_bytes ? a_bytes : b_bytes, all = a_bytes > b_bytes ? a_bytes : b_bytes, words = 0, at;
+    for (at = 0; at + 4 <= both; at += 4) words += memcmp(a + at, b + at, 4) != 0;
+    if (at < all) words += (at < both && memcmp(a + at, b + at, (size_t)(both - at)) != 0) + (all - both + 3) / 4;
+    return words > MOST ? MOST : (int)words;
+}
+
 static int later_difference_bytes(const later_text *a, const later_text *b) {
-    uint64_t all = a->bytes > b->bytes ? a->bytes : b->bytes, words = 0;
-    for (uint64_t at = 0; at + 4 <= all; at += 4) {
-        bool both = at + 4 <= a->bytes && at + 4 <= b->bytes;
-        words += !both || bytes_u32(a->data + at) != bytes_u32(b->data + at);
-    }
-    return words > INT32_MAX / 4 ? INT32_MAX / 4 : (int)words;
+    return engine_words_that_differ(a->data, a->bytes, b->data, b->bytes);
 }
 
 int engine_later_difference(const later_text *a, const later_text *b, text *out) {

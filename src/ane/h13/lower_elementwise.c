@@ -8,8 +8,7 @@
 
 /* Returns the number of channels for which one row of every source and of the result fits on chip. */
 static int64_t lower_slab(const emit_tensor *x, bool neural, int sources) {
-    enum { BUFFER = 0x200000 };
-    int64_t channel = emit_channel(x->w, neural), most = BUFFER / (sources + 2) / channel;
+    int64_t channel = emit_channel(x->w, neural), most = ENGINE_BUFFER / (sources + 2) / channel;
     return x->c <= most ? x->c : max_i64(16, most / 16 * 16);
 }
 

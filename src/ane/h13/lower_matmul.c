@@ -23,12 +23,11 @@ int64_t lower_matmul_turn_shape(const emit_tensor *x) {
 }
 
 emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base, int64_t shape) {
-    enum { BUFFER = 0x200000 };
     emitted *t = emit_task(e, true);
     int64_t rows = x->c, channel = emit_channel(x->w, true), raw = rows * channel;
     emit_l2 at = {base, channel, raw, raw, raw};
     emit_dims(t, rows, x->h, x->w);
-    emit_set(t, 0x28, max_i64(1, min_i64(x->h, (BUFFER - base) / raw)));
+    emit_set(t, 0x28, max_i64(1, min_i64(x->h, (ENGINE_BUFFER - base) / raw)));
     emit_set(t, 0x24, 0x14001);
     if (e->subtype == ENGINE_H14) shape = x->h > 1 ? 0 : lower_matmul_turn_shape(x);
     emit_or(t, 0x34, 0x10000000 | shape);

@@ -9,7 +9,6 @@
 #include "core/base/int_math.h"
 
 enum {
-    PRODUCT_BUFFER = 0x200000,
     PRODUCT_ROOM = 0x1ff000, /* usable bytes of the on-chip buffer */
     PRODUCT_APPLE_ROWS = 512 /* up to this many rows, published programs show which operand is the kernel */
 };
@@ -29,10 +28,10 @@ typedef struct product_kernel {
  * two from 32 rows on (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*).
  * Where no published program is an example, as many as divide the rows. */
 static int lower_product_interleave(const lower_product *p) {
-    enum { LANES = 16, MOST = 8 };
-    int il = 1, lanes = p->m > PRODUCT_APPLE_ROWS ? 1 : LANES;
+    enum { MOST = 8 };
+    int il = 1, lanes = p->m > PRODUCT_APPLE_ROWS ? 1 : ENGINE_LANES;
     while (il < MOST && p->m % (2 * il * lanes) == 0) il *= 2;
-    return il == 1 && p->m >= 2 * LANES && p->m % 2 == 0 ? 2 : il;
+    return il == 1 && p->m >= 2 * ENGINE_LANES && p->m % 2 == 0 ? 2 : il;
 }
 
 /* Copies x's rows, interleaved by il, to scratch memory. The planar engine does it for a kernel that one task uses, the
@@ -67,7 +66,7 @@ static void lower_product_stage_turned(emitter *e, const emit_tensor *rows, cons
     emit_store(t, to, base, il);
     emit_set(t, 0x17800, 0x040003c1);
     bool known = e->subtype != ENGINE_H14; /* of H14 no program shows the form */
-    if (!known || il > 1 || base + rows->h * row > PRODUCT_BUFFER) return;
+    if (!known || il > 1 || base + rows->h * row > ENGINE_BUFFER) return;
     emit_l2 kept = {base, channel, row, row, row};
     emit_set(t, 0x17800, 0x3c1);
     emit_keep(t, &kept, 0x500172);
@@ -82,7 +81,7 @@ static product_kernel lower_product_stage_kernel(emitter *e, const lower_product
     if (!k.staged) return k;
     k.bar = ENGINE_BAR_SCRATCH, k.base = e->scratch;
     k.lane_step = x->c * k.line, k.batch = k.line;
-    k.planar = p->m == 16 * il && x->c == 1 && !p->transpose_x;
+    k.planar = p->m == ENGINE_LANES * il && x->c == 1 && !p->transpose_x;
     int64_t bytes = 2 * p->m * p->k * x->c, slab = 0xc0000 / emit_channel(p->k, !k.planar) / 16 * 16;
     emit_tensor to = {k.bar, k.base, p->m, x->c, p->k, k.line, k.lane_step, bytes};
     emit_tensor rows = lower_matmul_rows_as_channels(x);
@@ -168,9 +167,8 @@ static void lower_product_source_on_chip(emitted *t, const lower_product *p, pro
  * (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m256_k64_n64_tx0_ty0.json). */
 static void lower_product_source_memory(emitter *e, emitted *t, const lower_product *p, product_image *image,
                                         const product_kernel *k, bool more) {
-    enum { LANES = 16 };
     int64_t channel = emit_channel(p->n, true), wide = round_up(2 * p->n, 16), raw = p->k * channel;
-    bool keep = more && image->rows * p->k * wide + 2 * LANES * wide <= PRODUCT_BUFFER;
+    bool keep = more && image->rows * p->k * wide + 2 * ENGINE_LANES * wide <= ENGINE_BUFFER;
     if (keep) channel = wide, raw = p->k * wide;
     emit_l2 at = {0, channel, raw, raw, raw};
     int64_t tile = keep ? image->rows : emit_tile(image->rows, raw, 1);
@@ -236,9 +234,8 @@ static void lower_product_store(emitted *t, const emit_tensor *y, const product_
 
 /* Returns the lanes of the task that computes the last of the first `planes` groups of rows: a power of two. */
 static int64_t lower_product_last(int64_t planes) {
-    enum { LANES = 16 };
-    int64_t left = planes % LANES;
-    return left ? left & -left : LANES;
+    int64_t left = planes % ENGINE_LANES;
+    return left ? left & -left : ENGINE_LANES;
 }
 
 static int64_t lower_product_task_count(const lower_product *p) {
@@ -439,7 +436,7 @@ static propane_status lower_product_fixed(emitter *e, const lower_product *p, co
             p->transpose_y ? lower_product_stage_image(e, p, &some, 0, false) : lower_product_image_memory(&some);
         for (int64_t from = 0; from < p->m; from += count) {
             count = min_i64(rows, p->m - from);
-            const product_chunk c = {from, count, il, (int)min_i64(16, count)};
+            const product_chunk c = {from, count, il, (int)min_i64(ENGINE_LANES, count)};
             emitted *t = lower_product_task(e, p, &c, image.rows);
             lower_product_store(t, &to, &c, false);
             lower_product_source(e, t, p, &image, NULL, from + count < p->m);
@@ -509,7 +506,7 @@ propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tenso
 int lower_scores_interleave(int64_t m) {
     const lower_product p = {.m = m};
     int il = lower_product_interleave(&p);
-    return il % 4 == 0 && m / il == 16 ? il : 0;
+    return il % 4 == 0 && m / il == ENGINE_LANES ? il : 0;
 }
 
 int64_t lower_scores_room(const lower_product *p) { return lower_product_room(p, p->k); }

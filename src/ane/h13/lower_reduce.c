@@ -187,7 +187,7 @@ static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const em
     int64_t channel = emit_channel(x->w, true), raw = x->c * channel, wide = round_up(2 * x->c, 16);
     int64_t dense = x->w * wide, row = lower_reduce_row(dense), base = x->h * row, line = round_up(2 * x->w, 16);
     int64_t pad = raw % (newer ? 0x200 : 0x400) ? 0 : emit_pad(raw) + 0x10;
-    if (base + x->h * (raw + pad) > 0x200000 || base + x->h * line > 0x200000 || x->c > 0x7fff) return false;
+    if (base + x->h * (raw + pad) > ENGINE_BUFFER || base + x->h * line > ENGINE_BUFFER || x->c > 0x7fff) return false;
     if (x->h == 1) {
         lower_reduce_channel_row(e, kind, x, y);
         return true;
@@ -403,7 +403,7 @@ propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit
     enum { C = 1, H = 2, W = 4, MOST = 0x7fff };
     bool vector = x->w == 1 && x->h == 1 && x->c > 1;
     /* Both the plane of a vector, 32 bytes per row, and the vector are on chip. */
-    if (vector && axes & (H | W) && x->c <= MOST && NORM_VALUES + 0x20 * x->c <= 0x200000) {
+    if (vector && axes & (H | W) && x->c <= MOST && NORM_VALUES + 0x20 * x->c <= ENGINE_BUFFER) {
         lower_layer_norm_plane(e, epsilon, x, y);
         return PROPANE_OK;
     }

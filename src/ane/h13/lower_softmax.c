@@ -31,7 +31,7 @@ static bool lower_softmax_places(softmax_plan *p, const emit_tensor *x) {
         p->exponent = p->exponent_rows = (emit_l2){line, channel, raw, raw, 0};
         p->x = p->rows = (emit_l2){line + raw, channel, raw, raw, 0};
         p->end = line + raw;
-        return p->end + raw <= 0x200000;
+        return p->end + raw <= ENGINE_BUFFER;
     }
     int64_t pad = raw % 0x400 == 0 ? 0x80 : 0, pad2 = emit_pad(raw);
     int64_t second = x->h * (raw + pad), third = second + x->h * (raw + pad2), stat = x->c * 0x10;
@@ -48,7 +48,7 @@ static bool lower_softmax_places(softmax_plan *p, const emit_tensor *x) {
     p->sum = p->maximum, p->sum_rows = p->maximum_rows;
     p->sum.base = p->sum_rows.base = 0;
     p->end = third;
-    return third + x->h * stat <= 0x200000;
+    return third + x->h * stat <= ENGINE_BUFFER;
 }
 
 static emitted *lower_softmax_planar(emitter *e, const softmax_plan *p, bool reduces, uint32_t mode, uint32_t flags,

@@ -10,7 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ENGINE_REGISTERS = 140, ENGINE_HEADER_WORDS = 11, ENGINE_LANES = 16 };
+enum {
+    ENGINE_REGISTERS = 140,
+    ENGINE_HEADER_WORDS = 11,
+    ENGINE_LANES = 16,
+    ENGINE_BUFFER = 0x200000 /* bytes on chip */
+};
 
 typedef enum engine_role { ENGINE_DOES, ENGINE_HINT, ENGINE_IS } engine_role;
 typedef enum engine_mark { ENGINE_V, ENGINE_S, ENGINE_I, ENGINE_U } engine_mark;

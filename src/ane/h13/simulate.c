@@ -18,8 +18,8 @@ engine_machine *engine_machine_create(engine_arithmetic how) {
     engine_machine *m = mem_alloc(sizeof *m);
     if (!m) return NULL;
     m->how = how;
-    m->buffer = mem_pages_alloc(SIM_BUFFER);
-    m->valid = mem_pages_alloc(SIM_BUFFER / 2);
+    m->buffer = mem_pages_alloc(ENGINE_BUFFER);
+    m->valid = mem_pages_alloc(ENGINE_BUFFER / 2);
     if (m->buffer && m->valid) return m;
     engine_machine_free(m);
     return NULL;
@@ -27,8 +27,8 @@ engine_machine *engine_machine_create(engine_arithmetic how) {
 
 void engine_machine_free(engine_machine *m) {
     if (!m) return;
-    mem_pages_free(m->buffer, SIM_BUFFER);
-    mem_pages_free(m->valid, SIM_BUFFER / 2);
+    mem_pages_free(m->buffer, ENGINE_BUFFER);
+    mem_pages_free(m->valid, ENGINE_BUFFER / 2);
     mem_free(m);
 }
 
@@ -80,7 +80,7 @@ static propane_status simulate_task(sim *s) {
 
 propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int count,
                                const engine_memory buffers[ENGINE_BARS], propane_error *err) {
-    memset(m->valid, 0, SIM_BUFFER / 2);
+    memset(m->valid, 0, ENGINE_BUFFER / 2);
     for (int i = 0; i < count; i++) {
         sim s = {.machine = m, .buffers = buffers, .t = &tasks[i], .index = i, .err = err};
         propane_status status = simulate_task(&s);

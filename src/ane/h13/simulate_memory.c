@@ -99,7 +99,7 @@ static propane_status simulate_memory_view(sim *s, int low, uint32_t base, const
 static sim_view simulate_memory_buffer_view(sim *s, uint32_t base, const char *what) {
     return (sim_view){.data = s->machine->buffer,
                       .valid = s->machine->valid,
-                      .bytes = SIM_BUFFER,
+                      .bytes = ENGINE_BUFFER,
                       .base = engine_get(s->t, base),
                       .c = engine_get(s->t, base + 4),
                       .h = engine_get(s->t, base + 8),
@@ -131,8 +131,8 @@ static sim_shape simulate_memory_source_shape(const sim *s) {
 static void simulate_memory_buffer_forget(sim *s) {
     int64_t from = engine_get(s->t, 0x4808),
             bytes = (int64_t)engine_get(s->t, 0x4810) * max_i64(1, engine_get(s->t, 0x28));
-    if (from >= SIM_BUFFER) return;
-    bytes = min_i64(bytes, SIM_BUFFER - from);
+    if (from >= ENGINE_BUFFER) return;
+    bytes = min_i64(bytes, ENGINE_BUFFER - from);
     memset(s->machine->valid + from / 2, 0, (size_t)(bytes / 2));
 }
 

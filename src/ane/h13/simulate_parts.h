@@ -6,10 +6,10 @@
 
 #include "ane/h13/simulate.h"
 
-enum { SIM_BUFFER = 0x200000, SIM_ELEMENTS_MAX = 1 << 27 };
+enum { SIM_ELEMENTS_MAX = 1 << 27 };
 
 struct engine_machine {
-    uint8_t *buffer; /* SIM_BUFFER bytes */
+    uint8_t *buffer; /* ENGINE_BUFFER bytes */
     uint8_t *valid;  /* one per halfword */
     engine_arithmetic how;
 };

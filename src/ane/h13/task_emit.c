@@ -177,8 +177,7 @@ uint32_t emit_shape(int64_t h, int64_t w) {
 }
 
 int64_t emit_tile(int64_t h, int64_t row, int sources) {
-    enum { BUFFER = 0x200000 };
-    return min_i64(h, max_i64(0, BUFFER - row) / (sources * row));
+    return min_i64(h, max_i64(0, ENGINE_BUFFER - row) / (sources * row));
 }
 
 int emit_lane_count(int64_t c) { return c >= 16 ? 16 : 1 << emit_log2(c); }
