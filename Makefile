@@ -379,13 +379,13 @@ public-packages:
 parts:
 	@echo $(PARTS)
 
-layers: paths $(LIB_OBJ) $(CLI_OBJ) ## fail on an include that looks upward, a circle of files, what does not fit a screen
+layers: paths ## fail on an include that looks upward, a circle of files, what does not fit a screen
 	$(Q)sh tools/layers.sh
-	$(Q)sh tools/circles.sh $(BUILD) tools/exceptions
 	$(Q)sh tools/sizes.sh tools/exceptions
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) circles CIRCLES=tools/exceptions
 
-circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another
-	$(Q)sh tools/circles.sh $(BUILD)
+circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another (by the symbols of a build)
+	$(Q)sh tools/circles.sh $(BUILD) $(CIRCLES)
 
 paths: ## fail on a file that a document or a comment names and that is not there, and on what a Mac's make or disk does not take
 	$(Q)sh tools/doc_paths.sh
