@@ -6,11 +6,11 @@
 @ cp "$REPO/tests/cli/ranks" ../bin
 @ printf '#!/bin/sh\nn=$1; shift; ranks $n env -u OMPI_COMM_WORLD_LOCAL_SIZE "$@"\n' > ../bin/apart; chmod +x ../bin/apart
 @ printf '#!/bin/sh\nsed -nE "s/.*\\"val_loss\\":([0-9.]+).*/\\1/p" $1 | tail -1\n' > ../bin/last; chmod +x ../bin/last
-# one worker trains as alone; and what cannot be is said
+# one worker trains as alone; and what cannot be is said (by each rank into a file: mpirun may mix their lines)
 $ away --steps 20 --run one > one.log; ranks 1 away --steps 20 --run one.outer --outer 8 2> told > one.outer.log; cmp one/model.safetensors one.outer/model.safetensors; cat told
 > propane: --outer 8 has no effect in a single process; start several with mpirun
 = 0
-$ for o in "--outer 10 --node-ranks 2" "--outer-warmup 5"; do ranks 3 away --batch 9 --run bad $o 2>&1 | sed -n 's/.*rank [012] of 3: //p' | head -1; done
+$ for o in "--outer 10 --node-ranks 2" "--outer-warmup 5"; do rm -f said.?; ranks 3 sh -c "exec away --batch 9 --run bad $o 2> said.\$OMPI_COMM_WORLD_RANK" > mpi 2>&1; sed -n 's/.*rank [012] of 3: //p' said.? | head -1; done
 > --node-ranks 2 does not divide the 3 ranks; give a divisor
 > --outer-warmup applies only to training with few messages; give --outer H, too
 = 0
