@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Compiled programs, .hwx and .anec: an accepted file can be described in words and as JSON. Its tasks encode to the text
- * that they came from; those of H14, which are read in the form of H13, encode to a text that means the same tasks.
+ * Compiled programs, .hwx and .anec: an accepted file can be described in words and as JSON. Its tasks encode to the
+ * text that they came from; those of H14, which are read in the form of H13, encode to a text that means the same
+ * tasks.
  */
 #include <stdint.h>
 #include <stdlib.h>

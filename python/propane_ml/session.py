@@ -175,7 +175,7 @@ class Session(Handle):
             self._put(self._find(self._slots, name, "input"), value, False)
 
     def get(self, name: str) -> Any:
-        """Returns an output or a state as a new array of its own type."""
+        """Returns an output or a state as a new array of its type."""
         with self._lock:
             return self._read(self._find(self._results, name, "output"))
 

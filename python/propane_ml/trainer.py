@@ -100,7 +100,7 @@ def _curve(values: Sequence[Tuple[int, float]], held_out: Sequence[Tuple[int, fl
 
 
 class _Watch:
-    """The object behind the library's callbacks: it keeps the history, calls the caller's callbacks, and remembers what went
+    """The object that receives the library's callbacks: it keeps the history, calls the caller's callbacks, and remembers what went
     wrong."""
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[Callbacks], progress: Optional[bool]) -> None:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The visible array of drivers, in the order in which they are listed. A new driver is one line in each of the two places.
+ * The visible array of drivers, in the order in which they are listed. A new driver is one line in each of the two
+ * places.
  */
 #include "core/device/driver.h"
 

@@ -208,7 +208,7 @@ TEST(strides_place_the_elements) {
     propane_device_close(device);
 }
 
-/* As many dimensions as there may be, all of them dense: one run, whatever stands beside them in the structure. */
+/* As many dimensions as there may be, all of them dense: one run, whatever else the structure holds. */
 TEST(all_dimensions_may_be_one_run) {
     begin("scripted");
     propane_buffer *b = buffer_of(16);

@@ -14,8 +14,8 @@ static const char accel_program_text[] =
                      "        tensor<fp16, [1, 16, 1, 32]> y = add(x = x, y = z)[name = string(\"y\")];\n"
                      "    } -> (y);\n}\n";
 
-/* The N-th call fails: an error that names one of `calls`, nothing leaks, and the device works with the next program. Returns
- * how many calls there are. */
+/* The N-th call fails: an error that names one of `calls`, nothing leaks, and the device works with the next program.
+ * Returns how many calls there are. */
 static int accel_calls_fail(const char *target, const char *const calls[3]) {
     propane_error err = {0};
     int failed = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the libSystem functions that differ from glibc's: error numbers, structures, constants, and statically initialised
- * locks. Those with variable arguments are in shims_args.c.
+ * Owns the libSystem functions that differ from glibc's: error numbers, structures, constants, and statically
+ * initialised locks. Those with variable arguments are in shims_args.c.
  *
  * Constants and layouts are those of macOS's public headers on arm64.
  */

@@ -40,8 +40,8 @@ static bool is_ended(const pair *p, int ms) {
     return poll(&wait, 1, ms) == 1 && recv(p->client, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* With more than three quarters of the connections taken, the one that has been idle longest is ended; one whose request
- * is being answered is not. */
+/* With more than three quarters of the connections taken, the one that has been idle longest is ended; one whose
+ * request is being answered is not. */
 TEST(the_longest_idle_connection_makes_room) {
     connections *all = NULL;
     const int64_t live = mem_live_count();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cases of layout, random numbers, quantisation, and additions of all kinds, which come last so that the numbers drawn for the
- * lines before them stay the same.
+ * Owns the cases of layout, random numbers, quantisation, and additions of all kinds, which come last so that the
+ * numbers drawn for the lines before them stay the same.
  */
 #include "support/op_lines.h"
 

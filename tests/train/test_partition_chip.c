@@ -69,7 +69,8 @@ TEST(plans_keep_their_claims) {
                 expect_claims(&configs[c], partition_name(i), half ? MIL_fp16 : MIL_fp32, 1 + (c == 1));
 }
 
-/* With the residual stream in fp16, no chip of plan six refuses whole halves, forward or backward, with the head or without. */
+/* With the residual stream in fp16, no chip of plan six refuses whole halves, forward or backward, with the head or
+ * without. */
 TEST(the_layer_plan_with_its_stream_in_fp16_is_taken_by_all) {
     const model_config config = config_of(4, 2, 512);
     const partition_head heads[] = {PARTITION_HEAD_HOST, PARTITION_HEAD_DEVICE};

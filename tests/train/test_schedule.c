@@ -27,8 +27,8 @@ TEST(no_warm_up_starts_at_the_peak) {
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-12; }
 
-/* Each shape at its edges: the last step of the warm-up and the first one after it are at the peak, steps behind the end
- * at the floor. */
+/* Each shape at its edges: the last step of the warm-up and the first one after it are at the peak, steps behind the
+ * end at the floor. */
 TEST(shapes_at_their_edges) {
     static const struct {
         const char *word;

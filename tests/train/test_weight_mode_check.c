@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The check of weight modes on a device with faults: the cpu's driver, which keeps old weights, forgets a patch or returns
- * one wrong number on request. Linking this file replaces the library's list of drivers.
+ * The check of weight modes on a device with faults: the cpu's driver, which keeps old weights, forgets a patch or
+ * returns one wrong number on request. Linking this file replaces the library's list of drivers.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about a program's files: how many there may be, where they must be, which users may read them, what the
- * framework must know about them, and what it reports.
+ * Owns the questions about a program's files: how many there may be, where they must be, which users may read them,
+ * what the framework must know about them, and what it reports.
  */
 #include <stdlib.h>
 #include <string.h>

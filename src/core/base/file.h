@@ -19,7 +19,8 @@ typedef struct file_map {
 /* Reads a whole file into *data, which is terminated (data[length] == 0); the caller frees it with mem_free. Rejects
  * anything that is not a regular file, and files larger than `limit` bytes. */
 PROPANE_CHECK propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err);
-/* Like file_read, but also reads a pipe or a terminal to its end; /dev/null is empty, other devices are rejected. For texts that people supply by hand. */
+/* Like file_read, but also reads a pipe or a terminal to its end; /dev/null is empty, other devices are rejected. For
+ * texts that people supply by hand. */
 PROPANE_CHECK propane_status file_read_stream(const char *path, size_t limit, char **data, size_t *length,
                                               propane_error *err);
 /* After this call, file_check_output refuses a path to a file that this process has read, because a command's output

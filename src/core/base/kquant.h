@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * The memory layout of a row of weights in blocks (kquants.def): one layout for all forms, so that one piece of code reads each.
- * A block is, in bytes:
+ * The memory layout of a row of weights in blocks (kquants.def): one layout for all forms, so that one piece of code
+ * reads each. A block is, in bytes:
  *
  *   the low bits of the codes, then the high bits: planes of block * low / 8 and block * high / 8 bytes
  *   in blocks of 256: block / sub scales; and as many minima if there are any
  *
- * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the first of
- * them lowest. The blocks also have fp16 numbers: d for each block, and dmin after it if there are minima.
+ * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the
+ * first of them lowest. The blocks also have fp16 numbers: d for each block, and dmin after it if there are minima.
  *
  *   with minima   w = code * (scale * d) - minimum * dmin
  *   else          w = (code - bias) * ((scale - 128) * d)
  *
- * Blocks of 32 have neither scales nor minima of their own: the factor is d, and the subtracted number is dmin. Each product is exact
- * in fp32, so any order of these gives the same bits.
+ * Blocks of 32 have neither scales nor minima: the factor is d, and the subtracted number is dmin. Each
+ * product is exact in fp32, so any order of these gives the same bits.
  */
 #ifndef CORE_BASE_KQUANT_H
 #define CORE_BASE_KQUANT_H
@@ -44,7 +44,7 @@ static const kquant_form kquant_forms[KQUANT_COUNT] = {
 /* The values of IQ4_NL's and IQ4_XS's nibbles, plus KQUANT_STEP_BIAS. They are finer near zero. */
 static const uint8_t kquant_steps[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
-/* Whether a block has scales of its own. */
+/* Returns whether each block has scales. */
 static inline int kquant_has_scales(kquant_form f) { return f.block == KQUANT_SUPER; }
 static inline int kquant_plane_bytes(kquant_form f, int bits) { return f.block * bits / 8; }
 static inline int kquant_scales_at(kquant_form f) { return kquant_plane_bytes(f, f.low + f.high); }
@@ -66,7 +66,7 @@ static inline int kquant_up(kquant_form f, int bits, int i) {
     return i % (width * 8 / bits) / width * bits;
 }
 
-/* The code of element `i`; a step stands for its number. */
+/* The code of element `i`; a step is returned as its number. */
 static inline int kquant_code(kquant_form f, const uint8_t *block, int i) {
     const int low = block[kquant_byte(f, f.low, i)] >> kquant_up(f, f.low, i) & ((1 << f.low) - 1);
     if (f.steps) return kquant_steps[low];

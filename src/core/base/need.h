@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What every public call refuses alike, before it does anything: a pointer that is NULL, a count that is negative, a list
- * that is NULL although it has a length, a word of an enumeration that the header does not have. The sentence names the
- * call and the argument as the header does. Stands first in a public call that returns a status; the others give 0, NULL
- * or false. tests/api/calls has a row for each call.
+ * What every public call refuses alike, before it does anything: a pointer that is NULL, a count that is negative, a
+ * list that is NULL although it has a length, a word of an enumeration that the header does not have. The sentence
+ * names the call and the argument as the header does. Stands first in a public call that returns a status; the others
+ * give 0, NULL or false. tests/api/calls has a row for each call.
  */
 #ifndef CORE_BASE_NEED_H
 #define CORE_BASE_NEED_H

@@ -24,9 +24,9 @@ void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
 
-/* Read a number as people write it: decimal, without blanks before it, infinities and NaN. Returns where it ends, or NULL
- * if there is none, or it does not fit the type. That includes numbers below the normal
- * doubles. The decimal point is the locale's. */
+/* Read a number as people write it: decimal, without blanks before it, infinities and NaN. Returns where it ends, or
+ * NULL if there is none, or it does not fit the type. That includes numbers below the normal doubles. The decimal point
+ * is the locale's. */
 const char *text_read_whole(const char *from, int64_t *out);
 const char *text_read_real(const char *from, double *out);
 /* Ignores case: "MODEL.GGUF" ends with ".gguf". */

@@ -36,8 +36,8 @@ typedef bool (*pass_chosen)(void *context, const char *name);
 PROPANE_CHECK propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count,
                                              propane_error *err);
 
-/* lstm, gru, rnn, counted loops, lists, cond, and sampling at computed places that depend on one of the parameters are written
- * out, step by step, in operations that have gradients. Both branches of a cond are computed. */
+/* lstm, gru, rnn, counted loops, lists, cond, and sampling at computed places that depend on one of the parameters are
+ * written out, step by step, in operations that have gradients. Both branches of a cond are computed. */
 PROPANE_CHECK propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err);
 
 /* Copies into `m` a function whose shapes depend on values (mil_function.late): slices of known size that begin

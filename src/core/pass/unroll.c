@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing out what has no gradient of its own: an lstm, gru or rnn becomes its steps (a counted loop its rounds and a
- * cond its branches, in unroll_loop.c; lists in unroll_list.c; sampling in unroll_sample.c), in operations that have gradients. One idea: the
- * products with the inputs are one product for all steps; what is left of a step follows the row's meaning line by line.
+ * Owns writing out what has no gradient of its own: an lstm, gru or rnn becomes its steps (a counted loop its rounds
+ * and a cond its branches, in unroll_loop.c; lists in unroll_list.c; sampling in unroll_sample.c), in operations that
+ * have gradients. One idea: the products with the inputs are one product for all steps; what is left of a step follows
+ * the row's meaning line by line.
  *
  * Refuses more than MAX_STEPS steps, because each is some twenty operations.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is known of a loop's condition although a run decides it: that it is false whatever the run gives, because a
- * counter has passed a limit. One idea: each number has a least and a greatest value, infinite where nothing is known, and a
- * comparison of two ranges may be decided before their numbers are.
+ * Owns what is known of a loop's condition although a run decides it: that it is false whatever the run gives, because
+ * a counter has passed a limit. One idea: each number has a least and a greatest value, infinite where nothing is
+ * known, and a comparison of two ranges may be decided before their numbers are.
  */
 #include <math.h>
 

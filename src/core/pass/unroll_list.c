@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing lists out: each list is followed from operation to operation as the values that it holds, so what is read is
- * what was written. One idea: where every index is known, a list is only a way to name values, and its gradient is theirs.
+ * Owns writing lists out: each list is followed from operation to operation as the values that it holds, so what is
+ * read is what was written. One idea: where every index is known, a list is only a way to name values, and its gradient
+ * is theirs.
  *
  * Refuses indices that a run decides, and lists that come out of branches or loops that were not written out.
  */

@@ -19,8 +19,9 @@ PROPANE_CHECK propane_status unroll_lists_sweep(const unroll_lists *l, mil_funct
 
 /* Whether it makes a list, or reads or writes one. */
 bool unroll_is_list(const mil_op *op);
-/* Follows the list that `op` returns; *out is then NULL. For an operation that returns a tensor, *out is its replacement,
- * built from the elements before b's position. PROPANE_ERR_UNSUPPORTED says which index or list a run decides. */
+/* Follows the list that `op` returns; *out is then NULL. For an operation that returns a tensor, *out is its
+ * replacement, built from the elements before b's position. PROPANE_ERR_UNSUPPORTED says which index or list a run
+ * decides. */
 PROPANE_CHECK propane_status unroll_list(unroll_lists *l, mil_builder *b, const mil_op *op, mil_value **out,
                                          propane_error *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns writing control flow out: a while_loop becomes its rounds, one after the other, and a cond becomes both its
- * branches and a select of their results. Where a run decides how many rounds there are, up to a limit, all of them are there,
- * and a select behind each keeps what the last one gave that counts.
- * One idea: a round is a copy of the blocks with the loop variables' values of that round; what is copied from constants alone
- * is worked out at once, so the condition is a constant each time.
+ * branches and a select of their results. Where a run decides how many rounds there are, up to a limit, all of them are
+ * there, and a select behind each keeps what the last one gave that counts. One idea: a round is a copy of the blocks
+ * with the loop variables' values of that round; what is copied from constants alone is worked out at once, so the
+ * condition is a constant each time.
  *
  * Refuses a loop whose condition has no limit that is known, more than MAX_ROUNDS rounds, and a cond that takes or
  * gives lists or states where a run decides the branch.
@@ -88,8 +88,8 @@ static mil_value *unroll_select(const loop_walk *w, bool when, mil_value *a, mil
     return op ? op->results[0] : NULL;
 }
 
-/* What a block's parameter is. The branch or round that a run does not take sees ones instead of floats: the logarithm of a zero there
- * would make its gradient, which is multiplied by zero, not a number. */
+/* What a block's parameter is. The branch or round that a run does not take sees ones instead of floats: the logarithm
+ * of a zero there would make its gradient, which is multiplied by zero, not a number. */
 static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *block, int i) {
     mil_value *outer = (mil_value *)(uintptr_t)mil_captured(w->op, block, i);
     if (!outer) outer = w->now[i];

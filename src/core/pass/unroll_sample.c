@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing out what reads an image at computed places: resample, affine and crop_resize. One idea: a place is its floor,
- * which picks elements by a gather, and the rest, which weighs them; so the gradient with respect to the places follows from
- * the weights, and that with respect to the image from the gather. All of it is in fp32, as half precision cannot count pixels.
+ * Owns writing out what reads an image at computed places: resample, affine and crop_resize. One idea: a place is its
+ * floor, which picks elements by a gather, and the rest, which weighs them; so the gradient with respect to the places
+ * follows from the weights, and that with respect to the image from the gather. All of it is in fp32, as half precision
+ * cannot count pixels.
  */
 #include <math.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights in blocks. What makes them is some sixty operations (core/mil/kquant_weights.h), so these are built here once more,
- * of each kind that stores a tensor of such a type, and compared one by one. What passes change about these
+ * Weights in blocks. What makes them is some sixty operations (core/mil/kquant_weights.h), so these are built here once
+ * more, of each kind that stores a tensor of such a type, and compared one by one. What passes change about these
  * operations would have to be changed there: a test plans a product of each kind.
  */
 #include "cpu/fuse/fuse_kquant_weights.h"

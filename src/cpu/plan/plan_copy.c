@@ -54,8 +54,8 @@ static void plan_copy_const_to(mil_builder *b, mil_op *op, int param, mil_dtype 
     if (made) *v = made;
 }
 
-/* Handles weights whose element type differs from x's: kernels need one type, and matrix products read each as it is. They
- * are narrowed if they lose nothing. Otherwise x is widened, and the narrowed result replaces it in `map`. */
+/* Handles weights whose element type differs from x's: kernels need one type, and matrix products read each as it is.
+ * They are narrowed if they lose nothing. Otherwise x is widened, and the narrowed result replaces it in `map`. */
 static void plan_copy_cast_weights(mil_builder *b, const mil_op *source, mil_op *op, mil_value **map) {
     if (!op || !op->info->param_count || !op->operands[0].count || plan_copy_widens(op)) return;
     const mil_dtype x = op->operands[0].values[0]->type.dtype;

@@ -43,8 +43,8 @@ int64_t cpu_weights_block(cpu_weights format);
 /* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart; r < rows. */
 typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
                               int rows);
-/* out[r * step + i]: element first + i of row r as fp32; `w` and `scales` are where the first row's are. `first` and `count` are
- * multiples of CPU_GEMV_BLOCK where there are scales. */
+/* out[r * step + i]: element first + i of row r as fp32; `w` and `scales` are where the first row's are. `first` and
+ * `count` are multiples of CPU_GEMV_BLOCK where there are scales. */
 typedef void (*cpu_gemv_unpack)(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
                                 int64_t row_scales, int64_t rows, int64_t first, int64_t count);
 typedef struct cpu_gemv_kernels {
@@ -62,8 +62,8 @@ typedef struct cpu_gemv_kernels {
  * `start` holds -bias times the sums of four neighbouring q, where the sums begin. These are integers, so exact.
  */
 
-/* Steps of 64 weights, in this order of bytes: one after the other; of nibbles in blocks of 32 first halves of both blocks, then the
- * second ones. */
+/* Steps of 64 weights, in this order of bytes: one after the other; of nibbles in blocks of 32 first halves of both
+ * blocks, then the second ones. */
 typedef struct cpu_int_dot_step {
     int8_t high[64], low[64];
     int32_t start[16];
@@ -75,8 +75,8 @@ typedef struct cpu_int_dot_block {
     float beside[32];
 } cpu_int_dot_block;
 
-/* A column: k / 64 steps (rounded up), after all of them a scale for each block of 32 and, where there are minima, its numbers'
- * negative sum; or a cpu_int_dot_block for each of 256. */
+/* A column: k / 64 steps (rounded up), after all of them a scale for each block of 32 and, where there are minima, its
+ * numbers' negative sum; or a cpu_int_dot_block for each of 256. */
 static inline int64_t cpu_int_dot_steps(int64_t k) { return (k + 63) / 64; }
 static inline size_t cpu_int_dot_column_bytes(int64_t k) { /* a multiple of 64 */
     size_t steps = (size_t)cpu_int_dot_steps(k);

@@ -42,8 +42,9 @@ VFN int prepare_sum(vi q) {
     return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, _MM_PERM_CDAB)));
 }
 
-/* Computes the scale of 32 numbers, and returns the factor to multiply them by. Numbers without a finite scale (infinities, NaN)
- * must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so that is tested for itself. */
+/* Computes the scale of 32 numbers, and returns the factor to multiply them by. Numbers without a finite scale
+ * (infinities, NaN) must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so that is tested
+ * for itself. */
 VFN float prepare_scale(vf first, vf second, float *scale) {
     float most = _mm512_reduce_max_ps(v_max(v_abs(first), v_abs(second)));
     const bool nan = _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q);
@@ -95,8 +96,8 @@ VFN __m256i half_step(const void *low, const void *high) {
     return _mm256_inserti128_si256(both, high ? _mm_loadu_si128((const __m128i *)high) : _mm_setzero_si128(), 1);
 }
 
-/* The fifth bits of two blocks in the order of a step, 16 bits each: the first block's first half, the second block's first
- * half, the first block's second half, the second block's second half. Without a second block its bits are 0. */
+/* The fifth bits of two blocks in the order of a step, 16 bits each: the first block's first half, the second block's
+ * first half, the first block's second half, the second block's second half. Without a second block its bits are 0. */
 VFN __mmask64 fifths_of(const uint8_t *first, const uint8_t *second) {
     uint32_t a, b = 0;
     memcpy(&a, first, sizeof a);

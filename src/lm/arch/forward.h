@@ -36,8 +36,8 @@ typedef struct model_build_options {
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
     bool residual;          /* attn_cached and ffn: the result is x and what they make of it */
-    /* How matrices that are parameters are stored, by row of the architecture; blocks need scales as lm/arch/quantize.h says. NULL:
-     * in dtype */
+    /* How matrices that are parameters are stored, by row of the architecture; blocks need scales as lm/arch/quantize.h
+     * says. NULL: in dtype */
     const model_packing *packings;
     const model_lora *lora; /* NULL: none; else the adapters are parameters, whatever the other weights are */
     /* with lora: what the adapters of a module read is multiplied by the parameter drop_PARAM, of the shape of that

@@ -134,8 +134,8 @@ void gguf_encode_q8_0(const float *v, int64_t blocks, uint8_t *b) {
 
 /* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
 
-/* TRIES: step widths to try; at the end of the range they are a tenth of a step apart. All are computed side by side, LANES
- * of them, which is a multiple of vectors of four; each keeps its own sums, in the order of the elements. */
+/* TRIES: step widths to try; at the end of the range they are a tenth of a step apart. All are computed side by side,
+ * LANES of them, which is a multiple of vectors of four; each keeps its own sums, in the order of the elements. */
 enum { GGUF_ENCODE_TRIES = 19, GGUF_ENCODE_LANES = 20 };
 #define EACH_TRY(k) for (int k = 0; k < GGUF_ENCODE_LANES; k++)
 

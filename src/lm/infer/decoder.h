@@ -39,8 +39,8 @@ typedef struct infer_slot {
     bool scales;
 } infer_slot;
 
-/* Halves of layers, or the head, whose matrices are all stored alike: they share programs. A file may hold a layer's matrices
- * in several forms, and the same matrix of another layer in another one. */
+/* Halves of layers, or the head, whose matrices are all stored alike: they share programs. A file may hold a layer's
+ * matrices in several forms, and the same matrix of another layer in another one. */
 typedef struct infer_variant {
     int part;
     const model_packing *packings; /* by row of the architecture */
@@ -134,8 +134,8 @@ PROPANE_CHECK propane_status infer_io_of(const propane_program *p, const char *n
 
 /* decoder_weights.c: which halves share programs. */
 PROPANE_CHECK propane_status infer_list_variants(infer *m, propane_error *err);
-/* Buffers for the weights of a half, laid out as in the program; then what is in them. A buffer of stored weights is their own memory
- * where the device is the host. */
+/* Buffers for the weights of a half, laid out as in the program; then what is in them. A buffer of stored weights is
+ * their own memory where the device is the host. */
 PROPANE_CHECK propane_status infer_make_weights(infer *m, int half, const propane_program *p, propane_error *err);
 PROPANE_CHECK propane_status infer_fill_weights(const infer *m, int half, const propane_program *p, propane_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the weights of a model that runs: the form of each matrix, which halves of layers can share programs therefore, the buffers, and
- * what is in them.
+ * Owns the weights of a model that runs: the form of each matrix, which halves of layers can share programs therefore,
+ * the buffers, and what is in them.
  */
 #include <string.h>
 

@@ -37,7 +37,8 @@ int infer_vocab(const infer *m);
 int64_t infer_width(const infer *m); /* width of the residual stream */
 /* Refuses scores that are not numbers, from which no text can be drawn. */
 PROPANE_CHECK propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err);
-/* The forms of its matrices: "q4_k and q6_k"; numbers that are in no blocks are in the programs' type. The machine's memory. */
+/* The forms of its matrices: "q4_k and q6_k"; numbers that are in no blocks are in the programs' type. The machine's
+ * memory. */
 const char *infer_weight_forms(const infer *m);
 int64_t infer_weight_bytes(const infer *m); /* what each token reads */
 int64_t infer_position(const infer *m);     /* tokens read so far */

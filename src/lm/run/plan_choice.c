@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choices of --device auto, --plan auto and, for adapters, --weights auto. A plan changes how a step is cut and where the head runs. Batches,
- * accumulation and moments stay as given, because they affect the result of training. Only estimates are compared and
- * nothing is measured, so a resumed run makes the same choice again. Refuses devices without a known chip, and fp32 on
- * an engine.
+ * Owns the choices of --device auto, --plan auto and, for adapters, --weights auto. A plan changes how a step is cut
+ * and where the head runs. Batches, accumulation and moments stay as given, because they affect the result of training.
+ * Only estimates are compared and nothing is measured, so a resumed run makes the same choice again. Refuses devices
+ * without a known chip, and fp32 on an engine.
  */
 #include "lm/run/plan_choice.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * --weights auto of adapters: the base as constants where the device takes it. --plan auto: the plan and the place of the head that lm/step/partition_compare.h estimates as fastest for a run's
- * device. --device auto: the engine if there is one and the estimates rank it ahead of the processor, otherwise cpu.
+ * --weights auto of adapters: the base as constants where the device takes it. --plan auto: the plan and the place of
+ * the head that lm/step/partition_compare.h estimates as fastest for a run's device. --device auto: the engine if there
+ * is one and the estimates rank it ahead of the processor, otherwise cpu.
  */
 #ifndef LM_RUN_PLAN_CHOICE_H
 #define LM_RUN_PLAN_CHOICE_H
@@ -15,8 +16,8 @@ PROPANE_CHECK propane_status train_choose_plan(train_options *o, const model_con
 
 /* With adapters on an engine, sets o->weights to "baked" and logs it: the base never changes, so its programs are
  * compiled once and no buffer holds it. Leaves o->weights alone if the programs are too many for one process, if the
- * estimate is slower, if a rule refuses them or if the device fails the mode's proof. Call after train_choose_plan, only
- * if the user left the weights open. */
+ * estimate is slower, if a rule refuses them or if the device fails the mode's proof. Call after train_choose_plan,
+ * only if the user left the weights open. */
 PROPANE_CHECK propane_status train_choose_base(train_options *o, const model_config *config, propane_error *err);
 
 /* Sets o->device if it is "auto", then also o->plan if it was not given, and logs the reason. Must be called before the

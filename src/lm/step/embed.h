@@ -12,8 +12,8 @@ typedef struct train_embed {
     int batch, context, width;
     bool half; /* the stream is fp16, not fp32 */
     int64_t first, rows;
-    int64_t batch_stride,
-        row_stride; /* bytes: element (b,d,s) of the stream is at b*batch_stride + d*row_stride + s times 4, or 2 for fp16 */
+    /* bytes: element (b,d,s) of the stream is at b*batch_stride + d*row_stride + s times 4, or 2 for fp16 */
+    int64_t batch_stride, row_stride;
     double *norm_delta; /* [TRAIN_EMBED_TASKS(width)], scratch for a scatter; NULL if no norm is computed */
 } train_embed;
 

@@ -10,9 +10,9 @@
 
 #define TRAIN_SQUARES "square_"
 
-/* Copies `half` with its x and its result in `stream`, fp32 or fp16; x is cast to the half's type (stage "enter"). With `residual`, the
- * result is called "out" and is x plus the half's result (stage "residual"). Otherwise it is the half's result under
- * its original name. */
+/* Copies `half` with its x and its result in `stream`, fp32 or fp16; x is cast to the half's type (stage "enter"). With
+ * `residual`, the result is called "out" and is x plus the half's result (stage "residual"). Otherwise it is the half's
+ * result under its original name. */
 PROPANE_CHECK propane_status train_wrap(const mil_function *half, const char *name, mil_dtype stream, bool residual,
                                         mil_function **out, propane_error *err);
 

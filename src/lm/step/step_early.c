@@ -8,8 +8,8 @@
  *     guessed wrong     backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
  *     not confirmed     (a gradient is not finite)                    the first set counts, and is published again
  *
- * The bits are those of an update that waits for the norm. Nothing is guessed for packed weights, beside constants, or for weights that
- * the device reads from the model's memory.
+ * The bits are those of an update that waits for the norm. Nothing is guessed for packed weights, beside constants, or
+ * for weights that the device reads from the model's memory.
  */
 #include <string.h>
 

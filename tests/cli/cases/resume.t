@@ -28,7 +28,7 @@ $ tail -1 restarted.log
 $ head -30 restarted.log > log; six --run half --steps 15 > log; propane train --data text --run half --resume --json | tail -1 | cut -c1-26
 > {"event":"done","step":15,
 = 0
-# a checkpoint from before an option existed stands for the option's first meaning
+# a checkpoint from before an option existed has the option's first meaning
 $ six --run aged --steps 5 > log; LC_ALL=C sed -i.bak 's/"stream":"fp32"/"strexm":"fp32"/; s/"checksums"/"checkzums"/' aged/checkpoint.safetensors; cmp -s aged/checkpoint.safetensors aged/checkpoint.safetensors.bak || propane train --data text --run aged --resume --steps 6 --json | tail -1 | cut -c1-25
 > {"event":"done","step":6,
 = 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Loaded before ranks of a training: the second one takes a fifth of a second to open the folder that SLOW_RANK names, so that the
- * first one is ahead of it.
+ * Loaded before ranks of a training: the second one takes a fifth of a second to open the folder that SLOW_RANK names,
+ * so that the first one is ahead of it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

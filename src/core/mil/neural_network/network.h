@@ -86,7 +86,7 @@ mil_value *network_fold(network *n, mil_value *x);
 /* Truth values and integers are floats in a network. */
 mil_value *network_bool(network *n, mil_value *x);
 mil_value *network_whole(network *n, mil_value *x);
-/* Returns a list of integers: converters leave dimensions of 1 around shapes, where the layer wants a row of numbers. */
+/* Returns a list of integers: converters leave dimensions of 1 around shapes, but the layer needs a row of numbers. */
 mil_value *network_list(network *n, mil_value *x);
 mil_value *network_float(network *n, mil_value *x);
 /* Converts an axis to the form that operations require, 0 to rank-1. */

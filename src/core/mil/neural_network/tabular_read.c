@@ -202,7 +202,7 @@ static mil_value *tabular_numbers(tabular *t, wire_view message, uint32_t field,
     return out;
 }
 
-/* Returns what stands in for missing values: a number (fields 1 and 2), or one per element (4 and 5). */
+/* Returns what replaces missing values: a number (fields 1 and 2), or one per element (4 and 5). */
 static mil_value *tabular_imputed(tabular *t) {
     wire_view list;
     const double real = wire_real(t->body, 1, NAN), whole = (double)wire_whole(t->body, 2, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Weights in blocks (core/base/kquant.h) times vectors, and as rows, in terms of vec_*.h: the part of gemv_body.h for these
- * forms. The form is a constant wherever this is inlined. A weight is made with one rounding, so it is that of the fp32 reading, but for the sign of a zero.
+ * Weights in blocks (core/base/kquant.h) times vectors, and as rows, in terms of vec_*.h: the part of gemv_body.h for
+ * these forms. The form is a constant wherever this is inlined. A weight is made with one rounding, so it is that of
+ * the fp32 reading, but for the sign of a zero.
  */
 #ifndef CPU_SIMD_BODY_KQUANT_BODY_H
 #define CPU_SIMD_BODY_KQUANT_BODY_H

@@ -47,8 +47,8 @@ static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* One plane's bits of 64 weights, `up` bits up in their bytes; what is around them is not zero. Two runs of 32 that follow each
- * other are in the same bytes, as planes have at most four bits. */
+/* One plane's bits of 64 weights, `up` bits up in their bytes; what is around them is not zero. Two runs of 32 that
+ * follow each other are in the same bytes, as planes have at most four bits. */
 VFN vi kquant_plane_at(const kquant_form f, const uint8_t *plane, const int bits, const int step, const int up) {
     const int first = kquant_up(f, bits, 64 * step), second = kquant_up(f, bits, 64 * step + 32);
     vi both = _mm512_broadcast_i64x4(
