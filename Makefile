@@ -13,16 +13,19 @@ JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
             -Wundef -Wvla -Wno-unused-parameter -Wno-missing-field-initializers
 OPTIMISE := -O2
+SYMBOLS  := -g
 SANITIZE :=
 ifeq ($(MODE),debug)
 OPTIMISE := -O0
 endif
 ifeq ($(MODE),asan)
 OPTIMISE := -O1
+SYMBOLS  := -g1# lines, which their reports print; half the disk of -g
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 ifeq ($(MODE),tsan)
 OPTIMISE := -O1
+SYMBOLS  := -g1
 SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
 endif
 
@@ -49,7 +52,7 @@ GEN      := $(BUILD)/gen
 PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 
 # -ffp-contract=off: the same sums on every compiler; kernels ask for fused multiply-adds by name.
-CFLAGS   ?= $(OPTIMISE) -g
+CFLAGS   ?= $(OPTIMISE) $(SYMBOLS)
 # -fPIC: the same objects make the archive and the shared library. Only what include/propane.h declares can be seen.
 override CFLAGS += -std=c11 -fPIC -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
             -Iinclude -Isrc -I. -I$(GEN) $(PKG_CFLAGS)

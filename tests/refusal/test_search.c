@@ -140,7 +140,7 @@ TEST(each_position) {
     mil_module *m = chain(LENGTH);
     int most = 0, dear = 0;
     for (int i = 0; i < LENGTH; i++) {
-        char value[12];
+        char value[16];
         snprintf(value, sizeof value, "v%d", i);
         compiler c = {.refused = {{value}}};
         search_result r = find(m, &c);
