@@ -39,6 +39,19 @@ typedef struct opened_model {
         HOST_VERIFY_FLAG, HOST_BLAS_FLAG
 #define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "number of threads; 0: one per core"}
 #define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
+/* How a token is drawn: `s` is a propane_sampling, `k` an int64_t that the command copies to its top_k. */
+/* clang-format off */
+#define SAMPLING_FLAGS(s, k)                                                                                           \
+    {"--temperature", CLI_REAL, &(s).temperature, 0, 100, "X",                                                         \
+     "sampling temperature; 0: always the most likely token"},                                                         \
+    {"--top-k", CLI_INT, &(k), 0, 1e9, "N", "sample from the N most likely tokens; 0: all"},                           \
+    {"--top-p", CLI_REAL, &(s).top_p, 0, 1, "X",                                                                       \
+     "sample from the most likely tokens that together have probability X; 0: all"},                                   \
+    {"--min-p", CLI_REAL, &(s).min_p, 0, 1, "X",                                                                       \
+     "sample only from tokens at least X times as likely as the most likely one"},                                     \
+    {"--repetition-penalty", CLI_REAL, &(s).repetition, 0, 100, "X",                                                   \
+     "penalty on tokens that have occurred: their logits are divided by X; 1: none"}
+/* clang-format on */
 
 /* Reads the weights and adds the adapter's. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
