@@ -87,6 +87,22 @@ TEST(one_step_at_a_time_is_the_same_run) {
     mem_free(dir);
 }
 
+/* Callbacks may be left out, all or each. */
+TEST(callbacks_may_be_missing) {
+    static const train_callbacks none = {0};
+    for (int i = 0; i < 2; i++) {
+        char *dir = test_temp_dir();
+        train_options o = scripted_options(dir, 3);
+        o.eval_interval = 1, o.checkpoint_interval = 2;
+        scripted_run *s = scripted_made(&o);
+        for (int k = 0; k < 3; k++) s->val[k] = 3 - k;
+        EXPECT_OK(train_run_go_until(&s->run, INT64_MAX, i ? &none : NULL, NULL, &restart, &err));
+        scripted_expect(s, "rgu resd gu resd sd gu resd sd sf");
+        train_run_free(&s->run);
+        mem_free(dir);
+    }
+}
+
 /* ---- the best weights -------------------------------------------------------------------------------------------- */
 
 typedef struct best_case {
@@ -539,14 +555,14 @@ TEST(ranks_validate_save_and_stop_when_their_weights_are_the_same) {
 
 SUITE("train/loop", T(without_intervals_only_the_end_is_validated_and_saved), T(intervals_are_of_whole_steps),
       T(the_last_step_is_validated_once_when_it_is_due_anyway), T(without_held_out_data_nothing_is_validated),
-      T(one_step_at_a_time_is_the_same_run), T(the_best_validation_is_kept), T(the_result_is_of_the_best_weights),
-      T(keep_last_takes_the_last_weights), T(best_weights_of_another_step_are_not_taken),
-      T(patience_counts_validations_without_improvement), T(a_run_that_is_over_takes_no_step),
-      T(twenty_losses_in_a_row_that_are_not_numbers_end_the_run), T(a_run_that_ends_lost_writes_no_model),
-      T(a_stopped_run_is_saved_and_not_finished), T(a_step_that_is_stopped_is_taken_again),
-      T(a_checkpoint_on_request_is_written_once), T(a_request_for_a_step_that_is_saved_is_done),
-      T(a_used_up_budget_saves_and_asks_for_a_new_process), T(a_resumed_run_goes_on_where_it_was),
-      T(a_resumed_run_needs_as_many_steps_as_were_done), T(an_error_of_a_part_ends_the_run),
-      T(another_folder_under_the_name_is_not_written_into),
+      T(one_step_at_a_time_is_the_same_run), T(callbacks_may_be_missing), T(the_best_validation_is_kept),
+      T(the_result_is_of_the_best_weights), T(keep_last_takes_the_last_weights),
+      T(best_weights_of_another_step_are_not_taken), T(patience_counts_validations_without_improvement),
+      T(a_run_that_is_over_takes_no_step), T(twenty_losses_in_a_row_that_are_not_numbers_end_the_run),
+      T(a_run_that_ends_lost_writes_no_model), T(a_stopped_run_is_saved_and_not_finished),
+      T(a_step_that_is_stopped_is_taken_again), T(a_checkpoint_on_request_is_written_once),
+      T(a_request_for_a_step_that_is_saved_is_done), T(a_used_up_budget_saves_and_asks_for_a_new_process),
+      T(a_resumed_run_goes_on_where_it_was), T(a_resumed_run_needs_as_many_steps_as_were_done),
+      T(an_error_of_a_part_ends_the_run), T(another_folder_under_the_name_is_not_written_into),
       T(the_trace_is_written_and_the_error_of_the_run_comes_first),
       T(ranks_validate_save_and_stop_when_their_weights_are_the_same))

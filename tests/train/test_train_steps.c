@@ -54,6 +54,17 @@ TEST(larger_gradients_are_clipped_to_the_norm) {
     }
 }
 
+/* The scale is that of torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm. */
+TEST(tiny_gradients_are_clipped_as_in_pytorch) {
+    train_options o = scripted_options(NULL, 1);
+    o.clip = 1e-6;
+    scripted_run *s = scripted_made(&o);
+    s->norm[0] = 3e-6;
+    EXPECT_OK(scripted_go(s, INT64_MAX, NULL, &restart, &err));
+    EXPECT_MSG(near(s->update[0].gradient_scale, 0.25), "%.17g", s->update[0].gradient_scale);
+    train_run_free(&s->run);
+}
+
 /* A step whose loss or gradient is not finite counts as a step, not as an update. */
 TEST(a_step_that_is_not_finite_changes_no_weight) {
     train_options o = scripted_options(NULL, 6);
@@ -223,7 +234,8 @@ TEST(values_that_are_not_given_follow_from_the_others) {
 }
 
 SUITE("train/steps", T(a_step_gets_the_options_and_the_rate_of_its_step), T(larger_gradients_are_clipped_to_the_norm),
-      T(a_step_that_is_not_finite_changes_no_weight), T(lagged_clipping_takes_the_norm_of_the_step_before),
+      T(tiny_gradients_are_clipped_as_in_pytorch), T(a_step_that_is_not_finite_changes_no_weight),
+      T(lagged_clipping_takes_the_norm_of_the_step_before),
       T(early_updates_are_guesses_after_a_gradient_that_was_not_clipped), T(a_caller_may_step_beyond_the_end),
       T(a_request_of_the_host_ends_one_step), T(changed_weights_are_published_validated_and_saved_again),
       T(trained_tensors_are_counted_from_zero), T(values_that_are_not_given_follow_from_the_others))
