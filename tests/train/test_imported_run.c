@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/rng.h"
@@ -446,7 +447,10 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
     o.accumulate = 1;
     o.shuffle = false;
     EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_LIMIT, "step 6: the loss is NaN or infinite (it was ");
-    s.x[5][7] = 0;
+    s.x[0][0] = INFINITY; /* there is no loss before the first one */
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_LIMIT,
+                "step 1: the loss is NaN or infinite: the training has diverged");
+    s.x[5][7] = s.x[0][0] = 0;
     s.label[2] = CLASSES;
     EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID,
                 "sample 2 has class 3, but the output has 3 classes, 0 to 2");
@@ -591,6 +595,187 @@ TEST(options_that_are_missing_are_named) {
     end();
 }
 
+/* ---- means ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct means {
+    double loss[6], norm[6];
+} means;
+
+/* Takes five steps of eight samples, in `parts` batches, and checks the first norm against the gradients themselves. */
+static means steps_in_parts(const sample_source *source, int parts, double clip) {
+    propane_error err = {0};
+    imported_model m;
+    train_run *t = NULL;
+    train_report r;
+    means out = {0};
+    train_options o = options_of(NULL);
+    o.batch = 8 / parts, o.accumulate = parts, o.shuffle = false, o.clip = clip, o.steps = 5;
+    const imported_model_options how = imported_run_model_options(&o, package, (mil_read_options){0});
+    EXPECT_OK(imported_model_open(&how, &m, &err));
+    EXPECT_OK(imported_run_create(&o, &how, &m, source, &t, &err));
+    for (int k = 1; k <= 5; k++) {
+        const int64_t began = clock_ns();
+        EXPECT_OK(train_run_step(t, &r, &err));
+        const double ms = (double)(clock_ns() - began) / 1e6;
+        EXPECT_MSG(r.device_ms > 0 && r.host_ms >= 0 && r.device_ms + r.host_ms <= ms, "%g + %g of %g ms", r.device_ms,
+                   r.host_ms, ms);
+        out.loss[k] = r.loss, out.norm[k] = r.gradient_norm;
+        double squares = 0;
+        for (int w = 0; w < m.weight_count; w++)
+            for (int64_t i = 0; i < mil_type_count(&m.weights[w].type); i++)
+                squares += pow((double)imported_step_gradient(imported_run_step(t), w)[i], 2);
+        const set *s = source->context;
+        int labels = 0;
+        for (int i = 8 * (k - 1); i < 8 * k; i++) labels += s->label[i % SAMPLES] >= 0;
+        EXPECT_MSG(fabs(r.gradient_norm * labels / sqrt(squares) - 1) < 1e-5, "%g of %d, sum %g", r.gradient_norm,
+                   labels, sqrt(squares));
+    }
+    train_run_free(t);
+    imported_model_close(&m);
+    return out;
+}
+
+/* However its samples are cut into batches, a step is the mean over those that have a label. */
+TEST(a_step_is_the_mean_over_its_labels) {
+    static set s;
+    begin(false);
+    fill_set(&s);
+    for (int i = 0; i < SAMPLES; i += 5) s.label[i] = -1;
+    const sample_source source = source_of(&s);
+    for (int clipped = 0; clipped < 2; clipped++) {
+        const means whole = steps_in_parts(&source, 1, clipped ? 0.05 : 0);
+        for (int parts = 2; parts <= 8; parts *= 2) {
+            const means b = steps_in_parts(&source, parts, clipped ? 0.05 : 0);
+            for (int k = 1; k <= 5; k++)
+                EXPECT_MSG(fabs(b.loss[k] / whole.loss[k] - 1) < 1e-4 && fabs(b.norm[k] / whole.norm[k] - 1) < 1e-3,
+                           "%d parts, step %d: loss %.9g, %.9g; norm %.9g, %.9g", parts, k, b.loss[k], whole.loss[k],
+                           b.norm[k], whole.norm[k]);
+        }
+        EXPECT(whole.norm[1] > 0.05);
+    }
+    end();
+}
+
+/* AdamW's first step by its formula: the mean gradient over itself and epsilon, and a decay of matrices only. */
+TEST(the_first_update_is_that_of_adamw) {
+    propane_error err = {0};
+    static set s;
+    begin(false);
+    fill_set(&s);
+    const sample_source source = source_of(&s);
+    for (int parts = 1; parts <= 2; parts++) {
+        imported_model m;
+        train_run *t = NULL;
+        train_report r;
+        int matrices = 0;
+        train_options o = options_of(NULL);
+        o.batch = 8 / parts, o.accumulate = parts, o.clip = 0, o.steps = 1, o.warmup = 0, o.lr = o.min_lr = 0.5;
+        o.weight_decay = 0.5, o.epsilon = 1;
+        const imported_model_options how = imported_run_model_options(&o, package, (mil_read_options){0});
+        EXPECT_OK(imported_model_open(&how, &m, &err));
+        EXPECT_OK(imported_run_create(&o, &how, &m, &source, &t, &err));
+        EXPECT_OK(train_run_step(t, &r, &err));
+        for (int w = 0; w < m.weight_count; w++) {
+            const bool is_matrix = m.weights[w].type.rank > 1;
+            const float *gradients = imported_step_gradient(imported_run_step(t), w),
+                        *now = imported_step_weight(imported_run_step(t), w);
+            matrices += is_matrix;
+            for (int64_t i = 0; i < mil_type_count(&m.weights[w].type); i++) {
+                const double g = (double)gradients[i] / 8, old = mil_const_f64(m.weights[w].begin, i);
+                const double want = (is_matrix ? 0.75 : 1) * old - 0.5 * g / (fabs(g) + 1);
+                EXPECT_MSG(fabs((double)now[i] - want) < 1e-6, "%s: %.9g, want %.9g", m.names[w], (double)now[i], want);
+            }
+        }
+        EXPECT(matrices > 0 && matrices < m.weight_count);
+        train_run_free(t);
+        imported_model_close(&m);
+    }
+    end();
+}
+
+static train_evaluation last_evaluation;
+static void look_at_means(train_run *t) {
+    propane_error err = {0};
+    EXPECT_OK(train_run_evaluate(t, &last_evaluation, &err));
+}
+
+/* A validation is the mean over the samples that have a label, whatever its batches; without any it is 0. */
+TEST(a_validation_is_the_mean_over_its_labels) {
+    static set s;
+    double loss = 0, right = 0;
+    int labels = 0;
+    begin(false);
+    fill_set(&s);
+    for (int i = 0; i < SAMPLES; i += 5) s.label[i] = -1;
+    train_options o = options_of(NULL);
+    o.accumulate = 1;
+    for (int i = 0; i < SAMPLES; i++) { /* one sample at a time */
+        static set one;
+        one = s;
+        memcpy(one.x[0], s.x[i], sizeof one.x[0]), one.label[0] = s.label[i];
+        sample_source source = source_of(&one);
+        source.count[1] = 1, o.batch = 1;
+        made(&o, &source, 0, look_at_means);
+        if (s.label[i] < 0) {
+            EXPECT(last_evaluation.val_loss == 0 && last_evaluation.val_accuracy == 0);
+            continue;
+        }
+        loss += last_evaluation.val_loss, right += last_evaluation.val_accuracy, labels++;
+    }
+    const sample_source source = source_of(&s);
+    for (o.batch = 1; o.batch <= 24; o.batch += 4) {
+        made(&o, &source, 0, look_at_means);
+        EXPECT_MSG(fabs(last_evaluation.val_loss - loss / labels) < 1e-5 && labels == 19, "%.9g, want %.9g",
+                   last_evaluation.val_loss, loss / labels);
+        EXPECT(fabs(last_evaluation.val_accuracy - right / labels) < 1e-9);
+    }
+    end();
+}
+
+static propane_status get_values(void *context, int part, int64_t index, const sample_room *out, propane_error *err) {
+    const set *s = context;
+    (void)part, (void)err;
+    memcpy(out->inputs[0], s->x[index], sizeof s->x[index]);
+    for (int k = 0; k < CLASSES; k++) out->values[k] = k == s->label[index];
+    return PROPANE_OK;
+}
+
+/* Numbers have no accuracy, and a validation of them is the mean over samples and numbers, whatever its batches. */
+TEST(a_validation_of_numbers_has_no_accuracy) {
+    static set s;
+    double first = 0;
+    begin(false);
+    fill_set(&s);
+    sample_source source = source_of(&s);
+    source.get = get_values;
+    train_options o = options_of(NULL);
+    o.loss = "mse";
+    for (o.batch = 1; o.batch <= 24; o.batch += 4) {
+        made(&o, &source, 2, look_at_means);
+        EXPECT(last_evaluation.val_accuracy == -1 && last_evaluation.val_loss > 0 && last_evaluation.val_loss < 1);
+        made(&o, &source, 0, look_at_means);
+        if (o.batch == 1) first = last_evaluation.val_loss;
+        EXPECT_MSG(fabs(last_evaluation.val_loss - first) < 1e-5, "%.9g, want %.9g", last_evaluation.val_loss, first);
+    }
+    end();
+}
+
+TEST(what_is_not_given_is_left_to_the_program) {
+    train_options o = options_of(NULL);
+    const mil_read_options shapes = {0};
+    imported_model_options how = imported_run_model_options(&o, "p", shapes);
+    EXPECT(!how.function && !how.output && how.loss == IMPORTED_CROSS_ENTROPY);
+    o.function = "f", o.output = "y", o.loss = "mse", o.class_axis = "2", o.freeze = "b";
+    how = imported_run_model_options(&o, "p", shapes);
+    EXPECT_TEXT(how.path, "p");
+    EXPECT_TEXT(how.function, "f");
+    EXPECT_TEXT(how.output, "y");
+    EXPECT_TEXT(how.trainable, "*");
+    EXPECT_TEXT(how.freeze, "b");
+    EXPECT_TEXT(how.class_axis, "2");
+    EXPECT(how.loss == IMPORTED_MSE);
+}
+
 /* ---- compressed weights ----------------------------------------------------------------------------------------------------- */
 
 static void write_compressed(void) {
@@ -647,4 +832,7 @@ SUITE("train/tune", T(weights_are_found_by_name), T(gradients_are_those_of_finit
       T(the_machine_computes_the_same_at_once_and_one_by_one), T(a_program_that_mixes_samples_gets_one_at_a_time),
       T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(a_loss_that_is_no_number_ends_the_run),
       T(epochs_are_whole_steps), T(every_epoch_takes_every_sample_once), T(a_validation_takes_every_sample_once),
-      T(options_that_are_missing_are_named), T(compressed_weights_become_dense))
+      T(options_that_are_missing_are_named), T(a_step_is_the_mean_over_its_labels),
+      T(the_first_update_is_that_of_adamw), T(a_validation_is_the_mean_over_its_labels),
+      T(a_validation_of_numbers_has_no_accuracy), T(what_is_not_given_is_left_to_the_program),
+      T(compressed_weights_become_dense))

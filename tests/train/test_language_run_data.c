@@ -204,6 +204,26 @@ TEST(a_validation_reads_no_more_than_is_asked_for) {
     EXPECT(fabs(val[0] - val[1]) < 1e-6 && fabs(val[1] - val[2]) > 1e-4);
 }
 
+/* A held-out text with room for one window is that window, however many are asked for. */
+TEST(one_held_out_window_is_read_once) {
+    double val[2];
+    for (int i = 0; i < 2; i++) {
+        train_input in = input_of_one_letter();
+        for (int k = 0; k < TOKENS; k++) tokens[k] = (uint16_t)(k * k % VOCAB);
+        in.train_count = TOKENS - (CONTEXT + 3);
+        train_options o = options(NULL);
+        train_evaluation e;
+        o.batch = 1, o.eval_batches = i ? 1000 : 1;
+        train_run *t = made(&o, in, 7);
+        EXPECT(token_windows_held_out_windows(&language_run_of(t)->data) == 1);
+        EXPECT_OK(train_run_evaluate(t, &e, &err));
+        val[i] = e.val_loss;
+        EXPECT(e.val_nats_per_byte == -1);
+        train_run_free(t);
+    }
+    EXPECT_MSG(val[0] == val[1], "%.9g, %.9g", val[0], val[1]);
+}
+
 /* The device's and the host's time of a validation are not added to the step after it. */
 TEST(the_times_of_a_step_are_its_own) {
     train_options o = options(NULL);
@@ -532,7 +552,7 @@ TEST(a_budget_is_used_up_to_the_last_compile) {
 
 SUITE("train/language-data", T(data_that_do_not_fit_are_counted), T(a_step_is_the_mean_over_its_targets),
       T(a_validation_is_the_mean_over_its_targets), T(a_validation_reads_no_more_than_is_asked_for),
-      T(the_times_of_a_step_are_its_own), T(the_reference_is_the_initial_model),
+      T(one_held_out_window_is_read_once), T(the_times_of_a_step_are_its_own), T(the_reference_is_the_initial_model),
       T(a_validation_of_pairs_is_the_mean_over_pairs), T(resumed_pairs_keep_their_reference),
       T(a_reference_that_was_stopped_is_computed_again), T(every_batch_drops_other_elements),
       T(adapters_are_written_with_every_checkpoint), T(a_checkpoint_of_other_data_or_another_model_is_refused),
