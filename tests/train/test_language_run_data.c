@@ -412,6 +412,34 @@ TEST(every_batch_drops_other_elements) {
     mem_free(dir);
 }
 
+/* What a rank drops depends on the number of its first sequence in the data: ranks differ, and a rank of another share
+ * that begins there drops the same. */
+TEST(ranks_drop_other_elements) {
+    char *dir = test_temp_dir();
+    double loss[7] = {0};
+    train_adapter(dir);
+    train_options o = options(NULL);
+    o.lora_rank = 2, o.lora_alpha = 8, o.adapter = dir, o.lr = o.min_lr = 0, o.eval_interval = 0;
+    o.lora_targets = "all", o.lora_dropout = 0.5;
+    for (int position = 0; position < 4; position++)
+        for (int first = 0; first < 4; first++) {
+            train_run *t = made(&o, input_of_one_letter(), 7);
+            language_run *l = language_run_of(t);
+            int32_t inputs[6 * CONTEXT], targets[6 * CONTEXT];
+            train_report r;
+            for (int k = 0; k < 6 * CONTEXT; k++) inputs[k] = targets[k] = 3;
+            l->inputs = inputs, l->targets = targets, l->first = first, t->state.position = position;
+            EXPECT_OK(train_run_step(t, &r, &err));
+            if (loss[position + first] == 0) loss[position + first] = r.loss;
+            EXPECT_MSG(loss[position + first] == r.loss, "%d + %d: %.9g, %.9g", position, first, r.loss,
+                       loss[position + first]);
+            train_run_free(t);
+        }
+    for (int i = 0; i < 7; i++)
+        for (int j = 0; j < i; j++) EXPECT(loss[i] != loss[j]);
+    mem_free(dir);
+}
+
 /* Adapters are in the folder as soon as there is a checkpoint, without a model; the whole model has them merged. */
 TEST(adapters_are_written_with_every_checkpoint) {
     char *dir = test_temp_dir(), path[1200];
@@ -555,6 +583,6 @@ SUITE("train/language-data", T(data_that_do_not_fit_are_counted), T(a_step_is_th
       T(one_held_out_window_is_read_once), T(the_times_of_a_step_are_its_own), T(the_reference_is_the_initial_model),
       T(a_validation_of_pairs_is_the_mean_over_pairs), T(resumed_pairs_keep_their_reference),
       T(a_reference_that_was_stopped_is_computed_again), T(every_batch_drops_other_elements),
-      T(adapters_are_written_with_every_checkpoint), T(a_checkpoint_of_other_data_or_another_model_is_refused),
-      T(adapters_of_another_model_are_refused), T(weights_of_a_file_that_are_not_finite_are_named),
-      T(a_budget_is_used_up_to_the_last_compile))
+      T(ranks_drop_other_elements), T(adapters_are_written_with_every_checkpoint),
+      T(a_checkpoint_of_other_data_or_another_model_is_refused), T(adapters_of_another_model_are_refused),
+      T(weights_of_a_file_that_are_not_finite_are_named), T(a_budget_is_used_up_to_the_last_compile))
