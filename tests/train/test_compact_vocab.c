@@ -167,6 +167,29 @@ TEST(where_all_ids_occur_nothing_changes) {
     mem_free(b);
 }
 
+/* A model that a run gives away has all ids, as the file has. */
+TEST(the_model_of_a_run_has_all_ids) {
+    train_input in = input(false, false);
+    char *dir = test_temp_dir();
+    train_run *t = NULL;
+    bool restart;
+    model_weights *given = NULL, *written = NULL;
+    in.initial = model();
+    train_options o = options(dir, true);
+    EXPECT_OK(language_run_create(&o, &in, &t, &err));
+    EXPECT_OK(train_run_go_until(t, INT64_MAX, NULL, NULL, &restart, &err));
+    EXPECT_OK(language_run_model(t, &given, &err));
+    EXPECT_OK(model_store_read(dir, false, &written, &err));
+    EXPECT(model_config_equal(&given->config, &config) && given->floats == written->floats);
+    EXPECT(memcmp(given->data, written->data, (size_t)given->floats * sizeof(float)) == 0);
+    EXPECT(language_run_weights(t)->floats < given->floats);
+    train_run_free(t);
+    model_weights_free(in.initial);
+    model_weights_free(given);
+    model_weights_free(written);
+    mem_free(dir);
+}
+
 TEST(a_run_goes_on_and_leaves_other_rows) {
     for (int tied = 0; tied < 2; tied++) {
         train_input in = input(tied, false);
@@ -196,4 +219,4 @@ TEST(a_run_goes_on_and_leaves_other_rows) {
 }
 
 SUITE("train/compact", T(rows_go_there_and_back), T(the_loss_is_that_of_the_ids_that_occur),
-      T(where_all_ids_occur_nothing_changes), T(a_run_goes_on_and_leaves_other_rows))
+      T(where_all_ids_occur_nothing_changes), T(the_model_of_a_run_has_all_ids), T(a_run_goes_on_and_leaves_other_rows))
