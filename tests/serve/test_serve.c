@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -65,7 +66,10 @@ static void set_up_with(int queue, int sequences) { set_up_chunk(queue, sequence
 
 static void set_up(int queue) { set_up_with(queue, 1); }
 
+static void expect_all_free(void);
+
 static void tear_down(void) {
+    if (b.server) expect_all_free();
     serve_stop(b.server, 2000);
     infer_free(b.m);
     propane_device_close(b.d);
@@ -132,6 +136,24 @@ static text raw(const char *request) {
     int fd = connect_to();
     send_all(fd, request, strlen(request));
     return receive(fd);
+}
+
+/* When all clients have their answers, no request is open or waiting, and the memory for requests is free. */
+static void expect_all_free(void) {
+    static const char *const free_of_all[] = {"\npropane_requests_open 0\n", "\npropane_requests_waiting 0\n",
+                                              "\npropane_request_memory_bytes 0\n"};
+    for (int tries = 0, good = 0; good < 3; tries++) { /* a client that has left is seen a moment later */
+        text request = {0};
+        text_printf(&request, "GET /metrics HTTP/1.1\r\nHost: x\r\n%s%s\r\nConnection: close\r\n\r\n",
+                    rules.key_count ? "Authorization: Bearer " : "X: ", rules.key_count ? rules.keys[0] : "");
+        text t = raw(request.data);
+        good = 0;
+        for (int i = 0; i < 3; i++) good += strstr(t.data, free_of_all[i]) != NULL;
+        EXPECT_MSG(good == 3 || tries < 400, "%s", t.data);
+        text_deinit(&t);
+        text_deinit(&request);
+        if (good < 3) usleep(25000);
+    }
 }
 
 static json_t *body_of(const text *t) {
@@ -492,6 +514,32 @@ TEST(malformed_http_is_refused) {
     t = raw("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); /* and it still answers */
     EXPECT(status_of(&t) == 200);
     text_deinit(&t);
+    tear_down();
+}
+
+/* A client that sends without end is cut off: with a length that is too large, and with chunks. */
+TEST(a_body_without_end_is_cut_off) {
+    static char many[1 << 16];
+    set_up(100);
+    memset(many, ' ', sizeof many);
+    static const char *const heads[] = {"Content-Length: 99999999", "Transfer-Encoding: chunked"};
+    for (int i = 0; i < 2; i++) {
+        int fd = connect_to(), sent = 0;
+        text head = {0};
+        text_printf(&head, "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", heads[i]);
+        send_all(fd, head.data, head.length);
+        const struct timeval limit = {.tv_sec = 20};
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        bool open = true;
+        while (open && sent++ < 1000) { /* 64 MB, more than the system's buffers hold */
+            if (i) open = send(fd, "10000\r\n", 7, MSG_NOSIGNAL) == 7;
+            open = open && send(fd, many, sizeof many, MSG_NOSIGNAL) == sizeof many;
+            if (i) open = open && send(fd, "\r\n", 2, MSG_NOSIGNAL) == 2;
+        }
+        EXPECT_MSG(!open, "%s: all of it was read", heads[i]);
+        close(fd);
+        text_deinit(&head);
+    }
     tear_down();
 }
 
@@ -996,7 +1044,7 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(streams_add_up_to_the_answer),
       T(models_and_health_are_told), T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong),
       T(lengths_that_two_readers_read_differently_are_refused), T(what_is_much_too_long_is_refused_at_once),
-      T(a_client_that_closes_its_side_gets_its_answer), T(malformed_http_is_refused),
+      T(a_client_that_closes_its_side_gets_its_answer), T(malformed_http_is_refused), T(a_body_without_end_is_cut_off),
       T(two_hundred_connections_at_once), T(requests_that_come_together_are_answered_as_alone),
       T(a_long_prompt_delays_others_by_one_part), T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so),
       T(held_connections_do_not_stop_the_server), T(requests_have_so_much_memory_and_no_more),
