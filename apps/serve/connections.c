@@ -36,14 +36,8 @@ struct connections {
     connection *first, *last;
 };
 
-/* How long a connection may be idle while there is room, and while there is little; then how often that is checked in
- * each case. */
-enum {
-    CONNECTIONS_GRACE_MS = 1000,
-    CONNECTIONS_FULL_GRACE_MS = 250,
-    CONNECTIONS_LOOK_MS = 250,
-    CONNECTIONS_FULL_LOOK_MS = 25
-};
+/* How often idle connections are checked, while there is room and while there is little. */
+enum { CONNECTIONS_CHECK_MS = 250, CONNECTIONS_FULL_CHECK_MS = 25 };
 
 static void connections_append(connections *all, connection *c) {
     c->before = all->last;
@@ -57,19 +51,25 @@ static void connections_remove(connections *all, connection *c) {
     *(c->next ? &c->next->before : &all->last) = c->before;
 }
 
-/* With less than an eighth left, new connections would soon have to wait. */
-static bool connections_full(const connections *all) { return all->count > all->limit - all->limit / 8; }
+bool connections_are_full(int count, int limit) { return count > limit - limit / 8; }
 
-static void connections_look(connections *all) {
-    const int64_t now = clock_ns(), grace = connections_full(all) ? CONNECTIONS_FULL_GRACE_MS : CONNECTIONS_GRACE_MS;
-    int over = all->count - all->limit * 3 / 4;
-    for (connection *c = all->first; c; c = c->next) over -= c->ended; /* it will leave soon */
+int connections_too_many(int count, int limit) { return count - limit * 3 / 4; }
+
+bool connections_ends(bool full, int too_many, int64_t idle, int64_t patience) {
+    enum { GRACE_MS = 1000, FULL_GRACE_MS = 250 };
+    const int64_t grace = full ? FULL_GRACE_MS : GRACE_MS;
+    return idle >= grace * 1000000 && (idle >= patience || too_many > 0);
+}
+
+static void connections_check(connections *all) {
+    const int64_t now = clock_ns();
+    const bool full = connections_are_full(all->count, all->limit);
+    int too_many = connections_too_many(all->count, all->limit);
+    for (connection *c = all->first; c; c = c->next) too_many -= c->ended; /* it will leave soon */
     for (connection *c = all->first; c; c = c->next) {
-        const int64_t age = now - c->since;
-        if (c->busy || c->ended || age < grace * 1000000) continue;
-        if (age < all->patience && over <= 0) continue;
+        if (c->busy || c->ended || !connections_ends(full, too_many, now - c->since, all->patience)) continue;
         c->ended = true;
-        over--;
+        too_many--;
         (void)shutdown(c->fd, SHUT_RDWR);
     }
 }
@@ -78,9 +78,10 @@ static void *connections_watch(void *context) {
     connections *all = context;
     pthread_mutex_lock(&all->mutex);
     while (!all->stopping) {
-        const int64_t wait = connections_full(all) ? CONNECTIONS_FULL_LOOK_MS : CONNECTIONS_LOOK_MS;
+        const bool full = connections_are_full(all->count, all->limit);
+        const int64_t wait = full ? CONNECTIONS_FULL_CHECK_MS : CONNECTIONS_CHECK_MS;
         (void)condition_wait_until(&all->changed, &all->mutex, clock_ns() + wait * 1000000);
-        connections_look(all);
+        connections_check(all);
     }
     pthread_mutex_unlock(&all->mutex);
     return NULL;

@@ -66,6 +66,50 @@ TEST(the_longest_idle_connection_makes_room) {
     EXPECT(mem_live_count() == live);
 }
 
+TEST(idle_connections_end_by_rules) {
+    static const struct {
+        int count, limit, too_many;
+        bool full;
+    } rooms[] = {{0, 4, -3, false},     {3, 4, 0, false},     {4, 4, 1, false},      {7, 8, 1, false},
+                 {8, 8, 2, true},       {75, 100, 0, false},  {88, 100, 13, false},  {89, 100, 14, true},
+                 {350, 400, 50, false}, {351, 400, 51, true}, {400, 400, 100, true}, {1, 1, 1, false}};
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+        EXPECT_MSG(connections_are_full(rooms[i].count, rooms[i].limit) == rooms[i].full, "row %zu", i);
+        EXPECT_MSG(connections_too_many(rooms[i].count, rooms[i].limit) == rooms[i].too_many, "row %zu", i);
+    }
+    static const int64_t second = 1000000000, quarter = 250000000, minute = 60 * INT64_C(1000000000);
+    static const struct {
+        bool full;
+        int too_many;
+        int64_t idle, patience;
+        bool ends;
+    } cases[] = {
+        {false, 1, second, minute, true},      {false, 1, second - 1, minute, false}, {true, 1, quarter, minute, true},
+        {true, 1, quarter - 1, minute, false}, {false, 0, second, minute, false},     {true, 0, second, minute, false},
+        {true, -1, second, minute, false},     {false, 0, minute, minute, true},      {false, -5, minute, minute, true},
+        {false, 0, minute - 1, minute, false}, {false, 0, second - 1, 1, false},      {false, 0, second, 1, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        EXPECT_MSG(connections_ends(cases[i].full, cases[i].too_many, cases[i].idle, cases[i].patience) ==
+                       cases[i].ends,
+                   "case %zu", i);
+}
+
+/* No connection ends before it has been idle for the time that the rules allow, and only as many as are too many. */
+TEST(young_connections_do_not_end) {
+    for (int limit = 4; limit <= 8; limit += 4) { /* of eight, the last is one of the last eighth */
+        connections *all = NULL;
+        pair p[8];
+        EXPECT_OK(connections_open(limit, 3600, &all, &err));
+        const int64_t begin = clock_ns();
+        for (int i = 0; i < limit; i++) p[i] = entered(all);
+        for (int i = 0; i < limit / 4; i++) EXPECT(is_ended(&p[i], 60000));
+        EXPECT(clock_ns() - begin >= (limit == 4 ? 1000 : 250) * INT64_C(1000000));
+        for (int i = limit / 4; i < limit; i++) EXPECT(!is_ended(&p[i], i == limit - 1 ? 1300 : 0));
+        for (int i = 0; i < limit; i++) leave(all, &p[i]);
+        connections_close(all);
+    }
+}
+
 /* Between two requests a connection may be idle for so many seconds, however much room there is. */
 TEST(a_connection_may_be_idle_for_a_while) {
     connections *all = NULL;
@@ -117,5 +161,6 @@ TEST(where_the_server_listens) {
     }
 }
 
-SUITE("serve/connections", T(the_longest_idle_connection_makes_room), T(a_connection_may_be_idle_for_a_while),
-      T(who_has_left), T(where_the_server_listens))
+SUITE("serve/connections", T(idle_connections_end_by_rules), T(young_connections_do_not_end),
+      T(the_longest_idle_connection_makes_room), T(a_connection_may_be_idle_for_a_while), T(who_has_left),
+      T(where_the_server_listens))
