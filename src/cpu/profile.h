@@ -5,7 +5,6 @@
 #ifndef CPU_PROFILE_H
 #define CPU_PROFILE_H
 
-#include "core/base/text.h"
 #include "core/device/driver.h"
 
 typedef struct cpu_profile_row {
@@ -16,23 +15,14 @@ typedef struct cpu_profile_row {
     int64_t runs, ns;
 } cpu_profile_row;
 
-typedef struct cpu_profile_counts {
-    int steps, tiles, gemms, copies, references;
-    int fused_ops; /* operations that the tile steps contain */
-    int64_t block_bytes, constant_bytes;
-} cpu_profile_counts;
-
 /* Switches the profile, which is off by default because it reads the clock twice per step. Must not be called while
  * a request of the program is in flight. */
 void cpu_profile_enable(driver_program *program, bool on);
 void cpu_profile_reset(driver_program *program);
 int cpu_profile_count(const driver_program *program);
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out);
-void cpu_profile_summary(const driver_program *program, cpu_profile_counts *out);
 /* Returns how often each fusion was applied during planning, in the order of the rules (fuse/fuse.c); NULL after the
  * last. */
 const char *cpu_profile_fusion(const driver_program *program, int index, int *count);
-/* Prints a table in the order of execution: time per run, share, GFLOP/s, GB/s. */
-void cpu_profile_print(const driver_program *program, text *out);
 
 #endif

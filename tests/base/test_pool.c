@@ -205,14 +205,29 @@ TEST(spinning_can_be_told) {
     propane_error err = {0};
     setenv("PROPANE_SPIN", "off", 1);
     EXPECT_OK(pool_set_threads(2, &err));
-    EXPECT(pool_spin_rounds() == -1);
     tally *t = tally_create();
     for (int i = 0; i < 50; i++) pool_run(count_task, t, 100);
     pool_stop();
     setenv("PROPANE_SPIN", "on", 1);
     EXPECT_OK(pool_set_threads(200, &err));
-    EXPECT(pool_spin_rounds() > 0);
+    pool_run(count_task, t, 100);
+    for (int i = 0; i < 100; i++) EXPECT(t->done[i] == 51);
     mem_free(t);
+}
+
+/* On battery, threads sleep at once, and where they would take a core from the one they wait for they only yield. */
+TEST(spinning_depends_on_the_wish_the_power_and_the_cores) {
+    static const char *const wishes[] = {NULL, "on", "off", "", "what"};
+    for (int i = 0; i < 5; i++)
+        for (int battery = 0; battery < 2; battery++)
+            for (int crowded = 0; crowded < 2; crowded++) {
+                const int rounds = pool_spin_rounds(wishes[i], battery, crowded);
+                const bool sleeps = i == 2 || (i != 1 && battery), spins = i == 1 || (!sleeps && !crowded);
+                EXPECT_MSG(sleeps  ? rounds == -1
+                           : spins ? rounds > 0
+                                   : rounds == 0,
+                           "%d %d %d: %d", i, battery, crowded, rounds);
+            }
 }
 
 typedef struct attempts {
@@ -244,4 +259,5 @@ TEST(the_first_task_that_fails_is_told) {
 SUITE("base/pool", T(each_task_runs_once), T(more_threads_than_cores), T(a_loop_inside_a_loop_runs_on_its_caller),
       T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked),
       T(the_first_task_that_fails_is_told), T(a_laptop_on_its_battery_is_known),
-      T(a_machine_that_is_slowed_down_by_heat_is_known), T(spinning_can_be_told))
+      T(a_machine_that_is_slowed_down_by_heat_is_known), T(spinning_can_be_told),
+      T(spinning_depends_on_the_wish_the_power_and_the_cores))

@@ -95,7 +95,7 @@ static double check(cpu_isa isa, cpu_weights format, const stored *w, int64_t m,
     g.c = (cpu_matrix_view){.data = c, .row_stride = c_row, .col_stride = 1};
     if (residual) g.residual = &extra;
     void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
-    cpu_gemv_run(&g, scratch);
+    cpu_gemv_run_group(&g, 1, scratch);
     double worst = 0;
     for (int64_t i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
@@ -198,7 +198,7 @@ TEST(nothing_finite_comes_of_nan_and_infinity) {
                     g.x = (cpu_matrix_view){.data = x, .dtype = CPU_F32, .row_stride = 1, .col_stride = K};
                     g.c = (cpu_matrix_view){.data = c, .row_stride = 1, .col_stride = 1};
                     void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
-                    cpu_gemv_run(&g, scratch);
+                    cpu_gemv_run_group(&g, 1, scratch);
                     for (int i = 0; i < ROWS; i++)
                         EXPECT_MSG(v ? !isfinite(c[i]) : isnan(c[i]), "%s, form %d: %g at %d gives %g",
                                    cpu_isa_name((cpu_isa)isa), format, (double)odd[v], at, (double)c[i]);

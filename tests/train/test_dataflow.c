@@ -10,6 +10,7 @@
 #include "lm/step/dataflow.h"
 #include "lm/step/step.h"
 #include "support/test.h"
+#include "train/step_bytes.h"
 
 enum { BATCH = 2, CONTEXT = 16, COUNT = BATCH * CONTEXT, VOCAB = 64, PIECE = 16, LAYERS = 4 };
 
@@ -339,7 +340,7 @@ static void check_bits(const shape *h) {
     } else {
         EXPECT_FAIL(train_step_gradient_norm(block, &norms[0], &err), PROPANE_ERR_INVALID, "run their batch again");
     }
-    EXPECT(train_step_state_bytes(block) == train_step_state_bytes(apart));
+    EXPECT(step_state_bytes(block) == step_state_bytes(apart));
     EXPECT_MSG(train_step_activation_bytes(block) <= train_step_activation_bytes(apart), "shape %d: %zu bytes, %zu",
                (int)(h - shapes), train_step_activation_bytes(block), train_step_activation_bytes(apart));
     train_step_free(block);
@@ -363,7 +364,7 @@ TEST(gradients_take_the_place_of_activations) {
     train_step *once = make_step(&h, w, trained, false);
     h.accumulate = true;
     train_step *several = make_step(&h, w, trained, false);
-    size_t gradients = train_step_state_bytes(once) / 3, less = train_step_activation_bytes(once),
+    size_t gradients = step_state_bytes(once) / 3, less = train_step_activation_bytes(once),
            more = train_step_activation_bytes(several);
     EXPECT_MSG(more - less > gradients * 7 / 10, "%zu and %zu bytes beside %zu of gradients", less, more,
                gradients); /* observed 0.75: the table's gradient, 4096 bytes, is made while most values are live */

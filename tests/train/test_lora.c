@@ -10,6 +10,7 @@
 #include "lm/step/step.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
+#include "train/step_bytes.h"
 
 enum { BATCH = 2, CONTEXT = 7, COUNT = BATCH * CONTEXT, VOCAB = 11 };
 
@@ -219,12 +220,12 @@ TEST(the_base_of_adapters_costs_nothing) {
     model_weights *w = make_weights(0, "q_proj,v_proj", true);
     train_step *s = make_step(w, "layer", NULL, WEIGHT_MODE_INPUTS);
     EXPECT(w->adapter_parameters == 3 * 3 * (10 + 16 + 10 + 8));
-    EXPECT(train_step_state_bytes(s) == 3 * 4 * (size_t)w->adapter_floats);
+    EXPECT(step_state_bytes(s) == 3 * 4 * (size_t)w->adapter_floats);
     for (int i = 0; i < model_weights_total(w); i++)
         EXPECT(train_step_trains(s, i) == (i >= w->count) && !train_step_moment(s, 1, i) == (i < w->count));
-    EXPECT(kernels_with_weights(train_step_partition(s)) ==
+    EXPECT(kernels_with_weights(s->partition) ==
            1); /* attnGrad: nothing is trained in the feed-forward half and the head */
-    const partition_block *attn = &train_step_partition(s)->blocks[0];
+    const partition_block *attn = &s->partition->blocks[0];
     for (int i = 0; i < attn->joint->result_count; i++)
         EXPECT(strncmp(attn->joint->results[i]->name, "d_", 2) != 0 || strstr(attn->joint->results[i]->name, "lora") ||
                strcmp(attn->joint->results[i]->name, "d_x") == 0);
@@ -254,7 +255,7 @@ static void check_frozen(const char *plan_title, bool (*keep)(const model_tensor
         mem_free(a);
         mem_free(b);
     }
-    EXPECT(kernels_with_weights(train_step_partition(some)) == weight_kernels);
+    EXPECT(kernels_with_weights(some->partition) == weight_kernels);
     const adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
     float *before = mem_array((size_t)w->floats, 4);
     EXPECT(before);

@@ -7,6 +7,7 @@
 #include "lm/run/memory_estimate.h"
 #include "lm/step/step.h"
 #include "support/test.h"
+#include "train/step_bytes.h"
 
 static propane_error err;
 
@@ -65,8 +66,8 @@ static void check(const shape *h) {
         .recompute = o.recompute != 0};
     EXPECT_OK(train_step_create(&how, w, &s, &err));
     memory_estimate f = memory_estimate_of(&c, &o, 1);
-    double taken = 4 * (double)w->parameters + (double)train_step_state_bytes(s) +
-                   (double)train_step_activation_bytes(s) + (h->precision ? 2 * (double)w->parameters : 0);
+    double taken = 4 * (double)w->parameters + (double)step_state_bytes(s) + (double)train_step_activation_bytes(s) +
+                   (h->precision ? 2 * (double)w->parameters : 0);
     double part = (f.state + f.batch) / taken;
     if (getenv("TEST_VERBOSE")) printf("shape %d: %.3f of %.0f bytes\n", (int)(h - shapes), part, taken);
     EXPECT_MSG(part <= 1 && part >= h->part, "shape %d: %g of the %.0f bytes that are taken", (int)(h - shapes), part,
@@ -118,7 +119,7 @@ TEST(guesses_take_a_second_set) {
                                         .early = early};
         EXPECT_OK(model_weights_create(&c, &w, &err));
         EXPECT_OK(train_step_create(&how, w, &s, &err));
-        kept[early] = train_step_state_bytes(s);
+        kept[early] = step_state_bytes(s);
         train_step_free(s);
         model_weights_free(w);
     }

@@ -182,13 +182,11 @@ static int pool_standard_threads(int cores) {
     return *end == 0 && n >= 1 && n <= MAX_THREADS ? (int)n : cores;
 }
 
-/* Returns the rounds of spinning: 0 means only some yields, -1 means sleep at once. */
-static int pool_choose_spin(void) {
-    const char *text = getenv("PROPANE_SPIN");
-    if (text && strcmp(text, "off") == 0) return -1;
-    const bool on = text && strcmp(text, "on") == 0;
-    if (!on && power_source_is_battery()) return -1;
-    return on || !atomic_load(&pool.crowded) ? SPIN_ROUNDS : 0;
+int pool_spin_rounds(const char *wish, bool battery, bool crowded) {
+    if (wish && strcmp(wish, "off") == 0) return -1;
+    const bool on = wish && strcmp(wish, "on") == 0;
+    if (!on && battery) return -1;
+    return on || !crowded ? SPIN_ROUNDS : 0;
 }
 
 /* Checks the power source from time to time when a loop begins, because a laptop may be unplugged during a run. */
@@ -196,10 +194,9 @@ static void pool_look_at_power(void) {
     const int64_t now = clock_ns();
     if (now < atomic_load_explicit(&pool.look_again, memory_order_relaxed)) return;
     atomic_store(&pool.look_again, now + LOOK_INTERVAL_NS);
-    atomic_store(&pool.spin, pool_choose_spin());
+    atomic_store(&pool.spin,
+                 pool_spin_rounds(getenv("PROPANE_SPIN"), power_source_is_battery(), atomic_load(&pool.crowded)));
 }
-
-int pool_spin_rounds(void) { return atomic_load(&pool.spin); }
 
 static void pool_set_wanted(int threads) {
     int cores = pool_usable_cores();

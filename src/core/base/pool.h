@@ -27,9 +27,9 @@ void pool_run_most(pool_task task, void *context, int count, int most);
  * order and with `err`, up to the next failure, whose status is returned. On other threads `err` is NULL. */
 typedef propane_status (*pool_attempt)(void *context, int task, propane_error *err);
 PROPANE_CHECK propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err);
-/* Returns how long a waiting thread spins, in rounds. 0 means only some yields, -1 means sleep at once (battery,
- * PROPANE_SPIN=off). */
-int pool_spin_rounds(void);
+/* Returns how long a waiting thread spins, in rounds: 0 means only some yields, -1 means sleep at once. `wish` is the
+ * value of PROPANE_SPIN, or NULL; crowded: there are more threads than cores. */
+int pool_spin_rounds(const char *wish, bool battery, bool crowded);
 /* Joins the workers before exec() and at exit in tests. The next loop starts new ones. */
 void pool_stop(void);
 

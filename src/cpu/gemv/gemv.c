@@ -132,8 +132,6 @@ static int gemv_split(gemv_run *r, int count, int64_t bytes, int64_t row_bytes) 
     return r->first[count];
 }
 
-void cpu_gemv_run(const cpu_gemv *g, void *scratch) { cpu_gemv_run_group(g, 1, scratch); }
-
 void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
     gemv_run r = {.g = g,
                   .kernels = &g->kernels->gemv,

@@ -13,7 +13,6 @@
 #include "lm/step/embed.h"
 #include "train/weight_mode_check.h"
 
-const partition *train_step_partition(const train_step *s) { return s->partition; }
 int train_step_compiles(const train_step *s) { return s->compiles; }
 const char *train_step_sharing(const train_step *s) { return s->sharing; }
 const char *train_step_device_note(const train_step *s) {
@@ -23,11 +22,6 @@ const char *train_step_device_note(const train_step *s) {
 bool train_step_trains(const train_step *s, int tensor) { return s->trained[tensor]; }
 int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
 int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
-
-size_t train_step_state_bytes(const train_step *s) {
-    const size_t both = 2 * moment_bytes(s->options.moments);
-    return (size_t)s->moment_floats * (sizeof(float) + both + (s->early ? sizeof(float) + both : 0));
-}
 
 int train_step_compile_limit(const train_step *s) {
     return propane_device_describe(s->queues[0].device)->compile_limit;

@@ -38,7 +38,6 @@ typedef struct train_step train_step;
 PROPANE_CHECK propane_status train_step_create(const train_step_options *options, model_weights *weights,
                                                train_step **out, propane_error *err);
 void train_step_free(train_step *s);
-const partition *train_step_partition(const train_step *s);
 
 /* Runs forward pass, loss and backward pass of one batch, [B][S] each. With `first` the gradients are overwritten,
  * otherwise they are added to. They are the gradients of loss_scale times the mean loss. */
@@ -109,8 +108,6 @@ float *train_step_moment(train_step *s, int which, int tensor);
 void train_step_moment_keep(train_step *s, int which, int tensor);
 /* Elements [begin, end) belong to another rank. Whole pages that hold only such elements are returned to the system. */
 void train_step_moment_discard(train_step *s, int which, int tensor, int64_t begin, int64_t end);
-/* Returns the bytes of gradients and moments. */
-size_t train_step_state_bytes(const train_step *s);
 /* Fills in the dropout of the adapters' inputs for the next batch. Its first sequence is seeded with `key`, the next
  * one with `key` + 1, so parts of a batch drop the same elements as the whole. 0 means none, as in evaluations. Does
  * nothing if the model has no dropout. */
