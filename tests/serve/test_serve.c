@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/base/pool.h"
 #include "support/small_model.h"
 #include "support/test.h"
 
@@ -30,6 +32,8 @@ typedef struct bench {
     int port;
 } bench;
 
+static void no_task(void *context, int task, int worker) { (void)context, (void)task, (void)worker; }
+
 static bench b;
 static access_rules rules; /* for the next set_up */
 static char logged[4000];
@@ -40,7 +44,11 @@ static void log_line(void *context, const char *line) {
     if (used + strlen(line) + 2 < sizeof logged) snprintf(logged + used, sizeof logged - used, "%s\n", line);
 }
 
+static int64_t live; /* allocations before the server was made */
+
 static void set_up_chunk(int queue, int sequences, int64_t chunk) {
+    pool_run(no_task, NULL, 1); /* the pool stays */
+    live = mem_live_count();
     static const small_model sizes = {32, 32, 1, 2, 2, 16, .vocabulary = 256, .positions = 300};
     b.w = small_model_make(&sizes, 11, 0.3);
     EXPECT_OK(propane_device_open("cpu", &b.d, &err));
@@ -75,6 +83,8 @@ static void tear_down(void) {
     propane_device_close(b.d);
     model_weights_free(b.w);
     tokenizer_free(b.t);
+    infer_chat_close(&b.chat);
+    EXPECT_MSG(mem_live_count() == live, "%d allocations are left", (int)(mem_live_count() - live));
 }
 
 /* ---- the client ------------------------------------------------------------------------------------------------------- */
@@ -514,6 +524,30 @@ TEST(malformed_http_is_refused) {
     t = raw("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); /* and it still answers */
     EXPECT(status_of(&t) == 200);
     text_deinit(&t);
+    tear_down();
+}
+
+/* A body may have the limit's length, announced or in chunks, and no byte more. */
+TEST(a_body_may_be_as_long_as_the_limit) {
+    static char body[20002];
+    static const char head[] = "{\"prompt\":\"a\",\"max_tokens\":1}";
+    set_up(100);
+    for (int chunked = 0; chunked < 2; chunked++)
+        for (size_t length = 19999; length <= 20001; length++) {
+            text request = {0};
+            memset(body, ' ', length);
+            memcpy(body, head, sizeof head - 1), body[length] = 0;
+            text_append(&request, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
+            if (chunked)
+                text_printf(&request, "Transfer-Encoding: chunked\r\n\r\n100\r\n%.256s\r\n%zx\r\n%s\r\n0\r\n\r\n", body,
+                            length - 256, body + 256);
+            else
+                text_printf(&request, "Content-Length: %zu\r\n\r\n%s", length, body);
+            text t = raw(request.data);
+            EXPECT_MSG(status_of(&t) == (length > 20000 ? 413 : 200), "%zu bytes: %s", length, t.data);
+            text_deinit(&request);
+            text_deinit(&t);
+        }
     tear_down();
 }
 
@@ -1013,6 +1047,13 @@ TEST(pages_and_keys_are_let_in) {
     tear_down();
     rules = (access_rules){0};
     EXPECT_MSG(strstr(logged, "Z 127.0.0.1 GET /v1/models 401 "), "%s", logged);
+    int lines = 0;
+    for (const char *at = logged; *at; at = strchr(at, '\n') + 1, lines++) { /* each took a moment */
+        double seconds = -1;
+        EXPECT_MSG(sscanf(at, "%*s 127.0.0.1 %*s %*s %*d %lf s", &seconds) == 1 && seconds >= 0 && seconds < 30, "%s",
+                   at);
+    }
+    EXPECT(lines >= 12);
 }
 
 TEST(names_of_allowed_origins_are_the_servers_too) {
@@ -1044,10 +1085,10 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(streams_add_up_to_the_answer),
       T(models_and_health_are_told), T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong),
       T(lengths_that_two_readers_read_differently_are_refused), T(what_is_much_too_long_is_refused_at_once),
-      T(a_client_that_closes_its_side_gets_its_answer), T(malformed_http_is_refused), T(a_body_without_end_is_cut_off),
-      T(two_hundred_connections_at_once), T(requests_that_come_together_are_answered_as_alone),
-      T(a_long_prompt_delays_others_by_one_part), T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so),
-      T(held_connections_do_not_stop_the_server), T(requests_have_so_much_memory_and_no_more),
-      T(requests_are_measured_before_they_wait), T(the_end_is_clean), T(an_echoed_prompt_has_logprobs),
-      T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
+      T(a_client_that_closes_its_side_gets_its_answer), T(malformed_http_is_refused),
+      T(a_body_may_be_as_long_as_the_limit), T(a_body_without_end_is_cut_off), T(two_hundred_connections_at_once),
+      T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
+      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
+      T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
+      T(an_echoed_prompt_has_logprobs), T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
       T(addresses_that_cannot_be_had_are_errors))
