@@ -10,17 +10,18 @@
 #   ? tool tool       what the next case needs, and what is prepared before it; without it that one is skipped
 #   @ shell code      prepares files (a failure fails the file)
 #   $ command         run with sh; "propane" is the program under test
-#   > line            expected standard output, exactly; none given: not compared
+#   > line            expected standard output, exactly
+#   >~ pattern        standard output must have a line that matches the shell pattern; without this and without ">" it
+#                     must be empty. ">~ *" is any output
 #   2> line           expected standard error, exactly; none given: must be empty
 #   2~ pattern        expected standard error line as a shell pattern
-#   >~ pattern        standard output must have a line that matches the pattern
 #   = code            expected exit code; ends the case
 # $DATA is the folder of shared data, $REPO the source tree; ../engine is where the stand-in's programs have their folders.
 set -u
 [ $# = 2 ] || { echo "usage: tests/cli/run.sh PROPANE FILE.t" >&2; exit 2; }
 REPO=$(cd "$(dirname "$0")/../.." && pwd)
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-file=$REPO/$2
+case $2 in /*) file=$2 ;; *) file=$REPO/$2 ;; esac
 [ -f "$file" ] || { echo "tests/cli/run.sh: there is no $2 below $REPO" >&2; exit 2; }
 DATA=${PROPANE_DATA:-$REPO/../shared/data}
 export REPO DATA
@@ -53,8 +54,9 @@ compare_err() {
     exec 3< ../err.got 4< ../err.want
     while IFS= read -r want <&4; do
         kind=${want%%:*} want=${want#*:}
-        IFS= read -r got <&3 || got='(no line)'
-        if [ "$kind" = exact ]; then
+        if ! IFS= read -r got <&3; then
+            fail "standard error: it has no line for '$want'" "$1"
+        elif [ "$kind" = exact ]; then
             [ "$got" = "$want" ] || fail "standard error: got '$got', want '$want'" "$1"
         else
             matches "$got" "$want" || fail "standard error: got '$got', want pattern '$want'" "$1"
@@ -75,7 +77,7 @@ run_case() { # $1 expected code, $2 name of the file
     152) fail "it used up its $limit s of processor time (TEST_TIMEOUT)" "$2" ;;
     esac
     [ "$code" = "$1" ] || fail "exit code $code, want $1" "$2"
-    [ ! -s ../out.want ] || cmp -s ../out.want ../out.got || fail "standard output: got '$(head -c 300 ../out.got)'" "$2"
+    [ ! -s ../out.want ] && [ -s ../out.match ] || cmp -s ../out.want ../out.got || fail "standard output: got '$(head -c 300 ../out.got)'" "$2"
     while IFS= read -r pattern; do
         found=0
         while IFS= read -r line; do matches "$line" "$pattern" && found=1; done < ../out.got

@@ -150,6 +150,14 @@ TEST(counters_add_up) {
                                         "propane_start_time_seconds 1700000000\n"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) EXPECT_MSG(strstr(t.data, lines[i]), "%s", lines[i]);
     EXPECT(!strstr(t.data, "code=\"404\"")); /* a code that never came has no line */
+    char *rest = NULL;
+    for (char *line = strtok_r(t.data, "\n", &rest), kind[2][80] = {"", ""}; line; line = strtok_r(NULL, "\n", &rest)) {
+        if (sscanf(line, "# HELP %79s", kind[0]) == 1) continue; /* then the type, then the numbers of that name */
+        if (sscanf(line, "# TYPE %79s", kind[1]) == 1)
+            EXPECT_TEXT(kind[1], kind[0]);
+        else
+            EXPECT_MSG(*kind[1] && strncmp(line, kind[1], strlen(kind[1])) == 0, "%s, below %s", line, kind[1]);
+    }
     text_deinit(&t);
 }
 

@@ -39,6 +39,18 @@ TEST(calls_are_cut_out) {
         " then", "[" CALL("0", "f", "{}") "," CALL("1", "g", "{}") "]");
 }
 
+TEST(text_between_calls_stays_in_order) {
+    static const char f[] = "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
+                      no[] = "<tool_call>no</tool_call>";
+    char answer[500], rest[200];
+    snprintf(answer, sizeof answer, "%s x %s y %s %s z%s  %s", f, no, f, no, f, no);
+    snprintf(rest, sizeof rest, " x %s y %s z  %s", no, no, no);
+    expect_calls(answer, rest, "[" CALL("0", "f", "{}") "," CALL("1", "f", "{}") "," CALL("2", "f", "{}") "]");
+    snprintf(answer, sizeof answer, "%s first %s second %s third \n", f, f, f);
+    expect_calls(answer, " first second third",
+                 "[" CALL("0", "f", "{}") "," CALL("1", "f", "{}") "," CALL("2", "f", "{}") "]");
+}
+
 TEST(what_is_no_call_stays) {
     expect_calls("nothing", "nothing", NULL);
     expect_calls("<tool_call>{\"name\": 3}</tool_call>", "<tool_call>{\"name\": 3}</tool_call>", NULL);
@@ -48,4 +60,4 @@ TEST(what_is_no_call_stays) {
                  "a <tool_call>no</tool_call> b c", "[" CALL("0", "f", "{}") "]");
 }
 
-SUITE("serve/tool_calls", T(calls_are_cut_out), T(what_is_no_call_stays))
+SUITE("serve/tool_calls", T(calls_are_cut_out), T(text_between_calls_stays_in_order), T(what_is_no_call_stays))

@@ -113,6 +113,7 @@ $ propane $(cat args) --device cpu --weights reload --run none
 = 1
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device "ane:memory?dispatch=standard" --run failed
+>~ device ane:memory?dispatch=standard, *
 2~ propane train: kernel '*': ane: the engine failed: com.apple.appleneuralengine, code *, status 0x1d: *; the number, size or order of the surfaces may be wrong (C11 to C13): *
 = 1
 # The product with the vocabulary on the engine: the same bits in every weight mode, restarts included.

@@ -19,6 +19,7 @@ $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/stan
 >~ same
 = 0
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26,evaluate=0x12,evaluate_at=22 propane $(sed 's,--device ane,--device ane:memory?dispatch=standard,' args) --run broken
+>~ device ane:memory?dispatch=standard, *
 2~ propane train: kernel '*': ane: the engine failed: *code 34, status 0x12*the engine was changing its power state*
 = 1
 # All that macOS 27 does by itself: cancelled evaluations, 115 places, surfaces, attributes.

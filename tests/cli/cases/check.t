@@ -35,8 +35,11 @@ $ propane check C27a.bad.mil --target m1,m4
 > m4: no known rule refuses it; 1 warning
 = 1
 $ propane check C27a.bad.mil --target m4
+>~ (program) * warn C14
+>~ m4: no known rule refuses it; 1 warning
 = 0
 $ propane check C27a.bad.mil --target m4 --strict
+>~ m4: no known rule refuses it; 1 warning
 = 2
 $ propane check C27a.good.mil --target m4 --strict
 > path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
@@ -64,6 +67,7 @@ $ propane check C27a.bad.mil --path coreml --target m1,m4
 >~ m4: no known rule refuses it
 = 0
 $ propane check C27a.bad.mil --path coreml --target m1 --strict
+>~ m1: falls back by C27a; nothing is left on the engine
 = 3
 $ propane check C27a.bad.mil --path coreml --target m1 --json
 >~  "path": "coreml",

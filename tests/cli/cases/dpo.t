@@ -26,6 +26,7 @@ $ prefer --steps 12 --min-lr 1e-3 --weights baked --compile-budget 40 --json --r
 > 3
 = 0
 $ rm c/reference.safetensors; propane train --resume c --steps 14
+>~ pairs: 120, beta 0.1, relative to the initial model
 2> propane train: c/reference.safetensors is missing; it contains the reference log-probabilities of the initial model. Start another run
 = 1
 # adapters, accumulation, validation data of its own

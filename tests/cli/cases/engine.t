@@ -14,6 +14,7 @@ $ propane compile why.mil -o why.anec --report
 >~  *'b' comes from memory: its reader has two sources
 = 0
 $ propane compile e.mil -o e.anec
+> e.anec: 1 task, 128 bytes of constants, 16384 of scratch memory
 = 0
 $ propane show e.hwx
 >~ *surface  x *base register  4  \[1, 3, 1, 1\]*: read
@@ -39,6 +40,7 @@ $ propane compile e.mil --target m2 -o second.hwx
 >~ second.hwx: 1 task, 128 bytes of constants*
 = 0
 $ propane compile e.mil --target m2 -o second.anec
+> second.anec: 1 task, 128 bytes of constants, 16384 of scratch memory
 = 0
 $ propane show second.hwx
 >~ second.hwx: compiled program for H14 (A15, M2), .hwx of the newer compiler

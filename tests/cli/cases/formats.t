@@ -48,6 +48,7 @@ $ propane show folder/tokenizer.json
 # A vocabulary that the form cannot say does not keep the weights back.
 @ awk 'BEGIN{for(i=0;i<99;i++) print "abc"}' > abc.txt; propane train --data abc.txt --kind chars --layers 1 --width 16 --heads 2 --context 8 --batch 1 --steps 1 --eval-every 0 --run abc > /dev/null
 $ propane convert abc c.gguf
+>~ c.gguf: * parameters as F32, GGUF version 3
 2~ propane convert: the vocabulary was omitted: a vocabulary of kind chars*
 = 0
 $ propane convert run q4.gguf --dtype q4_0

@@ -43,6 +43,7 @@ $ half c rm model.safetensors; propane convert good c/m.gguf > log; try c; try c
 2> propane generate: c: it contains no model.safetensors; give the file itself: c/m.gguf
 = 0
 $ half c rm config.json; try c; propane train --init c --data text --run e; propane show c
+>~ c/model.safetensors: safetensors, 20 tensors, *
 2> propane generate: c: it contains no config.json, which describes the model: download that file, too
 2> propane train: c: it contains no config.json, which describes the model: download that file, too
 2> propane show: c: it contains no config.json, which describes the model: download that file, too

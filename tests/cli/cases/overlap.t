@@ -43,6 +43,7 @@ $ propane $(cat args) --device cpu --steps 3 --trace cpu.json --run onecpu > /de
 > 3
 = 0
 $ propane $(cat args) --device cpu --steps 2 --trace missing/folder/t.json --run t
+>~ training: 2 steps of 64 tokens, *
 2~ propane train: --trace: cannot write missing/folder/t.json: No such file or directory*
 = 1
 $ propane $(cat args) --clip-norm sometimes

@@ -54,7 +54,8 @@ $ propane generate m --prompt line --context 3
 $ propane generate m --prompt line --context 1000
 2> propane generate: a context of 1000 positions, but the model has max_position_embeddings = 256
 = 1
-$ propane generate m --prompt-ids '1 2' --print-ids --seed 1 --count 300 | wc -w
+$ propane generate m --prompt-ids '1 2' --print-ids --seed 1 --count 300 | awk '{n += NF} END {print n}'
+> 257
 2> propane generate: stopped after 255 tokens, because the context of 256 positions is full
 = 0
 $ propane generate m --prompt line --temperature -1
@@ -69,7 +70,8 @@ $ propane generate m --prompt line --top-p 2
 $ propane generate m --prompt line --seed 1 --count 100 > /dev/full
 2> propane generate: cannot write to standard output: No space left on device
 = 1
-$ propane generate m --prompt line --seed 1 --count 200 | head -c 4
+$ propane generate m --prompt line --seed 1 --count 200 | head -c 4; echo
+> line
 = 0
 # eval
 $ propane eval m
