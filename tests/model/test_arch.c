@@ -10,6 +10,7 @@
 #include "lm/arch/forward.h"
 #include "lm/files/gguf.h"
 #include "support/arch_data.h"
+#include "support/whole_model.h"
 
 static propane_error err;
 
@@ -97,7 +98,7 @@ static double logits_off(const arch_data *d, mil_dtype dtype) {
     mil_function *f = NULL;
     model_build_options o = {
         .batch = ARCH_BATCH, .sequence = ARCH_SEQUENCE, .dtype = dtype, .baked = baked, .baked_context = d->weights};
-    EXPECT_OK(model_build_whole(m, "whole", c, &o, &f, &err));
+    EXPECT_OK(whole_model_build(m, "whole", c, &o, &f, &err));
     EXPECT(f->param_count == 1);
     const float *table =
         model_weights_data(d->weights, model_weights_param(d->weights, MODEL_EMBED, -1, "embed_tokens"));

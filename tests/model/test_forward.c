@@ -13,6 +13,7 @@
 #include "lm/arch/forward.h"
 #include "lm/files/llama2c.h"
 #include "support/test.h"
+#include "support/whole_model.h"
 
 static propane_error err;
 
@@ -127,7 +128,7 @@ static void bench_close(bench *b) {
     arena_free(b->arena);
 }
 
-/* Returns the data of a weight parameter, with the names of model_build_attn and model_build_whole. */
+/* Returns the data of a weight parameter, with the names of model_build_attn and whole_model_build. */
 static const float *find_weight(const bench *b, const char *name, model_part part, int layer) {
     char param[64];
     int at = -1;
@@ -227,7 +228,7 @@ TEST(the_whole_model_equals_the_reference) {
         draw_ids(ids, 14, c.vocab_size, i);
         mil_function *f;
         model_build_options o = {.batch = 2, .sequence = 7, .dtype = MIL_fp32};
-        EXPECT_OK(model_build_whole(b.module, "whole", &c, &o, &f, &err));
+        EXPECT_OK(whole_model_build(b.module, "whole", &c, &o, &f, &err));
         const named given[] = {{"x", embed(&b, ids, 2, 7)}};
         double worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
         EXPECT_MSG(worst < 1e-6, "shape %zu: %g", i, worst); /* observed: 2e-7, from the tables of sines in fp32 */
@@ -235,7 +236,7 @@ TEST(the_whole_model_equals_the_reference) {
         worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
         EXPECT_MSG(worst < 1e-5, "shape %zu, fp32: %g", i, worst); /* observed: 9e-7 */
         o.dtype = MIL_fp16;
-        EXPECT_OK(model_build_whole(b.module, "half", &c, &o, &f, &err));
+        EXPECT_OK(whole_model_build(b.module, "half", &c, &o, &f, &err));
         worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
         EXPECT_MSG(worst < 1e-2, "shape %zu, fp16: %g", i, worst); /* observed: 7e-3 */
         bench_close(&b);
@@ -416,7 +417,7 @@ TEST(stories260k_equals_run_c) {
     enum { N = sizeof ids / sizeof ids[0] };
     mil_function *f;
     model_build_options o = {.batch = 1, .sequence = N, .dtype = MIL_fp32};
-    EXPECT_OK(model_build_whole(b.module, "whole", c, &o, &f, &err));
+    EXPECT_OK(whole_model_build(b.module, "whole", c, &o, &f, &err));
     const named given[] = {{"x", embed(&b, ids, 1, N)}};
     const double *logits = run(&b, f, given, 1, MODEL_HEAD, -1)[0].data;
     static const double want[3][5] = {{1.973871, 2.654902, 1.974989, 1.974209, 9.489280},

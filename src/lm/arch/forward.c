@@ -192,43 +192,6 @@ static void forward_at(forward_context *x, model_part part, int layer) {
     x->prefix = part == MODEL_ATTN ? "attn." : part == MODEL_FFN ? "ffn." : "head.";
 }
 
-propane_status model_build_whole(mil_module *m, const char *name, const model_config *c, const model_build_options *o,
-                                 mil_function **out, propane_error *err) {
-    forward_context x;
-    PROPANE_TRY(forward_begin(&x, m, name, c, o, MODEL_ATTN, 0, err));
-    int layers = (int)c->num_hidden_layers;
-    x.whole = true;
-    mil_value *v = forward_activation(&x);
-    forward_weights *attn = ARENA_ARRAY(m->arena, layers, forward_weights);
-    forward_weights *ffn = ARENA_ARRAY(m->arena, layers, forward_weights);
-    if (!attn || !ffn) return propane_fail_memory(err, (size_t)layers * sizeof *attn);
-    for (int i = 0; i < layers; i++) {
-        forward_at(&x, MODEL_ATTN, i);
-        attn[i] = forward_declare(&x);
-        forward_at(&x, MODEL_FFN, i);
-        ffn[i] = forward_declare(&x);
-    }
-    forward_at(&x, MODEL_HEAD, -1);
-    forward_weights head = forward_declare(&x);
-    forward_rope rope[MODEL_KINDS] = {0};
-    mil_value *mask[MODEL_KINDS] = {NULL}, *turn = NULL;
-    for (int k = 0; k < model_config_kinds(c); k++) {
-        rope[k] = forward_rope_constants(&x, model_config_kind_layer(c, k), turn);
-        turn = rope[k].turn;
-        mask[k] = forward_causal_mask(&x, model_config_kind_layer(c, k));
-    }
-    for (int i = 0; i < layers; i++) {
-        const int k = model_config_kind(c, i);
-        forward_at(&x, MODEL_ATTN, i);
-        v = mil_build_binary(&x.b, MIL_OP_add, v, forward_attn_body(&x, v, &attn[i], &rope[k], mask[k]));
-        forward_at(&x, MODEL_FFN, i);
-        v = mil_build_binary(&x.b, MIL_OP_add, v, forward_ffn_body(&x, v, &ffn[i]));
-    }
-    forward_at(&x, MODEL_HEAD, -1);
-    mil_build_result(&x.b, forward_named(&x, forward_head_body(&x, v, &head), "logits"));
-    return forward_end(&x, out, err);
-}
-
 mil_value *model_build_layers(mil_builder *b, const model_config *c, const model_build_options *o,
                               const model_attention *cached, mil_value *v) {
     forward_context x = {.b = *b, .c = c, .arch = model_arch_of(c), .o = o, .whole = true, .cached = cached};

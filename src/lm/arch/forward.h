@@ -58,13 +58,6 @@ PROPANE_CHECK propane_status model_build_ffn(mil_module *m, const char *name, co
                                              propane_error *err);
 PROPANE_CHECK propane_status model_build_head(mil_module *m, const char *name, const model_config *c,
                                               const model_build_options *o, mil_function **out, propane_error *err);
-/* Builds the whole model as one function. Its first parameter is x [B,D,1,S] (embedded tokens). With weights as
- * parameters, each layer's attn and ffn parameters follow with the layer's number appended (attn_norm_weight_L q_proj_L
- * ... ffn_norm_weight_L ...), then those of the head. The result is logits [B,V,1,S]. Stages are as above with the
- * prefix "attn." / "ffn." / "head.". */
-PROPANE_CHECK propane_status model_build_whole(mil_module *m, const char *name, const model_config *c,
-                                               const model_build_options *o, mil_function **out, propane_error *err);
-
 /* How attention sees more than the new positions, for programs that keep keys and values themselves. */
 typedef struct model_attention {
     /* Receives a layer's new keys or values [B,KVH,HD,S] and returns all that attention sees, [B,KVH,HD,length]. NULL
