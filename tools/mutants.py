@@ -105,8 +105,8 @@ def changes(line, code):
         yield m.start(2), m.end(), ';'
 
 
-# Without them there is a leak, which the sanitizers' builds find (make asan).
-LETS_GO = re.compile(r'(?:\(void\))?\w*(?:free|_deinit|_decref|_destroy|va_end)\(')
+# Without them there is a leak, or an unlock without a lock, which the sanitizers' builds find (make asan, make tsan).
+LETS_GO = re.compile(r'(?:\(void\))?\w*(?:free|_deinit|_decref|_destroy|va_end|pthread_mutex_lock)\(')
 
 # Their arguments only make the text of a message.
 MESSAGE = re.compile(r'\b(?:propane_fail|propane_fail_prefix|propane_fail_memory|cli_misuse|flags_misuse)\(')
