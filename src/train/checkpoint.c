@@ -69,11 +69,11 @@ propane_status train_checkpoint_put_state(safetensors_writer *w, const train_sta
 
 static propane_status checkpoint_put_metadata(safetensors_writer *w, const train_run *r, propane_error *err) {
     char value[TRAIN_VALUE_ROOM];
-    train_fact facts[TRAIN_FACTS];
-    const int count = r->kind->facts(r, facts);
+    train_fingerprint fingerprints[TRAIN_FINGERPRINTS];
+    const int count = r->kind->fingerprints(r, fingerprints);
     PROPANE_TRY(checkpoint_put(w, "format", checkpoint_format(r->options.kind), err));
     if (r->kind->describe) PROPANE_TRY(r->kind->describe(r, w, err));
-    for (int i = 0; i < count; i++) PROPANE_TRY(checkpoint_put(w, facts[i].key, facts[i].value, err));
+    for (int i = 0; i < count; i++) PROPANE_TRY(checkpoint_put(w, fingerprints[i].key, fingerprints[i].value, err));
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         if (checkpoint_holds(row, r->options.kind))
@@ -178,15 +178,15 @@ static propane_status checkpoint_check_options(const checkpoint_metadata *m, con
 }
 
 static propane_status checkpoint_check(const checkpoint_metadata *m, const train_run *r, propane_error *err) {
-    train_fact facts[TRAIN_FACTS];
-    const int count = r->kind->facts(r, facts);
+    train_fingerprint fingerprints[TRAIN_FINGERPRINTS];
+    const int count = r->kind->fingerprints(r, fingerprints);
     const char *stored;
     PROPANE_TRY(checkpoint_check_format(m, checkpoint_format(r->options.kind), err));
     if (r->kind->recognise) PROPANE_TRY(r->kind->recognise(r, m->file, err));
     for (int i = 0; i < count; i++) {
-        PROPANE_TRY(checkpoint_get(m, facts[i].key, &stored, err));
-        if (strcmp(stored, facts[i].value) != 0)
-            return checkpoint_differs(m, facts[i].what, stored, facts[i].value, err);
+        PROPANE_TRY(checkpoint_get(m, fingerprints[i].key, &stored, err));
+        if (strcmp(stored, fingerprints[i].value) != 0)
+            return checkpoint_differs(m, fingerprints[i].what, stored, fingerprints[i].value, err);
     }
     return checkpoint_check_options(m, &r->options, err);
 }

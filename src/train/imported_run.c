@@ -25,7 +25,7 @@ typedef struct imported_run {
     int64_t device_ns;         /* device time of the newest step */
     double loss;               /* loss of the previous step */
     char *package;             /* NULL without a run folder */
-    char samples[24], sum[24]; /* facts for the checkpoint */
+    char samples[24], sum[24]; /* fingerprints for the checkpoint */
 } imported_run;
 
 static imported_run *imported_run_of(const train_run *r) { return (imported_run *)(uintptr_t)r; }
@@ -146,10 +146,10 @@ static propane_status imported_finish(train_run *run, propane_error *err) {
 
 /* ---- contents of its checkpoint ---------------------------------------------------------------------------------- */
 
-static int imported_facts(const train_run *run, train_fact out[TRAIN_FACTS]) {
+static int imported_fingerprints(const train_run *run, train_fingerprint out[TRAIN_FINGERPRINTS]) {
     const imported_run *t = imported_run_of(run);
-    out[0] = (train_fact){"samples", t->samples, "data with this number of samples:"};
-    out[1] = (train_fact){"data", t->sum, "data with the checksum"};
+    out[0] = (train_fingerprint){"samples", t->samples, "data with this number of samples:"};
+    out[1] = (train_fingerprint){"data", t->sum, "data with the checksum"};
     return 2;
 }
 
@@ -243,7 +243,7 @@ static const train_run_kind imported_run_kind = {
     .evaluates = imported_evaluates,
     .evaluate = imported_evaluate,
     .finish = imported_finish,
-    .facts = imported_facts,
+    .fingerprints = imported_fingerprints,
     .tensor_count = imported_tensor_count,
     .tensor = imported_tensor,
 };

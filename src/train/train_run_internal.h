@@ -41,13 +41,13 @@ struct train_tensor {
 };
 
 /* A property that a checkpoint's run must share with the run that continues from it, besides the FIXED options. */
-typedef struct train_fact {
+typedef struct train_fingerprint {
     const char *key, *value;
     const char *what; /* for the message "PATH was made with WHAT THERE, not HERE" */
-} train_fact;
+} train_fingerprint;
 
 enum {
-    TRAIN_FACTS = 4,
+    TRAIN_FINGERPRINTS = 4,
     TRAIN_BLOCKS = 4, /* weights, first and second moments, the momentum of outer steps */
     TRAIN_OUTER_BLOCK = 3
 };
@@ -86,11 +86,11 @@ typedef struct train_run_kind {
     propane_status (*draft)(train_run *r, propane_error *err);
     /* Writes the result of the run. Requires a run folder. */
     propane_status (*finish)(train_run *r, propane_error *err);
-    /* Writes metadata besides facts, options and state; NULL if there is none. */
+    /* Writes metadata besides fingerprints, options and state; NULL if there is none. */
     propane_status (*describe)(const train_run *r, safetensors_writer *w, propane_error *err);
     /* Reads that metadata and checks it against this run. */
     propane_status (*recognise)(const train_run *r, const safetensors *file, propane_error *err);
-    int (*facts)(const train_run *r, train_fact out[TRAIN_FACTS]);
+    int (*fingerprints)(const train_run *r, train_fingerprint out[TRAIN_FINGERPRINTS]);
     /* Returns tensor `index` of a block. */
     int (*tensor_count)(const train_run *r);
     train_tensor (*tensor)(const train_run *r, int block, int index);

@@ -89,8 +89,8 @@ static propane_status scripted_finish(train_run *r, propane_error *err) {
 
 static const char *scripted_not_finite(const train_run *r) { return scripted_of(r)->wrong; }
 
-static int scripted_facts(const train_run *r, train_fact out[TRAIN_FACTS]) {
-    out[0] = (train_fact){"fact", scripted_of(r)->fact, "the fact"};
+static int scripted_fingerprints(const train_run *r, train_fingerprint out[TRAIN_FINGERPRINTS]) {
+    out[0] = (train_fingerprint){"fingerprint", scripted_of(r)->fingerprint, "the fingerprint"};
     return 1;
 }
 
@@ -135,7 +135,7 @@ static const train_run_kind scripted_kind = {
     .not_finite = scripted_not_finite,
     .draft = scripted_draft,
     .finish = scripted_finish,
-    .facts = scripted_facts,
+    .fingerprints = scripted_fingerprints,
     .tensor_count = scripted_tensor_count,
     .tensor = scripted_tensor,
     .learns = scripted_learns,
@@ -154,7 +154,7 @@ propane_status scripted_create(const train_options *options, scripted_run **out,
     scripted_run *s = mem_alloc(sizeof *s);
     *out = NULL;
     if (!s) return propane_fail_memory(err, sizeof *s);
-    s->fact = "this one";
+    s->fingerprint = "this one";
     s->run.units = SCRIPT_BATCH;
     propane_status status = train_run_begin(&s->run, &scripted_kind, options, err);
     if (status == PROPANE_OK) {

@@ -21,7 +21,7 @@ typedef struct scripted_run {
     int64_t over_budget_at;   /* refresh asks for a new process at that step; 0: never */
     int64_t cancel_at;        /* the gradients of that step are cancelled, once; 0: never */
     propane_status fail[128]; /* by letter: what the call returns */
-    const char *fact;         /* value of the only fact */
+    const char *fingerprint;  /* value of the only fingerprint */
     const char *wrong;        /* name of a weight that is not finite */
     float data[TRAIN_BLOCKS][SCRIPT_TENSORS][6];
     bool has_outer;

@@ -73,7 +73,7 @@ TEST(a_checkpoint_holds_state_weights_and_moments) {
     EXPECT(safetensors_count(file) == 7);
     for (int i = 0; i < 7; i++) EXPECT_TEXT(safetensors_at(file, i)->name, names[i]);
     EXPECT_TEXT(safetensors_metadata(file, "format"), "propane-checkpoint-1");
-    EXPECT_TEXT(safetensors_metadata(file, "fact"), "this one");
+    EXPECT_TEXT(safetensors_metadata(file, "fingerprint"), "this one");
     EXPECT_TEXT(safetensors_metadata(file, "best_loss"), "0x1.999999999999ap-4");
     EXPECT_TEXT(safetensors_metadata(file, "position"), "70");
     EXPECT(!safetensors_metadata(file, "val_loss"));
@@ -156,11 +156,11 @@ TEST(a_failed_write_leaves_the_older_checkpoint) {
     scripted_run *s = filled(&o);
     EXPECT_OK(train_checkpoint_write(&s->run, &err));
     s->run.state.step = 8;
-    s->fact = "\xff\xfe"; /* no JSON holds it */
+    s->fingerprint = "\xff\xfe"; /* no JSON holds it */
     EXPECT(train_checkpoint_write(&s->run, &err) != PROPANE_OK);
     EXPECT_TEXT(key_of(checkpoint, "step"), "7");
     EXPECT(rmdir(folder) != 0 && unlink(checkpoint) == 0 && rmdir(folder) == 0); /* nothing else is there */
-    s->fact = "this one";
+    s->fingerprint = "this one";
     EXPECT_FAIL(train_checkpoint_write(&s->run, &err), PROPANE_ERR_NOT_FOUND, checkpoint);
     train_run_free(&s->run);
     EXPECT(mkdir(folder, 0700) == 0);
@@ -169,16 +169,16 @@ TEST(a_failed_write_leaves_the_older_checkpoint) {
 /* ---- another run ------------------------------------------------------------------------------------------------- */
 
 /* Tries to go on from the checkpoint; whatever is wrong with it, no number of the run has moved. */
-static void expect_status(const train_options *o, const char *fact, propane_status status, const char *message) {
+static void expect_status(const train_options *o, const char *fingerprint, propane_status status, const char *message) {
     scripted_run *s = scripted_made(o), *untouched = scripted_made(o);
-    s->fact = fact;
+    s->fingerprint = fingerprint;
     EXPECT_FAIL(train_run_load(&s->run, 0, TRAIN_BLOCKS - 1, &err), status, message);
     EXPECT(memcmp(s->data, untouched->data, sizeof s->data) == 0 && s->kept == 0 && s->run.saved == -1);
     train_run_free(&s->run), train_run_free(&untouched->run);
 }
 
-static void expect_refused(const train_options *o, const char *fact, const char *message) {
-    expect_status(o, fact, PROPANE_ERR_INVALID, message);
+static void expect_refused(const train_options *o, const char *fingerprint, const char *message) {
+    expect_status(o, fingerprint, PROPANE_ERR_INVALID, message);
 }
 
 /* Every FIXED option must be as it was, no other one. */
@@ -225,7 +225,7 @@ TEST(another_run_is_named) {
     expect_refused(&other, "this one", "was written with --batch 8, not 3");
     other = o, other.plan = "six";
     expect_refused(&other, "this one", "was written with --plan layer, not six");
-    expect_refused(&o, "that one", "was written with the fact this one, not that one");
+    expect_refused(&o, "that one", "was written with the fingerprint this one, not that one");
     train_run_free(&s->run);
     other = o, other.kind = TRAIN_IMPORTED;
     EXPECT_TEXT(checkpoint_format(TRAIN_IMPORTED), "propane-finetune-1");
@@ -268,7 +268,7 @@ static void write_with(scripted_run *s, const char *key, const char *value, bool
     char other[1200];
     snprintf(other, sizeof other, "%s/other", folder);
     EXPECT_OK(safetensors_writer_open(other, &w, &err));
-    static const char *const state[] = {"format",      "fact",           "step",        "updates",   "position",
+    static const char *const state[] = {"format",      "fingerprint",    "step",        "updates",   "position",
                                         "evaluated",   "best",           "stale",       "best_loss", "norm",
                                         "scaler_good", "scaler_skipped", "scaler_scale"};
     for (int i = 0; i < 13 + TRAIN_OPTIONS; i++) {
@@ -320,9 +320,9 @@ TEST(numbers_of_the_state_are_checked) {
 }
 
 TEST(keys_that_are_missing_are_named_unless_they_are_new) {
-    static const char *const must[] = {"format",       "fact",      "step",        "updates",
-                                       "position",     "evaluated", "scaler_good", "scaler_skipped",
-                                       "scaler_scale", "lr",        "batch",       "clip"};
+    static const char *const must[] = {"format",       "fingerprint", "step",        "updates",
+                                       "position",     "evaluated",   "scaler_good", "scaler_skipped",
+                                       "scaler_scale", "lr",          "batch",       "clip"};
     static const char *const may[] = {"best",     "stale",     "best_loss", "norm",
                                       "clipping", "gradients", "keep",      "patience"};
     begin();

@@ -304,7 +304,7 @@ static uint64_t language_sum_base(const model_weights *w) {
     return sum;
 }
 
-static void language_state_facts(language_run *t) {
+static void language_make_fingerprints(language_run *t) {
     const train_input *in = &t->input;
     const uint64_t sum = in->examples ? train_examples_sum(in->examples)
                                       : token_windows_sum(in->tokens, in->token_bytes, in->token_count);
@@ -336,7 +336,7 @@ static propane_status language_make_weights(language_run *t, const train_input *
     PROPANE_TRY(model_weights_create(&config, &t->weights, err));
     if (!o->resume || o->lora_rank > 0) PROPANE_TRY(language_begin_weights(t, input, err));
     PROPANE_TRY(language_add_adapters(t, err));
-    language_state_facts(t);
+    language_make_fingerprints(t);
     return o->resume && t->compact && o->lora_rank == 0 ? compact_vocab_read(t->compact, t->vocabulary_path, err)
                                                         : PROPANE_OK;
 }

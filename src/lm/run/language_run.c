@@ -347,13 +347,14 @@ static propane_status language_recognise(const train_run *run, const safetensors
         "%s holds a different model from the one to train; resume with the configuration of its run folder", source);
 }
 
-static int language_facts(const train_run *run, train_fact out[TRAIN_FACTS]) {
+static int language_fingerprints(const train_run *run, train_fingerprint out[TRAIN_FINGERPRINTS]) {
     const language_run *t = language_run_of(run);
     int n = 0;
-    out[n++] = (train_fact){"tokens", t->token_count, "data with this number of tokens:"};
-    out[n++] = (train_fact){"token_sum", t->token_sum, "data with the checksum"};
-    if (*t->base_sum) out[n++] = (train_fact){"base_sum", t->base_sum, "a model with the checksum"};
-    out[n++] = (train_fact){"tokenizer", t->input.tokenizer_hash ? t->input.tokenizer_hash : "", "the tokenizer"};
+    out[n++] = (train_fingerprint){"tokens", t->token_count, "data with this number of tokens:"};
+    out[n++] = (train_fingerprint){"token_sum", t->token_sum, "data with the checksum"};
+    if (*t->base_sum) out[n++] = (train_fingerprint){"base_sum", t->base_sum, "a model with the checksum"};
+    out[n++] =
+        (train_fingerprint){"tokenizer", t->input.tokenizer_hash ? t->input.tokenizer_hash : "", "the tokenizer"};
     return n;
 }
 
@@ -421,7 +422,7 @@ static const train_run_kind language_run_kind = {
     .finish = language_finish,
     .describe = language_describe,
     .recognise = language_recognise,
-    .facts = language_facts,
+    .fingerprints = language_fingerprints,
     .tensor_count = language_tensor_count,
     .tensor = language_tensor,
     .learns = language_learns,

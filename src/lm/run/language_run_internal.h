@@ -27,9 +27,10 @@ typedef struct language_run {
     double scale;              /* factor for the newest gradients: removes loss scale and number of batches */
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
-    language_pairs *pairs;                             /* NULL if the data are not pairs */
-    char *model_path, *config_path, *vocabulary_path;  /* NULL without a run folder */
-    char token_count[24], token_sum[24], base_sum[24]; /* facts for the checkpoint; base_sum is "" without adapters */
+    language_pairs *pairs;                            /* NULL if the data are not pairs */
+    char *model_path, *config_path, *vocabulary_path; /* NULL without a run folder */
+    char token_count[24], token_sum[24],
+        base_sum[24]; /* fingerprints for the checkpoint; base_sum is "" without adapters */
 } language_run;
 
 static inline language_run *language_run_of(const train_run *r) { return (language_run *)(uintptr_t)r; }
