@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A run's state in one safetensors file. Weights are stored under their names, moments as optimizer.1.NAME and
- * optimizer.2.NAME. The metadata holds the options by their keys, the fingerprints of its data and model and its train_state. Other
- * programs read the weights in it as a model; the names of the rest are chosen so that they ignore it.
+ * optimizer.2.NAME. The metadata holds the options by their keys, the fingerprints of data and model, and train_state.
+ * Other programs read the weights in it as a model; the names of the rest are chosen so that they ignore it.
  */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H

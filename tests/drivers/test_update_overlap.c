@@ -322,7 +322,7 @@ static propane_status two_batches(double scale, bool overlap, float *out, propan
     propane_status status = lone_open(&l, (train_step_options){.two_queues = overlap, .overlap = overlap}, err);
     for (int n = 1; n <= 2 && status == PROPANE_OK; n++) {
         const adamw_step step = lone_update(n, scale);
-        train_step_update_beside(l.step, &step);
+        train_step_update_in_batch(l.step, &step);
         status = train_step_batch(l.step, l.inputs, l.targets, true, n == 1 ? scale : 1024, &loss, err);
         if (status == PROPANE_OK) status = train_step_settle(l.step, err);
         const int64_t floats = l.weights->floats;

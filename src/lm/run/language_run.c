@@ -208,7 +208,7 @@ static void language_last_batch(language_run *t, const train_ahead *ahead) {
     if (ahead->guessed)
         train_step_update_guess(t->step, &how);
     else
-        train_step_update_beside(t->step, &how);
+        train_step_update_in_batch(t->step, &how);
 }
 
 /* Runs one batch. It ends early if its update is not part of it and no other rank waits for it. */

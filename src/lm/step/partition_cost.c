@@ -202,18 +202,18 @@ static bool cost_overlaps(const step_tasks *t) {
     return t->p->options.lora || !weight_mode_is_constant(t->cost->how.weights);
 }
 
-static bool cost_begins_beside(const step_tasks *t) {
+static bool cost_begins_in_batch(const step_tasks *t) {
     return (t->cost->how.lagged || t->cost->how.early) && cost_overlaps(t) &&
            t->cost->how.weights != WEIGHT_MODE_PACKED;
 }
 
 static void cost_tasks_backward(step_tasks *t, bool update) {
-    const bool beside = update && cost_begins_beside(t);
+    const bool in_batch = update && cost_begins_in_batch(t);
     int held = -1; /* the half whose weight gradients are queued after the next one's first kernels */
     for (int i = 2 * t->layers - 1; i >= -1; i--) {
         if (i >= 0) cost_tasks_block(t, i, PARTITION_FIRST);
         if (held >= 0) cost_tasks_block(t, held, PARTITION_GRADIENTS);
-        if (held >= 0 && beside) cost_tasks_unit(t, held, SCHEDULE_UPDATE, t->last_gradient, t->chain);
+        if (held >= 0 && in_batch) cost_tasks_unit(t, held, SCHEDULE_UPDATE, t->last_gradient, t->chain);
         if (i >= 0) cost_tasks_block(t, i, PARTITION_REST);
         t->ready = t->chain;
         held = i;
@@ -230,7 +230,7 @@ static void cost_tasks_batch(step_tasks *t, bool update) {
     t->chain = cost_task(t, SCHEDULE_HOST, 0, 0, true, t->chain);
     cost_task_wait(t, t->chain, t->last_gradient);
     if (!update) return;
-    for (int i = cost_begins_beside(t) ? halves : 0; i < last; i++)
+    for (int i = cost_begins_in_batch(t) ? halves : 0; i < last; i++)
         cost_tasks_unit(t, i, cost_overlaps(t) ? SCHEDULE_UPDATE : SCHEDULE_HOST, t->chain, -1);
     if (!cost_overlaps(t)) t->chain = t->count - 1;
 }

@@ -78,7 +78,7 @@ PROPANE_CHECK propane_status train_step_update(train_step *s, const adamw_step *
 PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err);
 /* Makes this update part of the next batch: with `overlap`, weights move as soon as their gradients are complete. Call
  * it before the last batch of a step, instead of train_step_update. */
-void train_step_update_beside(train_step *s, const adamw_step *how);
+void train_step_update_in_batch(train_step *s, const adamw_step *how);
 /* The same as a guess, which train_step_update confirms or corrects after the batch; the bits are those of a step
  * without it. If it is not confirmed before the next batch, it is undone. Does nothing if a step does not support such
  * updates. */

@@ -362,7 +362,7 @@ static propane_status step_execute_backward(train_step *s, const int32_t *inputs
                                             double loss_scale, propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;
     int backward = piece[0].middle;
-    PROPANE_TRY(step_update_begin_beside(s, err));
+    PROPANE_TRY(step_update_begin_in_batch(s, err));
     if (step_head_pieces(s) > 1) {
         PROPANE_TRY(step_execute_run_pieces(s, targets, first, loss_scale, err));
         backward = piece[step_head_pieces(s) - 1].end;
@@ -388,7 +388,8 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
     if (status == PROPANE_OK)
         status = step_execute_add_up(s, targets, step_head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err);
     if (status == PROPANE_OK) status = step_execute_backward(s, inputs, targets, first, loss_scale, err);
-    const propane_status updated = step_update_end_beside(s, status != PROPANE_OK, status == PROPANE_OK ? err : &later);
+    const propane_status updated =
+        step_update_end_in_batch(s, status != PROPANE_OK, status == PROPANE_OK ? err : &later);
     return status == PROPANE_OK ? updated : status;
 }
 

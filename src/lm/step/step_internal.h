@@ -114,10 +114,10 @@ struct train_step {
     adamw *own; /* over `pieces`, or NULL if the optimiser covers everything */
     train_piece *pieces;
     int piece_count;
-    step_updates *updates; /* NULL if an update is one sweep */
-    step_early *early;     /* NULL if no update is guessed */
-    adamw_step beside;     /* the update that is part of the next batch */
-    bool beside_wanted, beside_guessed;
+    step_updates *updates;   /* NULL if an update is one sweep */
+    step_early *early;       /* NULL if no update is guessed */
+    adamw_step batch_update; /* the update that is part of the next batch */
+    bool batch_update_wanted, batch_update_guessed;
     const train_reduce *reduce;
     bool *reduce_submitted;   /* [tensor], locked for `reduce` */
     bool gradients_clobbered; /* a forward pass has overwritten the gradients */
@@ -229,9 +229,9 @@ propane_status step_update_unit(void *step, int unit, propane_error *err);
 void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count);
 /* For a batch that includes its update: called before the first backward call, after each submitted call, and at the
  * end. */
-PROPANE_CHECK propane_status step_update_begin_beside(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_update_begin_in_batch(train_step *s, propane_error *err);
 void step_update_submitted(train_step *s, int call);
-PROPANE_CHECK propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err);
+PROPANE_CHECK propane_status step_update_end_in_batch(train_step *s, bool failed, propane_error *err);
 
 /* ---- step_early.c ------------------------------------------------------------------------------------------------ */
 

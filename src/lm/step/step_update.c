@@ -112,23 +112,23 @@ static bool step_update_can_begin(const train_step *s) {
     return s->updates && !s->own && !s->reduce && s->options.weights != WEIGHT_MODE_PACKED;
 }
 
-void train_step_update_beside(train_step *s, const adamw_step *how) {
-    s->beside = *how;
-    s->beside_wanted = true;
-    s->beside_guessed = false;
+void train_step_update_in_batch(train_step *s, const adamw_step *how) {
+    s->batch_update = *how;
+    s->batch_update_wanted = true;
+    s->batch_update_guessed = false;
 }
 
 void train_step_update_guess(train_step *s, const adamw_step *how) {
     if (!s->early || !step_update_can_begin(s)) return;
-    train_step_update_beside(s, how);
-    s->beside_guessed = true;
+    train_step_update_in_batch(s, how);
+    s->batch_update_guessed = true;
 }
 
-propane_status step_update_begin_beside(train_step *s, propane_error *err) {
-    if (!s->beside_wanted || !step_update_can_begin(s)) return PROPANE_OK;
+propane_status step_update_begin_in_batch(train_step *s, propane_error *err) {
+    if (!s->batch_update_wanted || !step_update_can_begin(s)) return PROPANE_OK;
     PROPANE_TRY(step_wait_updates(s, err));
-    if (s->beside_guessed) step_early_open(s, &s->beside);
-    step_update_begin(s, &s->beside, s->beside_guessed);
+    if (s->batch_update_guessed) step_early_open(s, &s->batch_update);
+    step_update_begin(s, &s->batch_update, s->batch_update_guessed);
     s->updates->begun = true;
     for (int i = 0; i < s->updates->unit_count; i++) s->updates->units[i].pushed = false;
     return PROPANE_OK;
@@ -171,12 +171,12 @@ static propane_status step_update_push_rest(train_step *s, bool failed, propane_
     return status;
 }
 
-propane_status step_update_end_beside(train_step *s, bool failed, propane_error *err) {
-    const bool wanted = s->beside_wanted, begun = s->updates && s->updates->begun;
-    s->beside_wanted = false;
+propane_status step_update_end_in_batch(train_step *s, bool failed, propane_error *err) {
+    const bool wanted = s->batch_update_wanted, begun = s->updates && s->updates->begun;
+    s->batch_update_wanted = false;
     if (begun) s->updates->begun = false;
-    if (s->beside_guessed && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
-    if (!begun) return wanted && !failed ? train_step_update(s, &s->beside, err) : PROPANE_OK;
+    if (s->batch_update_guessed && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
+    if (!begun) return wanted && !failed ? train_step_update(s, &s->batch_update, err) : PROPANE_OK;
     s->stale |= step_bakes_what_is_learnt(s);
     return step_update_push_rest(s, failed, err);
 }
