@@ -142,7 +142,7 @@ propane_status train_options_set(train_options *o, const char *name, const char 
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%.60s: unknown option of a training run", name);
 }
 
-bool train_options_guesses(const train_options *o) {
+bool train_options_speculates(const train_options *o) {
     return o->overlap && strcmp(o->overlap, "early") == 0 && (!o->mpi || mpi_size(o->mpi) == 1);
 }
 

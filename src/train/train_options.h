@@ -82,9 +82,9 @@ void train_options_default(train_options *o, train_kind kind);
  * PROPANE_ERR_INVALID if the value is not allowed; the message begins with the name. */
 PROPANE_CHECK propane_status train_options_set(train_options *o, const char *name, const char *value,
                                                propane_error *err);
-/* Returns whether --overlap early applies. It is for one process: several exchange gradients or weights, and guess
+/* Returns whether --overlap early applies. It is for one process: several exchange gradients or weights, and speculate
  * nothing. */
-bool train_options_guesses(const train_options *o);
+bool train_options_speculates(const train_options *o);
 /* Returns the number of validations whose weights are kept: 0 for "last", 1 for "best", 3 for "3"; -1 if `keep` is
  * invalid. */
 int64_t train_options_keeps(const char *keep);

@@ -267,15 +267,15 @@ static adamw_step train_run_how(const train_run *r, double norm) {
 }
 
 /* Prepares an update that may begin before the norm is known, from the previous norm; the first step has no previous
- * gradient. If the last gradient was not clipped, the guess is that this one will not be either. Returns false if there
+ * gradient. If the last gradient was not clipped, it assumes that this one will not be either. Returns false if there
  * is no such update. */
 static bool train_run_looks_ahead(const train_run *r, train_ahead *out) {
     const double norm = r->state.norm;
     const bool lagged = r->options.clipping && strcmp(r->options.clipping, "lagged") == 0 && norm > 0;
     const bool calm = r->options.clip == 0 || (norm > 0 && norm <= r->options.clip);
-    *out = (train_ahead){.how = train_run_how(r, norm), .guessed = !lagged};
+    *out = (train_ahead){.how = train_run_how(r, norm), .speculative = !lagged};
     out->how.guarded = true;
-    return lagged || (calm && train_options_guesses(&r->options));
+    return lagged || (calm && train_options_speculates(&r->options));
 }
 
 propane_status train_run_step(train_run *r, train_report *out, propane_error *err) {
@@ -292,7 +292,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
         adamw_step how = train_run_how(r, p.gradient_norm);
         r->state.updates++;
         r->state.norm = p.gradient_norm;
-        if (!begins || ahead.guessed) PROPANE_TRY(r->kind->update(r, &how, err));
+        if (!begins || ahead.speculative) PROPANE_TRY(r->kind->update(r, &how, err));
     }
     p.step = ++r->state.step;
     const int64_t inner = clock_ns();

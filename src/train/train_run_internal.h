@@ -55,7 +55,8 @@ enum {
 /* The update of a step whose norm is not yet known. */
 typedef struct train_ahead {
     adamw_step how;
-    bool guessed; /* if true, `update` is still called, to confirm it or to use another; otherwise this is the update */
+    /* if true, `update` is still called, to confirm it or to use another; otherwise this is the update */
+    bool speculative;
 } train_ahead;
 
 typedef struct train_run_kind {

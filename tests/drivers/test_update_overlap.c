@@ -198,7 +198,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns a gradient norm that about half of the run's norms exceed, so that guesses are right and wrong. */
+/* Returns a gradient norm that about half of the run's norms exceed, so that some updates are confirmed and some repeated. */
 static double middle_norm(how h) {
     propane_error err = {0};
     double norms[MOST_STEPS];
@@ -211,7 +211,7 @@ static double middle_norm(how h) {
     return norms[seen_without.steps / 2];
 }
 
-/* An update that is guessed before the norm is known, and then confirmed or repeated, produces the same bits as one
+/* A speculative update, made before the norm is known and then confirmed or repeated, produces the same bits as one
  * that waits for the norm. */
 static void expect_early(how h, const char *what) {
     int right = 0, wrong = 0;
@@ -222,12 +222,12 @@ static void expect_early(how h, const char *what) {
         if (!(seen_with.norms[i - 1] <= h.clip)) continue;
         right += seen_with.norms[i] <= h.clip, wrong += seen_with.norms[i] > h.clip;
     }
-    EXPECT_MSG(right > 0 && wrong > 0, "%s: %d guesses were right and %d wrong", what, right, wrong);
+    EXPECT_MSG(right > 0 && wrong > 0, "%s: %d were confirmed and %d repeated", what, right, wrong);
     h.clip = 1e9;
     expect_same_bits(&h, "early", what);
 }
 
-TEST(guessed_updates) {
+TEST(speculative_updates) {
     const how cases[] = {{.device = "cpu", .two_queues = true},
                          {.device = "cpu", .two_queues = true, .moments = "int8"},
                          {.device = "cpu", .two_queues = true, .moments = "bf16", .untied = true},
@@ -284,16 +284,17 @@ static adamw_step lone_update(int64_t number, double scale) {
 
 /* Runs three batches, of which the second moves nothing. Returns what is evaluated after it, and the weights at the
  * end. */
-static propane_status a_batch_without_update(bool guess, int late, double *loss, float *out, propane_error *err) {
+static propane_status a_batch_without_update(bool speculative, int late, double *loss, float *out, propane_error *err) {
     lone l;
     double ignored;
     propane_status status = lone_open(
-        &l, (train_step_options){.two_queues = true, .moments = MOMENT_INT8, .overlap = true, .early = guess}, err);
+        &l, (train_step_options){.two_queues = true, .moments = MOMENT_INT8, .overlap = true, .early = speculative},
+        err);
     for (int n = 1; n <= 3 && status == PROPANE_OK; n++) {
         adamw_step step = lone_update(n, 1);
-        train_step_update_guess(l.step, &step);
+        train_step_update_speculative(l.step, &step);
         status = train_step_batch(l.step, l.inputs, l.targets, true, 1, &ignored, err);
-        if (n == late) step.gradient_scale = 0.5; /* so that the guess is wrong */
+        if (n == late) step.gradient_scale = 0.5; /* so that it is not confirmed */
         if (status == PROPANE_OK && n != 2) status = train_step_update(l.step, &step, err);
         if (status == PROPANE_OK && n == 2) status = train_step_evaluate(l.step, l.inputs, l.targets, NULL, loss, err);
     }
@@ -303,7 +304,7 @@ static propane_status a_batch_without_update(bool guess, int late, double *loss,
     return status;
 }
 
-TEST(a_guess_that_nobody_confirms_has_never_been) {
+TEST(a_speculative_update_that_nobody_confirms_has_never_been) {
     propane_error err = {0};
     enum { FLOATS = 1 << 20 };
     static float with[FLOATS], without[FLOATS];
@@ -500,7 +501,7 @@ TEST(lagged_it_shows_them_in_backward_order) {
 }
 
 /* If nothing is clipped; even so, no norm is known when they begin. */
-TEST(guessed_it_shows_them_in_backward_order) {
+TEST(a_speculative_update_shows_them_in_backward_order) {
     int found, lanes;
     traced("exact", "early", &found, &lanes);
     expect_order(false);
@@ -523,12 +524,12 @@ int main(int argc, char **argv) {
                                       T(the_simulated_engine),
                                       T(the_stand_in),
                                       T(every_form_of_a_run),
-                                      T(guessed_updates),
-                                      T(a_guess_that_nobody_confirms_has_never_been),
+                                      T(speculative_updates),
+                                      T(a_speculative_update_that_nobody_confirms_has_never_been),
                                       T(gradients_that_are_no_numbers),
                                       T(a_trace_shows_updates_beside_kernels),
                                       T(lagged_it_shows_them_in_backward_order),
-                                      T(guessed_it_shows_them_in_backward_order),
+                                      T(a_speculative_update_shows_them_in_backward_order),
                                       T(a_step_allocates_nothing)};
     has_stand_in = ane_rig_enter(argv[0]);
     const int code = test_main("drivers/update_overlap", cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);

@@ -96,7 +96,7 @@ TEST(ranks_share_out_a_batch) {
 }
 
 /* One process on a device that is not the processor: weights and moments exist twice, as in its step. */
-TEST(guesses_take_a_second_set) {
+TEST(speculation_takes_a_second_set) {
     model_config c;
     train_options o;
     size_t kept[2];
@@ -127,4 +127,4 @@ TEST(guesses_take_a_second_set) {
     EXPECT_MSG(more >= 6 * parameters && more < 6.2 * parameters, "%g bytes for %g parameters", more, parameters);
 }
 
-SUITE("train/footprint", T(what_is_foreseen_is_taken), T(ranks_share_out_a_batch), T(guesses_take_a_second_set))
+SUITE("train/footprint", T(what_is_foreseen_is_taken), T(ranks_share_out_a_batch), T(speculation_takes_a_second_set))

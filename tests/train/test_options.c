@@ -279,13 +279,13 @@ TEST(how_many_best_weights_are_kept) {
 TEST(early_updates_are_asked_for_by_overlap) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
-    EXPECT(!train_options_guesses(&o));
+    EXPECT(!train_options_speculates(&o));
     o.overlap = "early";
-    EXPECT(train_options_guesses(&o));
+    EXPECT(train_options_speculates(&o));
     o.overlap = "off";
-    EXPECT(!train_options_guesses(&o));
+    EXPECT(!train_options_speculates(&o));
     o.overlap = NULL;
-    EXPECT(!train_options_guesses(&o));
+    EXPECT(!train_options_speculates(&o));
 }
 
 /* An option that this kind of run lacks has the default of its type. */

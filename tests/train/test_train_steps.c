@@ -97,14 +97,14 @@ TEST(lagged_clipping_takes_the_norm_of_the_step_before) {
     EXPECT(!s->began_ahead[0] && s->run.state.updates == 4 && s->run.state.norm == 1);
     for (int i = 1; i < 5; i++) {
         const train_ahead *a = &s->ahead[i];
-        EXPECT(s->began_ahead[i] && !a->guessed && a->how.guarded && a->how.step == number[i]);
+        EXPECT(s->began_ahead[i] && !a->speculative && a->how.guarded && a->how.step == number[i]);
         EXPECT_MSG(fabs(a->how.gradient_scale - scale[i]) < 1e-6, "step %d: %g", i + 1, a->how.gradient_scale);
     }
     train_run_free(&s->run);
 }
 
-/* A guess is made if the last gradient was not clipped, and the update is called in any case. */
-TEST(early_updates_are_guesses_after_a_gradient_that_was_not_clipped) {
+/* An update is speculative if the last gradient was not clipped, and the update is called in any case. */
+TEST(early_updates_are_speculative_after_a_gradient_that_was_not_clipped) {
     train_options o = scripted_options(NULL, 5);
     o.overlap = "early", o.clip = 2;
     scripted_run *s = scripted_made(&o);
@@ -112,11 +112,11 @@ TEST(early_updates_are_guesses_after_a_gradient_that_was_not_clipped) {
     scripted_expect_run(s, "rgu rgu rgu rg rgu res s");
     static const bool begins[] = {false, true, false, true, true};
     for (int i = 0; i < 5; i++)
-        EXPECT_MSG(s->began_ahead[i] == begins[i] && (!begins[i] || s->ahead[i].guessed), "step %d", i + 1);
+        EXPECT_MSG(s->began_ahead[i] == begins[i] && (!begins[i] || s->ahead[i].speculative), "step %d", i + 1);
     EXPECT(s->ahead[1].how.gradient_scale == 1 && s->ahead[1].how.step == 2 && s->ahead[1].how.guarded);
     EXPECT(!s->update[1].guarded && s->update[1].gradient_scale < 0.67 && s->ahead[1].how.lr == s->update[1].lr);
     train_run_free(&s->run);
-    o.clip = 0; /* nothing is ever clipped: the first step guesses, too */
+    o.clip = 0; /* nothing is ever clipped: the first one is speculative, too */
     s = scripted_made(&o);
     scripted_expect_run(s, "rgu rgu rgu rgu rgu res s");
     for (int i = 0; i < 5; i++) EXPECT(s->began_ahead[i]);
@@ -236,6 +236,6 @@ TEST(values_that_are_not_given_follow_from_the_others) {
 SUITE("train/steps", T(a_step_gets_the_options_and_the_rate_of_its_step), T(larger_gradients_are_clipped_to_the_norm),
       T(tiny_gradients_are_clipped_as_in_pytorch), T(a_step_that_is_not_finite_changes_no_weight),
       T(lagged_clipping_takes_the_norm_of_the_step_before),
-      T(early_updates_are_guesses_after_a_gradient_that_was_not_clipped), T(a_caller_may_step_beyond_the_end),
+      T(early_updates_are_speculative_after_a_gradient_that_was_not_clipped), T(a_caller_may_step_beyond_the_end),
       T(a_request_of_the_host_ends_one_step), T(changed_weights_are_published_validated_and_saved_again),
       T(trained_tensors_are_counted_from_zero), T(values_that_are_not_given_follow_from_the_others))

@@ -143,7 +143,7 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
         .accumulate = o->accumulate > 1,
         .moments = moment_form_of(o->moments),
         .overlap = strcmp(o->overlap, "off") != 0,
-        .early = train_options_guesses(o),
+        .early = train_options_speculates(o),
         .timeline = t->run.timeline,
         .recompute = o->recompute,
         .bisect = t->run.refused};

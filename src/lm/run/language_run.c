@@ -205,8 +205,8 @@ static void language_last_batch(language_run *t, const train_ahead *ahead) {
     if (!ahead) return;
     adamw_step how = ahead->how;
     how.gradient_scale *= t->scale;
-    if (ahead->guessed)
-        train_step_update_guess(t->step, &how);
+    if (ahead->speculative)
+        train_step_update_speculative(t->step, &how);
     else
         train_step_update_in_batch(t->step, &how);
 }
@@ -230,7 +230,7 @@ static propane_status language_gradients(train_run *run, const train_ahead *ahea
                                          propane_error *err) {
     language_run *t = language_run_of(run);
     const train_options *o = &t->run.options;
-    const bool moves = ahead && !ahead->guessed;
+    const bool moves = ahead && !ahead->speculative;
     int64_t total = 0, counted = 0, own = t->first * o->context;
     double sum = 0;
     PROPANE_TRY(language_refer(t, err));

@@ -72,8 +72,8 @@ static double estimate_outer(const train_options *o, int ranks) {
 
 /* Guessed updates go from one set of weights and moments to another. */
 static double estimate_early(const train_options *o, int ranks, double both) {
-    const bool guesses = train_options_guesses(o) && ranks == 1 && !estimate_on_cpu(o);
-    return guesses && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
+    const bool speculates = train_options_speculates(o) && ranks == 1 && !estimate_on_cpu(o);
+    return speculates && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
 }
 
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {

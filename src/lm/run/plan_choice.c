@@ -51,7 +51,7 @@ static propane_status plan_choice_compare(const train_options *o, const model_co
                                   .gradients = strcmp(o->gradients, "auto") == 0 ? NULL : o->gradients,
                                   .moments = o->moments,
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
-                                  .early = train_options_guesses(o),
+                                  .early = train_options_speculates(o),
                                   .half_stream = strcmp(o->stream, "fp16") == 0,
                                   .batches = &batches,
                                   .batch_count = 1,

@@ -5,8 +5,8 @@
  *   engine    the device's kernels
  *   host      its kernels between them, the loss, weight gradients; one queue, in order: what comes after a weight gradient waits
  *   update    one unit per half of a layer; with exact clipping in forward order after the norm, during the next batch;
- *             lagged or guessed (assuming all guesses right) during the backward pass. A kernel that reads weights forward
- *             waits for its unit
+ *             lagged or speculative (assuming that all are confirmed) during the backward pass. A kernel that reads
+ *             weights forward waits for its unit
  *
  * Assumptions: the host's rates (cost_step.c cites their sources); large matrix products run in a library with separate
  * threads, concurrently with loops of the pool; matrix kernels run at their own rate or at that of the memory,

@@ -23,7 +23,8 @@ typedef struct partition_training {
     int64_t accumulate; /* batches per update */
     moment_form moments;
     bool lagged; /* --clip-norm lagged: weights move as soon as their gradients are complete */
-    /* --overlap early: the same for exact clipping, assuming that all guesses are right; in a cost: guesses are made */
+    /* --overlap early: the same for exact clipping, assuming that all updates are confirmed; in a cost: there are
+     * speculative updates */
     bool early;
     const cost_rates *rates; /* NULL for the rates assumed for the chip's host */
 } partition_training;

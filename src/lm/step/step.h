@@ -23,7 +23,7 @@ typedef struct train_step_options {
     /* matrix products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
     bool bf16;
     bool overlap; /* an update runs in parallel with kernels of a device that is not the host: see train_step_settle */
-    bool early;   /* with `overlap`: allocate memory for guessed updates, 4 bytes per parameter plus its moments */
+    bool early;   /* with `overlap`: allocate memory for speculative updates, 4 bytes per parameter plus its moments */
     /* the folder for the smallest program that the device refuses (core/refusal/refusal.h), or NULL for none */
     const char *bisect;
     timeline *timeline; /* borrowed; NULL records nothing */
@@ -79,10 +79,10 @@ PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err
 /* Makes this update part of the next batch: with `overlap`, weights move as soon as their gradients are complete. Call
  * it before the last batch of a step, instead of train_step_update. */
 void train_step_update_in_batch(train_step *s, const adamw_step *how);
-/* The same as a guess, which train_step_update confirms or corrects after the batch; the bits are those of a step
+/* The same, speculatively: train_step_update confirms or corrects it after the batch; the bits are those of a step
  * without it. If it is not confirmed before the next batch, it is undone. Does nothing if a step does not support such
  * updates. */
-void train_step_update_guess(train_step *s, const adamw_step *how);
+void train_step_update_speculative(train_step *s, const adamw_step *how);
 /* Must be called after the master weights were changed from outside. */
 PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *err);
 

@@ -3,13 +3,13 @@
  * clipping. Such an update goes from one set of weights and moments to another, so the set that it started from is
  * still intact.
  *
- *     guessed right     backward of unit 3, 2, 1, 0 | norm            the second set counts from now on
+ *     confirmed         backward of unit 3, 2, 1, 0 | norm            the second set counts from now on
  *                                      | unit 3 | unit 2 | ...
- *     guessed wrong     backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
+ *     corrected         backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
  *     not confirmed     (a gradient is not finite)                    the first set counts, and is published again
  *
- * The bits are those of an update that waits for the norm. Nothing is guessed for packed weights, beside constants, or
- * for weights that the device reads from the model's memory.
+ * The bits are those of an update that waits for the norm. There are no speculative updates of packed weights, beside
+ * constants, or of weights that the device reads from the model's memory.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ static void step_early_exchange(train_step *s) {
 
 void step_early_open(train_step *s, const adamw_step *how) {
     step_early_exchange(s);
-    s->early->guess = *how;
+    s->early->speculative = *how;
     s->early->open = true;
 }
 
@@ -64,7 +64,7 @@ static bool step_early_same(const adamw_step *a, const adamw_step *b) {
 
 bool step_early_close(train_step *s, const adamw_step *how) {
     s->early->open = false;
-    return step_early_same(&s->early->guess, how);
+    return step_early_same(&s->early->speculative, how);
 }
 
 propane_status step_early_rollback(train_step *s, propane_error *err) {

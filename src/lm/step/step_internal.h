@@ -55,7 +55,7 @@ typedef struct step_moment_set {
     float *scales[2]; /* form int8; [moment_floats / MOMENT_BLOCK] */
 } step_moment_set;
 
-/* A second set of everything that an update moves. While an update is guessed, the other set is the one it started
+/* A second set of everything that an update moves. While an update is speculative, the other set is the one it started
  * from. */
 typedef struct step_early {
     float *weights; /* laid out like the model's, then the adapters'; memory of untrained tensors is never touched */
@@ -63,7 +63,7 @@ typedef struct step_early {
     step_moment_set moments;
     bool away; /* this set holds the optimiser's state, and the model's weights are out of date */
     bool open; /* an update was begun and is not confirmed */
-    adamw_step guess;
+    adamw_step speculative;
 } step_early;
 
 /* Calls that were submitted to a queue and not yet waited for: [head, tail) of `calls`. */
@@ -115,9 +115,9 @@ struct train_step {
     train_piece *pieces;
     int piece_count;
     step_updates *updates;   /* NULL if an update is one sweep */
-    step_early *early;       /* NULL if no update is guessed */
+    step_early *early;       /* NULL if no update is speculative */
     adamw_step batch_update; /* the update that is part of the next batch */
-    bool batch_update_wanted, batch_update_guessed;
+    bool batch_update_wanted, batch_update_speculative;
     const train_reduce *reduce;
     bool *reduce_submitted;   /* [tensor], locked for `reduce` */
     bool gradients_clobbered; /* a forward pass has overwritten the gradients */
@@ -218,7 +218,7 @@ void step_unlock_tensors(train_step *s, int count);
 /* `run` is step_update_unit, which the thread calls for each unit. */
 PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
 void step_free_updates(train_step *s); /* only after it is settled */
-/* Waits for the thread only: a guess stays open, and the weights stay where they are. */
+/* Waits for the thread only: a speculative update stays open, and the weights stay where they are. */
 PROPANE_CHECK propane_status step_wait_updates(train_step *s, propane_error *err);
 
 /* ---- step_update.c ----------------------------------------------------------------------------------------------- */
@@ -239,11 +239,11 @@ PROPANE_CHECK propane_status step_update_end_in_batch(train_step *s, bool failed
  * and not with packed ones. */
 PROPANE_CHECK propane_status step_make_early(train_step *s, propane_error *err);
 void step_free_early(train_step *s);
-/* Called before the optimiser begins a guessed update, which goes from the current set to the other one. */
+/* Called before the optimiser begins a speculative update, which goes from the current set to the other one. */
 void step_early_open(train_step *s, const adamw_step *how);
-/* Closes the open guess and returns whether it is this update. */
+/* Closes the open speculative update and returns whether it is this update. */
 bool step_early_close(train_step *s, const adamw_step *how);
-/* Undoes an open guess: weights, moments and the device's copies become what they were before it. */
+/* Undoes an open speculative update: weights, moments and the device's copies become what they were before it. */
 PROPANE_CHECK propane_status step_early_rollback(train_step *s, propane_error *err);
 /* Copies the current set into the model's weights and the step's moments, unless it is already there. The thread must
  * be idle. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns outside access to a step's weights, moments and gradients between batches. An update in progress is finished
- * first, and an unconfirmed guess is undone.
+ * first, and an unconfirmed speculative update is undone.
  */
 #include <string.h>
 

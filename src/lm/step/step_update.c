@@ -5,7 +5,7 @@
  *
  *     exact clipping    backward | norm | unit 0 | unit 1 | ...          the sweep in forward order, on the host
  *                                       | embed | kernel 0 | kernel 1    each kernel as soon as its weights are ready
- *     lagged, guessed   backward of unit 3, 2, 1, 0
+ *     lagged, early     backward of unit 3, 2, 1, 0
  *                                      | unit 3 | unit 2 | ...           a unit once its last gradient is there (step_early.c)
  *
  * The thread that gathers the embedding rows for the next batch first updates those rows. The pieces of a sharded
@@ -115,20 +115,20 @@ static bool step_update_can_begin(const train_step *s) {
 void train_step_update_in_batch(train_step *s, const adamw_step *how) {
     s->batch_update = *how;
     s->batch_update_wanted = true;
-    s->batch_update_guessed = false;
+    s->batch_update_speculative = false;
 }
 
-void train_step_update_guess(train_step *s, const adamw_step *how) {
+void train_step_update_speculative(train_step *s, const adamw_step *how) {
     if (!s->early || !step_update_can_begin(s)) return;
     train_step_update_in_batch(s, how);
-    s->batch_update_guessed = true;
+    s->batch_update_speculative = true;
 }
 
 propane_status step_update_begin_in_batch(train_step *s, propane_error *err) {
     if (!s->batch_update_wanted || !step_update_can_begin(s)) return PROPANE_OK;
     PROPANE_TRY(step_wait_updates(s, err));
-    if (s->batch_update_guessed) step_early_open(s, &s->batch_update);
-    step_update_begin(s, &s->batch_update, s->batch_update_guessed);
+    if (s->batch_update_speculative) step_early_open(s, &s->batch_update);
+    step_update_begin(s, &s->batch_update, s->batch_update_speculative);
     s->updates->begun = true;
     for (int i = 0; i < s->updates->unit_count; i++) s->updates->units[i].pushed = false;
     return PROPANE_OK;
@@ -175,7 +175,7 @@ propane_status step_update_end_in_batch(train_step *s, bool failed, propane_erro
     const bool wanted = s->batch_update_wanted, begun = s->updates && s->updates->begun;
     s->batch_update_wanted = false;
     if (begun) s->updates->begun = false;
-    if (s->batch_update_guessed && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
+    if (s->batch_update_speculative && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
     if (!begun) return wanted && !failed ? train_step_update(s, &s->batch_update, err) : PROPANE_OK;
     s->stale |= step_bakes_what_is_learnt(s);
     return step_update_push_rest(s, failed, err);
@@ -184,9 +184,9 @@ propane_status step_update_end_in_batch(train_step *s, bool failed, propane_erro
 propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
     const int64_t start = clock_ns();
     PROPANE_TRY(step_check_gradients(s, err));
-    const bool guessed = s->early && s->early->open, right = guessed && step_early_close(s, how);
+    const bool speculative = s->early && s->early->open, right = speculative && step_early_close(s, how);
     const propane_status status = right                   ? step_update_push_rest(s, false, err)
-                                  : s->updates && !s->own ? step_update_in_units(s, how, guessed, err)
+                                  : s->updates && !s->own ? step_update_in_units(s, how, speculative, err)
                                                           : step_update_at_once(s, how, err);
     s->own_ns += clock_ns() - start;
     s->stale |= step_bakes_what_is_learnt(s);
