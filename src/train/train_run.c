@@ -211,7 +211,7 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
     return train_run_rate(r, out->val_loss, err);
 }
 
-/* Returns true every `interval` steps, or when the ranks next agree. */
+/* Returns true every `interval` steps, or when the ranks next synchronise. */
 static bool train_run_is_due(const train_run *r, int64_t interval) {
     const int64_t step = r->state.step, back = train_group_stride(r->group, step);
     return interval > 0 && train_run_is_common(r) && step % interval < back && step >= interval;
@@ -223,7 +223,7 @@ static bool train_run_evaluation_due(const train_run *r) {
     return step >= r->options.steps || train_run_is_due(r, r->options.eval_interval);
 }
 
-/* Returns whether a checkpoint is due by the interval or by request. The ranks' weights must agree. */
+/* Returns whether a checkpoint is due by the interval or by request. The ranks must have the same weights. */
 static bool train_run_checkpoint_due(const train_run *r) {
     const bool due = train_run_is_due(r, r->options.checkpoint_interval) || r->asked;
     return due && train_run_is_common(r);
@@ -296,7 +296,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     }
     p.step = ++r->state.step;
     const int64_t inner = clock_ns();
-    PROPANE_TRY(train_group_agree(r->group, p.step, r->options.steps, &p.outer_bytes, err));
+    PROPANE_TRY(train_group_synchronise(r->group, p.step, r->options.steps, &p.outer_bytes, err));
     p.outer_ms = (double)(clock_ns() - inner) / 1e6;
     p.staleness = train_group_since(r->group, p.step, r->options.steps);
     const double seconds = (double)(clock_ns() - start) / 1e9;

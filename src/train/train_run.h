@@ -94,7 +94,7 @@ void train_run_cancel_by(train_run *r, const atomic_bool *cancel);
  * NULL means no flag. */
 void train_run_save_by(train_run *r, atomic_bool *save);
 
-/* workers that update independently and agree from time to time; 1 without outer steps */
+/* workers that update independently and synchronise from time to time; 1 without outer steps */
 int train_run_workers(const train_run *r);
 bool train_run_writes(const train_run *r); /* whether this process writes files */
 /* Step and loss of the best validation; -1 if there was none. */

@@ -122,7 +122,7 @@ static void round_of(fixture *f) {
         float *w = weights_of(f, i, &n);
         for (int64_t k = 0; k < n; k++) w[k] -= *moved++;
     }
-    EXPECT_OK(outer_agree(f->outer, ++f->rounds, &err));
+    EXPECT_OK(outer_synchronise(f->outer, ++f->rounds, &err));
 }
 
 /* With H = 1, rate 1 and no momentum: the mean of the weights, as computed here. */

@@ -515,7 +515,7 @@ static int64_t three_stride(const train_group *g, int64_t step) {
     (void)g;
     return step % 3 ? step % 3 : 3;
 }
-static propane_status three_agree(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *e) {
+static propane_status three_synchronise(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *e) {
     (void)e;
     *bytes = three_since(g, step, steps) ? 0 : 12;
     return PROPANE_OK;
@@ -528,7 +528,7 @@ static void three_free(train_group *g) { (void)g; }
 
 /* What is due between two such steps waits for the second one. */
 TEST(ranks_validate_save_and_stop_when_their_weights_are_the_same) {
-    static const train_group_calls calls = {three_free, three_since, three_stride, three_agree,
+    static const train_group_calls calls = {three_free, three_since, three_stride, three_synchronise,
                                             three_save, three_save,  three_save};
     train_group group = {&calls};
     char *dir = test_temp_dir();

@@ -296,8 +296,8 @@ static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *
     return PROPANE_OK;
 }
 
-static propane_status data_parallel_agree(train_group *group, int64_t step, int64_t steps, int64_t *bytes,
-                                          propane_error *err) {
+static propane_status data_parallel_synchronise(train_group *group, int64_t step, int64_t steps, int64_t *bytes,
+                                                propane_error *err) {
     data_parallel *g = data_parallel_of(group);
     if (!g->outer) return PROPANE_OK;
     if (g->warm) *bytes = allreduce_sent_bytes(g->warm);
@@ -305,7 +305,7 @@ static propane_status data_parallel_agree(train_group *group, int64_t step, int6
     const int64_t own = step - g->outer_options.first;
     if (step < steps && own % g->outer_options.every != 0) return PROPANE_OK;
     *bytes = allreduce_sent_bytes(g->movements);
-    PROPANE_TRY(outer_agree(g->outer, own, err));
+    PROPANE_TRY(outer_synchronise(g->outer, own, err));
     if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err)); /* the rank's parts have changed */
     return train_step_publish(g->step, err);
 }
@@ -339,7 +339,7 @@ static const train_group_calls data_parallel_calls = {
     .free = data_parallel_free_group,
     .since = data_parallel_since,
     .stride = data_parallel_stride,
-    .agree = data_parallel_agree,
+    .synchronise = data_parallel_synchronise,
     .save = data_parallel_save,
     .saved = data_parallel_saved,
     .load = data_parallel_load,

@@ -82,7 +82,7 @@ void outer_free(outer *o) {
 
 /* ---- the arithmetic -------------------------------------------------------------------------------------------------------- */
 
-/* A run of numbers to agree on: the weights, which become the difference and then its sum, and the same range in the
+/* A range of numbers to synchronise: the weights, which become the difference and then its sum, and the same range in the
  * arrays. */
 typedef struct span {
     float *w, *c, *v;
@@ -152,7 +152,7 @@ static propane_status outer_sum(outer *o, propane_error *err) {
     return allreduce_finish(o->reduce, err);
 }
 
-propane_status outer_agree(outer *o, int64_t step, propane_error *err) {
+propane_status outer_synchronise(outer *o, int64_t step, propane_error *err) {
     const double fall = outer_fall(&o->options, step);
     PROPANE_TRY(train_step_settle(o->step, err));
     for (int i = 0; i < o->piece_count; i++) {

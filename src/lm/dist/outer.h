@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Training with few messages (DiLoCo, arXiv 2311.08105). Each worker makes separate AdamW steps, and after a fixed
- * number of steps the workers agree. A worker's movement since then, theta0 - theta, is averaged over the workers and
+ * number of steps the workers synchronise. A worker's movement since then, theta0 - theta, is averaged over the workers and
  * used as the gradient of an outer step with Nesterov momentum. All workers continue from its result.
  *
  * When the workers' learning rate falls, the contribution of the momentum falls with it, because it remembers movements
@@ -31,7 +31,7 @@ static inline bool outer_is_mean(const outer_options *o, allreduce_wire wire) {
 }
 
 /* The current weights are what all workers have in common. `pieces` [count] of the trained tensors, numbered among
- * these, are what this rank agrees on (NULL means all). `reduce` has them as its tensors, must not be sharded, and
+ * these, are what this rank synchronises (NULL means all). `reduce` has them as its tensors, must not be sharded, and
  * spans `ranks`, one of each worker. All are borrowed until the outer is freed. */
 PROPANE_CHECK propane_status outer_create(mpi *ranks, allreduce *reduce, const train_piece *pieces, int count,
                                           const outer_options *options, train_step *step, model_weights *weights,
@@ -39,7 +39,7 @@ PROPANE_CHECK propane_status outer_create(mpi *ranks, allreduce *reduce, const t
 void outer_free(outer *o);
 /* All ranks must call it after the same inner step, `step`, counted from the first independent one. Afterwards the
  * weights have the same bits on all of them. Here and below, train_step_publish updates the device. */
-PROPANE_CHECK propane_status outer_agree(outer *o, int64_t step, propane_error *err);
+PROPANE_CHECK propane_status outer_synchronise(outer *o, int64_t step, propane_error *err);
 /* Called after the weights were read from a file: they are now what the workers have in common. */
 void outer_begin(outer *o);
 

@@ -13,9 +13,10 @@ int64_t train_group_since(const train_group *g, int64_t step, int64_t steps) {
 
 int64_t train_group_stride(const train_group *g, int64_t step) { return g ? g->calls->stride(g, step) : 1; }
 
-propane_status train_group_agree(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err) {
+propane_status train_group_synchronise(train_group *g, int64_t step, int64_t steps, int64_t *bytes,
+                                       propane_error *err) {
     *bytes = 0;
-    return g ? g->calls->agree(g, step, steps, bytes, err) : PROPANE_OK;
+    return g ? g->calls->synchronise(g, step, steps, bytes, err) : PROPANE_OK;
 }
 
 propane_status train_group_save(train_group *g, train_run *r, propane_error *err) {

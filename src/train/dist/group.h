@@ -19,8 +19,8 @@ typedef struct train_group_calls {
     int64_t (*since)(const train_group *g, int64_t step, int64_t steps);
     /* Returns the number of steps from the last such point before `step` to the next one. */
     int64_t (*stride)(const train_group *g, int64_t step);
-    /* Called after `step`: the ranks agree if it is time. *bytes is what this rank sent for it. */
-    propane_status (*agree)(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err);
+    /* Called after `step`: the ranks synchronise if it is time. *bytes is what this rank sent for it. */
+    propane_status (*synchronise)(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err);
     /* Called around the checkpoint. Collects what it needs from other ranks and writes what only this rank knows; then
      * removes remains of older checkpoints. */
     propane_status (*save)(train_group *g, train_run *r, propane_error *err);
@@ -38,8 +38,8 @@ struct train_group {
 void train_group_free(train_group *g);
 int64_t train_group_since(const train_group *g, int64_t step, int64_t steps);
 int64_t train_group_stride(const train_group *g, int64_t step);
-PROPANE_CHECK propane_status train_group_agree(train_group *g, int64_t step, int64_t steps, int64_t *bytes,
-                                               propane_error *err);
+PROPANE_CHECK propane_status train_group_synchronise(train_group *g, int64_t step, int64_t steps, int64_t *bytes,
+                                                     propane_error *err);
 PROPANE_CHECK propane_status train_group_save(train_group *g, train_run *r, propane_error *err);
 PROPANE_CHECK propane_status train_group_saved(train_group *g, train_run *r, propane_error *err);
 PROPANE_CHECK propane_status train_group_load(train_group *g, train_run *r, propane_error *err);

@@ -2,7 +2,7 @@
  * The ranks that form one worker. Without outer steps all ranks are one worker. With them (dist/outer.h) a worker is
  * one rank, the ranks of a machine, or a fixed number of consecutive ranks. Inside a worker gradients are summed in
  * every step; between workers little is sent. Workers have equal sizes, so that each rank has one counterpart in every
- * other worker, with which it agrees on its part of the weights. Refuses machines with different numbers of ranks.
+ * other worker, with which it synchronises its part of the weights. Refuses machines with different numbers of ranks.
  */
 #ifndef TRAIN_DIST_WORKERS_H
 #define TRAIN_DIST_WORKERS_H
