@@ -340,6 +340,41 @@ TEST(a_stream_has_an_event_for_each_token) {
     tear_down();
 }
 
+/* Every token that was drawn has a log-probability, but for the one that ends the text: with a stop string that takes
+ * back text, with one that never comes, and with an id that ends it, in one piece and in a stream. */
+TEST(every_token_has_a_log_probability) {
+    static const struct {
+        serve_kind kind;
+        const char *more;
+        int64_t tokens;
+    } cases[] = {{SERVE_COMPLETION, ",\"logprobs\":0", 16},
+                 {SERVE_COMPLETION, ",\"logprobs\":0,\"stop\":\"fgh\"", 7},
+                 {SERVE_COMPLETION, ",\"logprobs\":3,\"stop\":\"gx\",\"max_tokens\":6", 6},
+                 {SERVE_CHAT, ",\"logprobs\":true,\"max_tokens\":4", 4},
+                 {SERVE_CHAT, ",\"logprobs\":true", 9},
+                 {SERVE_CHAT, ",\"logprobs\":true,\"stop\":\"cd\"", 4}};
+    set_up(50, 1, 0);
+    chat.ends[0] = 'j', chat.end_count = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int stream = 0; stream < 2; stream++) {
+            const bool is_chat = cases[i].kind == SERVE_CHAT;
+            char body[300];
+            snprintf(body, sizeof body, "{%s,\"temperature\":0%s%s}",
+                     is_chat ? "\"messages\":[{\"role\":\"user\",\"content\":\"x!\"}]" : "\"prompt\":\"a\"",
+                     cases[i].more, stream ? ",\"stream\":true" : "");
+            json_t *o = answer(cases[i].kind, body, NULL), *list = stream ? o : json_pack("[o]", o);
+            const json_t *event;
+            size_t at, tokens = 0;
+            json_array_foreach(list, at, event) {
+                const json_t *p = json_object_get(choice_of(event, 0), "logprobs");
+                tokens += json_array_size(json_object_get(p, is_chat ? "content" : "tokens"));
+            }
+            EXPECT_MSG((int64_t)tokens == cases[i].tokens, "%s: %zu", body, tokens);
+            json_decref(list);
+        }
+    tear_down();
+}
+
 /* A chat's stream begins with the role, once for each choice. */
 TEST(a_stream_of_a_chat_begins_with_the_role) {
     set_up(50, 1, 0);
@@ -517,6 +552,7 @@ TEST(sizes_are_checked_at_their_edges) {
 
 SUITE("serve/engine", T(the_alphabet_is_written), T(a_prompt_may_fill_the_context), T(a_chat_ends_as_its_template_says),
       T(every_prompt_has_its_choices), T(choices_follow_the_seed), T(a_stream_has_an_event_for_each_token),
-      T(a_stream_of_a_chat_begins_with_the_role), T(an_answer_ends_when_nobody_wants_it), T(a_sequence_is_free_again),
-      T(prompts_are_reused), T(what_the_model_cannot_read_is_refused),
-      T(scores_that_are_no_numbers_are_an_error_of_the_server), T(sizes_are_checked_at_their_edges))
+      T(every_token_has_a_log_probability), T(a_stream_of_a_chat_begins_with_the_role),
+      T(an_answer_ends_when_nobody_wants_it), T(a_sequence_is_free_again), T(prompts_are_reused),
+      T(what_the_model_cannot_read_is_refused), T(scores_that_are_no_numbers_are_an_error_of_the_server),
+      T(sizes_are_checked_at_their_edges))

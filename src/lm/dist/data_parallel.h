@@ -2,7 +2,8 @@
  * The ranks of one training run. Data-parallel: each rank processes its part of every batch, gradients are summed while
  * the backward pass runs, and all ranks make the same update. With outer steps (dist/outer.h) this applies within a
  * worker (dist/workers.h) if it has several ranks. Each worker processes its part of every batch but trains
- * independently until the workers synchronise, and waits for no messages in between. A warm-up may precede the outer steps.
+ * independently until the workers synchronise, and waits for no messages in between. A warm-up may precede the outer
+ * steps.
  * Its steps are data-parallel over all ranks, so that workers diverge only once the model is worth averaging. NULL
  * means a single process: nothing here then does anything, and sums and parts are those of the process.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Training with few messages (DiLoCo, arXiv 2311.08105). Each worker makes separate AdamW steps, and after a fixed
- * number of steps the workers synchronise. A worker's movement since then, theta0 - theta, is averaged over the workers and
- * used as the gradient of an outer step with Nesterov momentum. All workers continue from its result.
+ * number of steps the workers synchronise. A worker's movement since then, theta0 - theta, is averaged over the workers
+ * and used as the gradient of an outer step with Nesterov momentum. All workers continue from its result.
  *
  * When the workers' learning rate falls, the contribution of the momentum falls with it, because it remembers movements
  * that were made at a higher rate. At the end, with little left to move, it would carry the weights past their target.
