@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "report/run/curve_plot.h"
 #include "report/run/report_data.h"
 #include "report/run/run_table.h"
-#include "report/run/svg.h"
 
 static const char html_report_style[] = {
 #include "report/run/report.css.inc"
@@ -113,7 +113,7 @@ static propane_status html_report_put_runs(text *out, const run_set *s, propane_
     propane_status status = run_table_make(s, &t, err);
     text_append(out, "<div class=\"wide\"><table class=\"runs\"><tr><td></td>");
     for (int i = 0; i < s->count; i++) {
-        text_printf(out, "<th><i class=\"k%d\"></i>", i % SVG_COLOURS);
+        text_printf(out, "<th><i class=\"k%d\"></i>", i % REPORT_DATA_COLOURS);
         html_report_escape(out, s->runs[i].name);
         text_append(out, "</th>");
     }
@@ -172,6 +172,20 @@ static void html_report_put_commands(text *out, const run_set *s) {
     }
 }
 
+/* The page's script draws the curves. A viewer without scripts gets the losses as a terminal shows them. */
+static propane_status html_report_put_characters(text *out, const run_set *s, propane_error *err) {
+    const curve_plot plot = {.width = 90, .rows = 12, .validation = true, .end = "\n"};
+    text_append(out, "<noscript><p class=\"lead\">The losses over the steps; with scripts there is more.</p>\n<pre>");
+    for (int i = 0; s->count > 1 && i < s->count; i++) {
+        text_printf(out, "%c  ", curve_plot_letter(i));
+        html_report_escape(out, s->runs[i].name);
+        text_append(out, "\n");
+    }
+    PROPANE_TRY(curve_plot_print(s, &plot, out, err));
+    text_append(out, "</pre></noscript>\n");
+    return PROPANE_OK;
+}
+
 static void html_report_put_title(text *out, const run_set *s) {
     for (int i = 0; i < s->count && i < 4; i++) {
         if (i) text_append(out, ", ");
@@ -202,6 +216,7 @@ propane_status report_print(const run_set *s, text *out, propane_error *err) {
     text_append(out, "<h2>Curves</h2>\n<div class=\"controls\"></div><div class=\"legend\">");
     if (s->count == 1) text_append(out, "<i class=\"k0\"></i>training <i class=\"k1\"></i>validation");
     text_append(out, "</div>\n");
+    PROPANE_TRY(html_report_put_characters(out, s, err));
     PROPANE_TRY(report_data_print(s, out, err));
     if (s->count == 1)
         html_report_put_rest(out, s->runs);

@@ -8,7 +8,6 @@
 
 #include "core/base/json.h"
 #include "core/base/memory.h"
-#include "report/run/svg.h"
 
 enum { MOST = 1000 };
 
@@ -84,24 +83,18 @@ static json_t *report_data_curve(const curve *c) {
     return o;
 }
 
-/* Writes a figure and its data; nothing if no curve has a value. Frees the curves. */
+/* Writes an empty figure, which the page's script draws, and its data; nothing if no curve has a value. Frees the
+ * curves. */
 static void report_data_put(const char *title, bool legend, curve *curves, int count, text *out, json_t *charts) {
     json_t *chart = json_object(), *list = json_array();
-    svg_curve drawn[2 * RUN_SET_MOST];
-    int n = 0;
-    for (int i = 0; i < count; i++) {
-        const curve *c = &curves[i];
-        if (c->count == 0) continue;
-        drawn[n++] = (svg_curve){c->x, c->y, c->count, c->colour, c->dots};
-        json_add(list, report_data_curve(c));
-    }
+    for (int i = 0; i < count; i++)
+        if (curves[i].count > 0) json_add(list, report_data_curve(&curves[i]));
+    const bool any = json_array_size(list) > 0;
     json_put(chart, "title", json_words(title));
     json_put(chart, "legend", json_boolean(legend));
     json_put(chart, "curves", list);
-    if (n) {
-        text_printf(out, "<figure data-chart=\"%zu\">", json_array_size(charts));
-        svg_chart(out, title, "step", drawn, n);
-        text_append(out, "</figure>\n");
+    if (any) {
+        text_printf(out, "<figure data-chart=\"%zu\"><svg></svg></figure>\n", json_array_size(charts));
         json_add(charts, chart);
     } else {
         json_decref(chart);
@@ -116,7 +109,7 @@ static bool report_data_chart(const run_set *s, const char *title, pick of, text
     for (int i = 0; i < s->count; i++) {
         curves[i] = (curve){.run = &s->runs[i],
                             .name = s->count > 1 ? s->runs[i].name : title,
-                            .colour = i % SVG_COLOURS,
+                            .colour = i % REPORT_DATA_COLOURS,
                             .exact = of == report_data_rate};
         ok = (of ? report_data_take_points(&curves[i], of) : report_data_take_values(&curves[i])) && ok;
     }

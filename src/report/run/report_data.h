@@ -6,7 +6,9 @@
 
 #include "report/run/run_set.h"
 
-/* Writes the charts of the page: one <figure> with a drawing each, then <script id="data"> with
+enum { REPORT_DATA_COLOURS = 8 }; /* of runs; then the first again */
+
+/* Writes the charts of the page: one empty <figure> each, then <script id="data"> with
  *
  *   {"unit": "tokens", "charts": [{"title", "legend": whether its curves are in the legend,
  *      "curves": [{"name", "colour", "dots", "exact": not smoothed, "each": tokens per step, "x": steps, "t": seconds, "y": values}]}]}

@@ -45,6 +45,11 @@ $ grep -c '<svg' r/report.html; grep -c '<h2>Samples' r/report.html; grep -q '&l
 > 1
 > </script></body></html>
 = 0
+# without scripts: the losses as characters
+$ sed -n '/<noscript>/,/<.noscript>/p' r/report.html | LC_ALL=C grep -c '[^ -~]'; grep -c '</noscript>' r/report.html
+> 12
+> 1
+= 0
 $ grep -A1 '<h2>Again' r/report.html
 >~ <pre>propane train --data text --run r --resume --steps 40</pre>
 = 0

@@ -1,6 +1,6 @@
 'use strict';
-// Redraws the charts at the reader's width, with values under the pointer, smoothing and a choice of the x axis. Without
-// scripts the page keeps its original curves. The data is in #data; report_data.h describes it.
+// Draws the charts at the reader's width, with values under the pointer, smoothing and a choice of the x axis. Without
+// scripts the page shows the losses as characters. The data is in #data; report_data.h describes it.
 (function () {
   const data = JSON.parse(document.getElementById('data').textContent);
   const state = { smooth: 0, axis: 'step', hidden: new Set() };
