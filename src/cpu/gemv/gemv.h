@@ -26,8 +26,8 @@ typedef struct cpu_gemv {
 } cpu_gemv;
 
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g);
-/* Runs up to CPU_GEMV_GROUP products of the same vectors (k, n, x, format, kernels) in one parallel loop. scratch must be
- * 64-byte aligned. */
+/* Runs up to CPU_GEMV_GROUP products of the same vectors (k, n, x, format, kernels) in one parallel loop. scratch must
+ * be 64-byte aligned. */
 void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch);
 
 #endif
