@@ -17,7 +17,7 @@
 #define MAP_ANONYMOUS MAP_ANON
 #endif
 
-enum { FILE_MAPS = 256, FILE_MAP_NAME = 200 };
+enum { FILE_MAPS = 1024, FILE_MAP_NAME = 200 };
 
 /* Read by the handler: `begin` is set last and cleared first. A file that finds no free slot is mapped, but not
  * guarded. */

@@ -17,7 +17,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +32,7 @@
 #include "core/base/clock.h"
 #include "core/base/fork.h"
 #include "core/base/power_source.h"
+#include "core/base/thread.h"
 
 enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
 #define LOOK_INTERVAL_NS INT64_C(30000000000)
@@ -292,18 +292,14 @@ static void *pool_worker_main(void *argument) {
     return NULL;
 }
 
-/* Starts workers, fewer than wanted if the system refuses. Workers block all signals, which are the host's business. */
+/* Starts workers, fewer than wanted if the system refuses. */
 static void pool_start_workers(int threads) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pool.urgency = pool_urgency();
     while (pool.started < threads - 1) {
         intptr_t worker = pool.started + 1;
-        if (pthread_create(&pool.thread[pool.started], NULL, pool_worker_main, (void *)worker) != 0) break;
+        if (thread_start(&pool.thread[pool.started], pool_worker_main, (void *)worker) != 0) break;
         pool.started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* ---- callers ------------------------------------------------------------------------------------------------------------ */

@@ -12,7 +12,7 @@
  * but only for requests ahead of its own, for which it would have had to wait anyway. Rejects a request that is in
  * flight, a chain that does not fit as a whole, and a chain with requests of several devices.
  */
-#include <signal.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/condition.h"
@@ -20,6 +20,7 @@
 #include "core/base/memory.h"
 #include "core/base/poll.h"
 #include "core/base/sized.h"
+#include "core/base/thread.h"
 #include "core/device/device.h"
 
 enum { SPIN_ROUNDS = 100 };
@@ -179,18 +180,17 @@ static void *queue_thread_main(void *argument) {
     return NULL;
 }
 
-/* Starts the device's thread, under the mutex. The thread blocks all signals, which are the host's business. */
+/* Starts the device's thread, under the mutex. */
 static propane_status queue_start_thread(propane_device *d, propane_error *err) {
     device_queue *q = &d->queue;
     if (q->closing) return propane_fail(err, PROPANE_ERR_INVALID, "submit: device '%s' is closed", d->uri);
     if (q->thread_started) return PROPANE_OK;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&q->thread, NULL, queue_thread_main, d);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failed = thread_start(&q->thread, queue_thread_main, d);
     if (failed)
-        return propane_fail(err, PROPANE_ERR_MEMORY, "submit: not enough memory for a thread of device '%s'", d->uri);
+        return propane_fail(err, PROPANE_ERR_MEMORY,
+                            "submit: cannot start the thread of device '%s': %s; the process lacks memory, or its user "
+                            "has as many processes as 'ulimit -u' allows",
+                            d->uri, strerror(failed));
     q->thread_started = true;
     return PROPANE_OK;
 }

@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #ifdef __APPLE__
 #include <pthread/qos.h>
@@ -16,6 +15,7 @@
 #include "core/base/fork.h"
 #include "core/base/memory.h"
 #include "core/base/status.h"
+#include "core/base/thread.h"
 
 struct update_thread {
     update_run *run;
@@ -63,16 +63,6 @@ static void *update_thread_main(void *argument) {
     return NULL;
 }
 
-/* The thread blocks all signals; other threads of the host handle them. */
-static bool update_thread_start(update_thread *t) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&t->thread, NULL, update_thread_main, t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return !failed;
-}
-
 propane_status update_thread_create(int room, update_run *run, void *context, update_thread **out, propane_error *err) {
     *out = NULL;
     update_thread *t = mem_alloc(sizeof *t);
@@ -84,7 +74,7 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
         if (pthread_mutex_init(&t->mutex, NULL) == 0) made++;
         if (made == 1 && pthread_cond_init(&t->pushed, NULL) == 0) made++;
         if (made == 2 && pthread_cond_init(&t->emptied, NULL) == 0) made++;
-        if (made == 3 && update_thread_start(t)) {
+        if (made == 3 && thread_start(&t->thread, update_thread_main, t) == 0) {
             *out = t;
             return PROPANE_OK;
         }
