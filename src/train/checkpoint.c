@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/mil/text/number.h"
 #include "train/train_run_internal.h"
 
 /* Returns whether checkpoints hold the option for this kind of run. */
@@ -59,7 +60,7 @@ propane_status train_checkpoint_put_state(safetensors_writer *w, const train_sta
         const checkpoint_field *f = &checkpoint_state[i];
         const void *at = (const char *)s + f->offset;
         if (f->real)
-            snprintf(value, sizeof value, "%a", *(const double *)at);
+            mil_number_print(value, *(const double *)at);
         else
             snprintf(value, sizeof value, "%lld", (long long)*(const int64_t *)at);
         PROPANE_TRY(checkpoint_put(w, f->key, value, err));
@@ -122,7 +123,7 @@ propane_status train_checkpoint_write_best(train_run *r, propane_error *err) {
 
 propane_status train_checkpoint_write_kept(train_run *r, const char *path, double loss, propane_error *err) {
     char value[40];
-    snprintf(value, sizeof value, "%a", loss);
+    mil_number_print(value, loss);
     return checkpoint_write(r, path, 1, value, err);
 }
 
@@ -156,7 +157,9 @@ static propane_status checkpoint_check_format(const checkpoint_metadata *m, cons
 /* Shows a stored value as people write it, instead of as "0x1p-3". */
 static const char *checkpoint_show(const train_option *row, const char *stored, char out[TRAIN_VALUE_ROOM]) {
     if (row->type != TRAIN_REAL) return stored;
-    snprintf(out, TRAIN_VALUE_ROOM, "%g", strtod(stored, NULL));
+    double value = 0;
+    if (!mil_number_real(stored, strlen(stored), &value)) return stored;
+    snprintf(out, TRAIN_VALUE_ROOM, "%g", value);
     return out;
 }
 
@@ -203,10 +206,7 @@ static bool checkpoint_read_number(const checkpoint_field *f, const char *stored
     void *at = (char *)state + f->offset;
     char *end = NULL;
     errno = 0;
-    if (f->real) {
-        const double value = *(double *)at = strtod(stored, &end);
-        return *stored && !*end && value >= 0 && isfinite(value);
-    }
+    if (f->real) return mil_number_real(stored, strlen(stored), at) && *(double *)at >= 0 && isfinite(*(double *)at);
     const int64_t value = *(int64_t *)at = strtoll(stored, &end, 10);
     return *stored && !*end && value >= -1 && !errno;
 }

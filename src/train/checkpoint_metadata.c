@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mil/text/number.h"
+
 #define OLD_KEY    "propane"
 #define OLD_FORMAT "propane-tune-1"
 
@@ -63,7 +65,7 @@ static char *checkpoint_old_text(const checkpoint_metadata *m, const char *key) 
                           checkpoint_old_int(m, "accumulate");
     if (strcmp(key, "position") == 0) return arena_printf(m->arena, "%lld", (long long)drawn);
     const json_t *value = checkpoint_old_value(m, key);
-    if (json_is_real(value)) return arena_printf(m->arena, "%a", json_real_value(value));
+    if (json_is_real(value)) return arena_string(m->arena, mil_number_print((char[40]){0}, json_real_value(value)));
     if (json_is_integer(value)) return arena_printf(m->arena, "%lld", (long long)json_integer_value(value));
     if (json_is_boolean(value)) return arena_string(m->arena, json_is_true(value) ? "1" : "0");
     return arena_string(m->arena, json_is_string(value) ? json_string_value(value) : "");

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
+#include "core/mil/text/number.h"
 #include "train/checkpoint.h"
 #include "train/train_run_internal.h"
 
@@ -39,10 +40,11 @@ static int64_t top_checkpoints_step(const char *name) {
 static double top_checkpoints_loss(const char *path) {
     checkpoint_metadata m = {0};
     const char *value = NULL;
-    double loss = INFINITY;
+    double loss = INFINITY, read;
     if (checkpoint_metadata_open(path, &m, NULL) == PROPANE_OK &&
-        checkpoint_metadata_find(&m, "val_loss", &value, NULL) == PROPANE_OK && value)
-        loss = strtod(value, NULL);
+        checkpoint_metadata_find(&m, "val_loss", &value, NULL) == PROPANE_OK && value &&
+        mil_number_real(value, strlen(value), &read))
+        loss = read;
     checkpoint_metadata_close(&m);
     return isfinite(loss) ? loss : INFINITY;
 }

@@ -12,6 +12,7 @@
 
 #include "core/base/text.h"
 #include "core/base/words.h"
+#include "core/mil/text/number.h"
 #include "train/head_place.h"
 #include "train/optim/moments.h"
 #include "train/optim/schedule.h"
@@ -44,8 +45,8 @@ bool train_option_parse(const train_option *row, const char *value, train_option
         if (end == value || *end || errno) return false;
         *(int64_t *)at = n;
     } else if (row->type == TRAIN_REAL) {
-        const double x = strtod(value, &end);
-        if (end == value || *end || !isfinite(x)) return false;
+        double x; /* a checkpoint has hex floats */
+        if (!mil_number_real(value, strlen(value), &x) || !isfinite(x)) return false;
         *(double *)at = x;
     } else {
         *(const char **)at = value;
@@ -60,7 +61,7 @@ const char *train_option_print(const train_option *row, const train_options *o, 
     } else if (row->type == TRAIN_INT) {
         snprintf(out, TRAIN_VALUE_ROOM, "%lld", (long long)*(const int64_t *)at);
     } else if (row->type == TRAIN_REAL) {
-        snprintf(out, TRAIN_VALUE_ROOM, "%a", *(const double *)at);
+        return mil_number_print(out, *(const double *)at);
     } else {
         return *(const char *const *)at ? *(const char *const *)at : ""; /* a text may have any length */
     }

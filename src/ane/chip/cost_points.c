@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "ane/chip/cost_model.h"
+#include "core/base/text.h"
 
 typedef enum column {
     COL_id,
@@ -82,17 +83,16 @@ static propane_status cost_points_next_record(char **at, char *end, const char *
 
 /* ---- what a row says ------------------------------------------------------------------------------------------------- */
 
-static bool cost_points_contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
+static bool cost_points_contains(const char *cell, const char *word) { return strcasestr(cell, word) != NULL; }
 
-static bool cost_points_parse(const char *text, double *out) {
-    char *end;
-    *out = strtod(text, &end);
-    return *text && !*end && isfinite(*out);
+static bool cost_points_parse(const char *cell, double *out) {
+    const char *end = text_read_real(cell, out);
+    return end && !*end;
 }
 
-static double cost_points_number(const char *text) {
+static double cost_points_number(const char *cell) {
     double v;
-    return cost_points_parse(text, &v) ? fmin(v, 1e18) : 0; /* no table holds more, and products stay finite */
+    return cost_points_parse(cell, &v) ? fmin(v, 1e18) : 0; /* no table holds more, and products stay finite */
 }
 
 /* Returns the number after NAME=, as in "Cin=512"; no letter may precede NAME. */
@@ -127,7 +127,7 @@ static double cost_points_zeros(const char *dtype) {
     const char *at = strcasestr(dtype, "% zero"), *start = at;
     if (!at) return 0;
     while (start > dtype && (isdigit((unsigned char)start[-1]) || start[-1] == '.')) start--;
-    return fmin(1, fmax(0, strtod(start, NULL) / 100));
+    return fmin(1, fmax(0, text_strtod(start, NULL) / 100));
 }
 
 /* Converts a rate of a stated size to a time. */
@@ -142,7 +142,7 @@ static double cost_points_table_bits(const char *dtype) {
     if (!at) return cost_points_contains(dtype, "int4-lut") || cost_points_contains(dtype, "4-bit w") ? 4 : 0;
     const char *start = at;
     while (start > dtype && (isdigit((unsigned char)start[-1]) || start[-1] == '.')) start--;
-    return fmin(strtod(start, NULL), 64);
+    return fmin(text_strtod(start, NULL), 64);
 }
 
 static const struct {
@@ -256,12 +256,12 @@ static propane_status cost_points_check_numbers(char *const row[COL_COUNT], cons
     static const column figures[] = {COL_flops,     COL_bytes_in,   COL_bytes_weights,
                                      COL_bytes_out, COL_latency_ms, COL_tflops};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        const char *text = row[figures[i]];
+        const char *cell = row[figures[i]];
         double v;
-        if (!*text || (cost_points_parse(text, &v) && (figures[i] == COL_latency_ms ? v > 0 : v >= 0))) continue;
+        if (!*cell || (cost_points_parse(cell, &v) && (figures[i] == COL_latency_ms ? v > 0 : v >= 0))) continue;
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s:%d: %s is '%.40s'; it must be a %s number, or empty if nobody published it", name, line,
-                            column_names[figures[i]], text, figures[i] == COL_latency_ms ? "positive" : "non-negative");
+                            column_names[figures[i]], cell, figures[i] == COL_latency_ms ? "positive" : "non-negative");
     }
     return PROPANE_OK;
 }
@@ -305,14 +305,14 @@ static propane_status cost_points_read_header(char *const *fields, int count, co
     return PROPANE_OK;
 }
 
-propane_status cost_points_read(char *text, size_t length, const char *name, arena *a, cost_point **out, int *count,
+propane_status cost_points_read(char *table, size_t length, const char *name, arena *a, cost_point **out, int *count,
                                 propane_error *err) {
     static char nothing[] = "";
-    char *at = text, *end = text + length, *fields[MAX_FIELDS], *row[COL_COUNT];
+    char *at = table, *end = table + length, *fields[MAX_FIELDS], *row[COL_COUNT];
     int where[COL_COUNT], n = 0, columns = 0, line = 1, rows = 0;
     *count = 0;
-    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) at += 3;
-    for (size_t i = 0; i < length; i++) rows += text[i] == '\n';
+    if (length >= 3 && memcmp(table, "\xef\xbb\xbf", 3) == 0) at += 3;
+    for (size_t i = 0; i < length; i++) rows += table[i] == '\n';
     *out = ARENA_ARRAY(a, rows + 1, cost_point);
     if (!*out) return propane_fail_memory(err, (size_t)rows * sizeof **out);
     PROPANE_TRY(cost_points_next_record(&at, end, name, &line, fields, &columns, err));

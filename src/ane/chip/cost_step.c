@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/text.h"
+
 static const struct host_row {
     chip_id chip;
     cost_host host;
@@ -167,15 +169,15 @@ void cost_step_published(const chip *c, const cost_sizes *s, cost_style style, c
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-static bool cost_step_has(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
+static bool cost_step_has(const char *shape, const char *word) { return strcasestr(shape, word) != NULL; }
 
 /* Returns the number after NAME=; 0 if there is none, NAN if it is no size of a model. */
 static double cost_step_size_in(const char *shape, const char *name) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++) {
         if (at[n] != '=' || (at > shape && isalpha((unsigned char)at[-1]))) continue;
-        const double v = strtod(at + n + 1, NULL);
-        return v >= 1 && v <= 1e7 ? v : NAN;
+        double v;
+        return text_read_real(at + n + 1, &v) && v >= 1 && v <= 1e7 ? v : NAN;
     }
     return 0;
 }

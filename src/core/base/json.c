@@ -124,6 +124,7 @@ json_t *json_words(const char *string) { return string ? json_bytes(string, strl
 /* Prints the fewest digits that read back as the same number: 1e-5 instead of jansson's 1.0000000000000001e-5. */
 static size_t json_shortest(double value, char out[40]) {
     snprintf(out, 40, "%.*g", text_digits(value), value);
+    text_point(out);
     char *power = strchr(out, 'e');
     if (!power && !strchr(out, '.')) strcat(out, ".0");
     if (power) { /* without "+" and leading zeros */
@@ -149,7 +150,7 @@ static size_t json_shorten(char *line, size_t bytes) {
             continue;
         }
         const bool real = strcspn(line + at, ".eE") < n;
-        const size_t shorter = real ? json_shortest(strtod(line + at, NULL), shown) : n;
+        const size_t shorter = real ? json_shortest(text_strtod(line + at, NULL), shown) : n;
         const bool take = real && shorter < n;
         memmove(line + to, take ? shown : line + at, take ? shorter : n);
         to += take ? shorter : n;

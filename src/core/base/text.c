@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <float.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -90,10 +91,39 @@ const char *text_read_whole(const char *from, int64_t *out) {
     return end;
 }
 
+double text_strtod(const char *from, char **end) {
+    const char *point = localeconv()->decimal_point;
+    if (strcmp(point, ".") == 0) return strtod(from, end);
+    char own[440], *stop = NULL;
+    const size_t most = strspn(from, "+-.0123456789eExXabcdfABCDFpPinINtyTY"), before = strcspn(from, "."),
+                 n = most < 400 ? most : 400, longer = before < n && strlen(point) < 16 ? strlen(point) - 1 : 0;
+    memcpy(own, from, before < n ? before : n);
+    size_t used = before < n ? before : n;
+    if (before < n) {
+        memcpy(own + used, point, longer + 1);
+        memcpy(own + used + longer + 1, from + before + 1, n - before - 1);
+        used = n + longer;
+    }
+    own[used] = 0;
+    const double x = strtod(own, &stop);
+    const size_t read = (size_t)(stop - own);
+    if (end) *end = (char *)from + (read > before ? read - longer : read);
+    return x;
+}
+
+char *text_point(char *printed) {
+    const char *point = localeconv()->decimal_point;
+    char *at = strcmp(point, ".") == 0 ? NULL : strstr(printed, point);
+    if (!at) return printed;
+    *at = '.';
+    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+    return printed;
+}
+
 const char *text_read_real(const char *from, double *out) {
     char *end = NULL;
     errno = 0;
-    const double x = strtod(from, &end);
+    const double x = text_strtod(from, &end);
     if (end == from || errno || !isfinite(x) || strspn(from, "+-.0123456789eE") < (size_t)(end - from)) return NULL;
     *out = x;
     return end;

@@ -26,9 +26,13 @@ void text_deinit(text *t);
 
 /* Read a number as people write it: decimal, without blanks before it, infinities and NaN. Returns where it ends, or
  * NULL if there is none, or it does not fit the type. That includes numbers below the normal doubles. The decimal point
- * is the locale's. */
+ * is '.' in every locale. */
 const char *text_read_whole(const char *from, int64_t *out);
 const char *text_read_real(const char *from, double *out);
+/* strtod and "%g" with '.' as the decimal point, for programs that have set a locale with another one. Numbers of more
+ * than 400 characters are cut there. text_point changes a printed number in place and returns it. */
+double text_strtod(const char *from, char **end);
+char *text_point(char *printed);
 /* Ignores case: "MODEL.GGUF" ends with ".gguf". */
 bool text_ends_with(const char *string, const char *end);
 /* Formats values for people: "70.4 KB" (1 KB is 1000 bytes), "1h02m", "3m07s". The results live in `out`. */
