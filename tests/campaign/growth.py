@@ -14,14 +14,12 @@ import subprocess
 import sys
 import tempfile
 
+import growth_files as files
+from growth_files import field, varint, write
+
 PROGRAM = os.path.abspath(sys.argv[1])
 MOST = float(os.environ.get("MOST", "2.5"))
 HEAD = "program(1.3)\n{\n func main<ios18>(tensor<fp16, [1, 8]> x) {\n"
-
-
-def write(path, data):
-    with open(path, "wb") as f:
-        f.write(data if isinstance(data, bytes) else data.encode())
 
 
 def mil(path, body, outputs):
@@ -164,6 +162,16 @@ def byte_vocabulary():
     subprocess.run([PROGRAM, "tokenize", "few", "--kind", "bytes", "--out", "t.json"], check=True, stdout=subprocess.DEVNULL)
 
 
+def with_bytes(make):
+    """The input, and a vocabulary of bytes beside it."""
+    return lambda n: (byte_vocabulary(), make(n))
+
+
+def here(make):
+    """An input that the command itself helps to make."""
+    return lambda n: make(PROGRAM, n)
+
+
 def rows(n):
     byte_vocabulary()
     write("in.csv", "prompt,completion\n" + "".join('"what is %d","it is, %d"\n' % (i, i + 1) for i in range(n)))
@@ -199,17 +207,6 @@ def references(n):
     """No program, but weight files are looked for in its text."""
     write("in.mil", "BLOBFILE(" * n)
     write("w.bin", bytes(64))
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def field(number, data):
-    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def layers(n):
@@ -264,6 +261,7 @@ def compiled(n):
 
 
 TRAIN = "--steps 1 --layers 1 --width 16 --heads 2 --context 256 --held-out 0 --batch 1 --run n --no-report --eval-every 0 --tokenizer t.json --chat chatml --checkpoint-every 0".split()
+TOKENIZE = ["tokenize", "text", "--tokenizer", "t.json", "--print-ids", "lines"]
 READERS = {  # the function that makes the input, units, the command
     "operations": (chain, 4000, ["estimate", "in.mil", "--target", "m4"]),
     "operations, checked": (chain, 4000, ["check", "in.mil", "--target", "m4"]),
@@ -304,6 +302,39 @@ READERS = {  # the function that makes the input, units, the command
     "turns of a chat": (turns, 1000, ["train", "--data", "in.jsonl", *TRAIN]),
     "records of a log": (log, 5000, ["watch", "r", "--once"]),
     "records of a log, compared": (log, 5000, ["compare", "r", "r"]),
+    "records of a log, on a page": (log, 5000, ["report", "r", "-o", "o.html"]),
+    "rows of a PNG": (files.png, 500, ["run", "in.mlmodel", "-i", "x=in.png"]),
+    "texts in a PNG": (files.png_texts, 5000, ["run", "in.mlmodel", "-i", "x=in.png"]),
+    "rows of a JPEG": (files.jpeg, 1000, ["run", "in.mlmodel", "-i", "x=in.jpg"]),
+    "comments in a JPEG": (files.jpeg_comments, 20000, ["run", "in.mlmodel", "-i", "x=in.jpg"]),
+    "elements of an npy": (files.npy, 100000, ["run", "in.mil", "-i", "x=x.npy"]),
+    "entries of an npz": (files.npz_entries, 500, ["run", "in.mil", "-i", "in.npz"]),
+    "elements in an npz": (files.npz_packed, 100000, ["run", "in.mil", "-i", "in.npz"]),
+    "names in an index": (files.index_tensors, 2000, ["show", "hf"]),
+    "shards": (files.index_shards, 50, ["show", "hf"]),
+    "layers of a model": (files.layers, 100, ["show", "hf"]),
+    "layers, to GGUF": (files.layers, 100, ["convert", "hf", "o.gguf"]),
+    "layers, to a folder": (files.layers, 100, ["convert", "hf", "o"]),
+    "layers, generating": (files.layers, 100, ["generate", "hf", "--prompt-ids", "1", "-n", "1", "--print-ids", "--temperature", "0"]),
+    "files of text": (with_bytes(files.texts), 100, ["train", "--data", "data", *TRAIN]),
+    "files of examples": (with_bytes(files.instructions), 100, ["train", "--data", "data", *TRAIN]),
+    "a list of examples": (with_bytes(files.json_list), 2000, ["train", "--data", "in.json", *TRAIN]),
+    "rows of TSV": (with_bytes(files.tsv), 2000, ["train", "--data", "in.tsv", *TRAIN]),
+    "pairs to prefer, shown": (here(files.pairs), 1000, ["show", "in.jsonl", "--model", "m"]),
+    "ids": (here(files.ids), 500, ["eval", "m", "--ids", "ids"]),
+    "published points": (files.points, 1000, ["estimate", "--points", "p.csv"]),
+    "a plan of Core ML": (files.plan, 1000, ["check", "in.mil", "--target", "m4", "--path", "coreml", "--plan", "plan.json"]),
+    "a plan of another program": (files.other_plan, 1000, ["check", "in.mil", "--target", "m4", "--path", "coreml", "--plan", "plan.json"]),
+    "a profile": (files.trace, 5000, ["show", "in.mil", "--html", "o.html", "--profile", "profile.json"]),
+    "tasks": (here(files.hwx), 200, ["show", "in.hwx"]),
+    "tasks, run": (here(files.hwx), 200, ["run", "in.hwx", "--seed", "1"]),
+    "merges": (files.merges, 20000, TOKENIZE),
+    "added tokens": (files.added, 3000, TOKENIZE),
+    "pieces": (files.pieces, 20000, TOKENIZE),
+    "a text in pieces": (files.unigram_text, 20000, TOKENIZE),
+    "letters with marks": (files.marked, 10000, TOKENIZE),
+    "a chat template": (here(files.template), 2000, ["show", "m"]),
+    "an adapter's configuration": (here(files.adapter_targets), 5000, ["show", "a"]),
 }
 
 

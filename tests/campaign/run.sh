@@ -20,7 +20,7 @@ for part; do
     faults) POINTS=${POINTS:-$((BUDGET / 10 + 1))} sh tests/hard/run.sh "$build" | tail -4 ;;
     mutation) command -v clang > /dev/null || command -v clang-19 > /dev/null && sh fuzz/run.sh "$((BUDGET / 15 + 1))" | tail -20 ;;
     server) sh tests/run.sh "$build" serve/ && sh tests/campaign/attack.sh "$build" ;;
-    growth) python3 -I tests/campaign/growth.py "$build/propane" || [ $? = 77 ] ;;
+    growth) python3 -E -s tests/campaign/growth.py "$build/propane" || [ $? = 77 ] ;;
     *) echo "there is no part '$part'"; exit 2 ;;
     esac || failed="$failed $part"
     echo "$part: $(($(date +%s) - start)) s"
