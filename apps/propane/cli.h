@@ -98,6 +98,11 @@ void cli_on_describe(void (*tell)(void *object, const cli_description *d), void 
 /* Fills the flags. Returns -1 to continue, otherwise the exit code (after printing help or a usage error). `usage`
  * follows "propane ", and `about` is the paragraph under it. */
 int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about);
+/* Returns the first flag on the command line that is one of `names` ("--keep|--trace"), or NULL. */
+const char *cli_given(const char *names);
+/* Refuses the flags in `names`, which would have no effect: "--keep does not apply to WHAT". Returns -1 if none is
+ * given, otherwise the exit code. */
+int cli_refuse(const char *command, const char *names, const char *what);
 /* Prints "propane COMMAND: message" and returns the exit code for the error's status. */
 int cli_error(const char *command, const propane_error *err);
 /* Does the same; if the message begins with `option`, a member's name, the flag replaces it. */

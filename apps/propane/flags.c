@@ -122,6 +122,20 @@ static int flags_unknown(const char *command, const char *word, size_t length, c
     return cli_misuse(command, "there is no flag '%.100s'", word);
 }
 
+static const char *flags_given[200]; /* names of the flags on the command line */
+static int flags_given_count;
+
+const char *cli_given(const char *names) {
+    for (int i = 0; i < flags_given_count; i++)
+        if (words_have(names, '|', flags_given[i])) return flags_given[i];
+    return NULL;
+}
+
+int cli_refuse(const char *command, const char *names, const char *what) {
+    const char *flag = cli_given(names);
+    return flag ? cli_misuse(command, "%s does not apply to %s", flag, what) : -1;
+}
+
 /* Parses one "--flag", "--flag=value" or "--flag value" and moves *i over it. Returns -1 to continue. */
 static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int count) {
     const char *command = argv[0], *word = argv[*i], *equals = strchr(word, '=');
@@ -131,6 +145,8 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     const cli_flag *f = cli_find_flag(flags, count, word, length, &negated);
     if (!f) return flags_unknown(command, word, length, flags, count);
     if (f->given) *f->given = true;
+    if (flags_given_count < (int)(sizeof flags_given / sizeof flags_given[0]))
+        flags_given[flags_given_count++] = f->name;
     if (f->kind == CLI_SWITCH) {
         if (equals) return cli_misuse(command, "%s takes no value", f->name);
         if (f->set) return flags_set_value(f, negated ? "false" : "true", why) ? -1 : flags_misuse(command, why);

@@ -134,6 +134,10 @@ int cmd_check(int argc, char **argv) {
                   "Exit code: 0 no rule refuses it; 1 refused, or the file cannot be read; 2 wrong usage; with "
                   "--strict also 3 something falls back, 2 warnings.");
     if (code >= 0) return code;
+    if (rules && file) return cli_misuse("check", "--rules lists the rules; '%.100s' would not be checked", file);
+    code = rules ? cli_refuse("check", "--target|--os|--deploy|--path|--plan|--strict|--most|--html|--color", "--rules")
+                 : cli_refuse("check", "--markdown", "a file; it is for --rules");
+    if (code >= 0) return code;
     if (rules)
         return cmd_check_print_rules(json || strcmp(j.format, "json") == 0 ? PROPANE_JSON
                                      : markdown                            ? PROPANE_MARKDOWN

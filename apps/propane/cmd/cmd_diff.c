@@ -340,7 +340,15 @@ int cmd_diff(int argc, char **argv) {
     if (j.expect && (j.b || j.html))
         return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");
     if (j.expect && j.left.precision == wide) j.left.precision = "typed";
-    if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) return cmd_diff_compiled(j.a, j.b);
+    if (j.expect && (code = cli_refuse("diff", "--device-b|--precision-b", "recorded outputs (--expect)")) >= 0)
+        return code;
+    if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) {
+        code = cli_refuse("diff",
+                          "--input|--resize|--seed|--shape|--device-a|--device-b|--precision-a|--precision-b|"
+                          "--function|--tolerance|--memory|--html|--ops|--json",
+                          "compiled programs, whose fields are compared");
+        return code >= 0 ? code : cmd_diff_compiled(j.a, j.b);
+    }
     propane_error err = {0};
     propane_session *recorded = NULL;
     j.right.function = j.left.function;

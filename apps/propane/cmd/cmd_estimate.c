@@ -67,15 +67,23 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
                                                                         .clipping = "exact",
                                                                         .overlap = "on"};
 
-/* Returns a message about flags that cannot be combined, or NULL if all can. */
-static const char *cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
-    if (model->workers && file && !propane_plan_takes(file))
-        return "--workers needs a model to train, as for 'propane plan'";
-    if (model->lora_rank && file && !propane_plan_takes(file))
-        return "--lora-rank needs a model to train, as for 'propane plan'";
-    if (model->rates && file && !propane_plan_takes(file))
-        return "--rates needs a model to train, as for 'propane plan'";
-    return NULL;
+#define TRAINING_FLAGS                                                                                                 \
+    "--plan|--weights|--batch|--context|--accumulate|--head|--gradients|--moments|--clip-norm|--overlap|--lora-rank|"  \
+    "--rates|--sources|--compare|--workers"
+#define NETWORK_FLAGS "--bandwidth|--latency|--wire|--outer|--outer-warmup"
+
+/* Refuses flags without an effect on this estimate. Returns -1 if all have one, otherwise the exit code. */
+static int cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
+    int code = -1;
+    if (!file) return cli_refuse("estimate", TRAINING_FLAGS "|" NETWORK_FLAGS "|--ops|--path|--target", "--points");
+    if (!propane_plan_takes(file))
+        return cli_refuse("estimate", TRAINING_FLAGS "|" NETWORK_FLAGS,
+                          "a program, only to the training of a model, as for 'propane plan'");
+    code = cli_refuse("estimate", "--path", "a training step, only to a program");
+    if (code < 0 && !model->workers) code = cli_refuse("estimate", NETWORK_FLAGS, "one worker; give --workers, too");
+    if (code < 0 && model->workers) code = cli_refuse("estimate", "--ops|--sources|--compare", "--workers");
+    if (code < 0 && model->compare) code = cli_refuse("estimate", "--ops|--plan|--weights", "--compare");
+    return code;
 }
 
 static int cmd_estimate_do(const char *file, const char *points, const char *through, const char *rate,
@@ -84,8 +92,8 @@ static int cmd_estimate_do(const char *file, const char *points, const char *thr
     if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
     if (!cmd_estimate_rate(rate, &model->bandwidth))
         return cli_misuse("estimate", "--bandwidth is in bits per second: 20M, 1G");
-    const char *wrong = cmd_estimate_misuse(file, model);
-    if (wrong) return cli_misuse("estimate", "%s", wrong);
+    const int wrong = cmd_estimate_misuse(file, model);
+    if (wrong >= 0) return wrong;
     const propane_status status =
         points ? estimate_points(points, json, &err) : cmd_estimate_file(file, through, model, json, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error_of("estimate", "plan '", &err);

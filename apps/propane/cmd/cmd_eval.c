@@ -125,11 +125,15 @@ static propane_status cmd_eval_text(eval_job *j, double *mean, int64_t *predicti
     return j->gradients ? cmd_eval_write_gradients(j, err) : PROPANE_OK;
 }
 
+static bool cmd_eval_is_examples(const eval_job *j) {
+    const char *kind = j->data ? propane_file_kind(j->data) : NULL;
+    return kind && strcmp(kind, "examples") == 0;
+}
+
 static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
     double mean = 0;
     int64_t predictions = 0;
-    const char *kind = j->data ? propane_file_kind(j->data) : NULL;
-    const bool lines = kind && strcmp(kind, "examples") == 0;
+    const bool lines = cmd_eval_is_examples(j);
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY((lines ? cmd_eval_examples : cmd_eval_text)(j, &mean, &predictions, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
@@ -183,6 +187,11 @@ int cmd_eval(int argc, char **argv) {
     if (!j.data == !j.ids_path)
         return cli_misuse("eval",
                           j.data ? "give --data or --ids, not both" : "give a text with --data, or ids with --ids");
+    if (!j.gradients && (code = cli_refuse("eval", "--plan", "a loss; it is the plan of --gradients")) >= 0)
+        return code;
+    if (!j.data && (code = cli_refuse("eval", "--chat|--tokenizer", "ids")) >= 0) return code;
+    if (!cmd_eval_is_examples(&j) && (code = cli_refuse("eval", "--chat", "a text, only to instruction data")) >= 0)
+        return code;
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);

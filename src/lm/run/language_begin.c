@@ -19,8 +19,14 @@
 /* ---- outer steps -------------------------------------------------------------------------------------------------------------- */
 
 static propane_status language_check_outer(const train_options *o, propane_error *err) {
-    const int lonely = o->outer_warmup > 0 ? TRAIN_OPTION_outer_warmup : TRAIN_OPTION_node_ranks;
-    if (o->outer > 0 || (o->outer_warmup == 0 && o->node_ranks == 0)) return PROPANE_OK;
+    const int lonely = o->outer > 0                            ? -1
+                       : o->outer_warmup > 0                   ? TRAIN_OPTION_outer_warmup
+                       : o->node_ranks > 0                     ? TRAIN_OPTION_node_ranks
+                       : o->resume                             ? -1
+                       : o->given[TRAIN_OPTION_outer_lr]       ? TRAIN_OPTION_outer_lr
+                       : o->given[TRAIN_OPTION_outer_momentum] ? TRAIN_OPTION_outer_momentum
+                                                               : -1;
+    if (lonely < 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "--%s applies only to training with few messages; give --outer H, too",
                         train_option_rows[lonely].name);

@@ -32,6 +32,18 @@ static propane_status api_trainer_check_vocabulary(const train_options *o, propa
     return PROPANE_OK;
 }
 
+/* Options of instruction data have no effect on a text. */
+static propane_status api_trainer_check_examples(const train_options *o, propane_error *err) {
+    const char *given = o->given[TRAIN_OPTION_chat]        ? "chat"
+                        : o->resume                        ? NULL
+                        : o->given[TRAIN_OPTION_chat_date] ? "chat-date"
+                        : o->given[TRAIN_OPTION_pack]      ? "pack"
+                                                           : NULL;
+    if (!given || !file_exists(o->sources) || file_is_dir(o->sources) || train_jsonl_is(o->sources)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "--%s applies to instruction data (.jsonl), but %s is a text", given,
+                        o->sources);
+}
+
 propane_status api_trainer_language_check(const train_options *o, propane_error *err) {
     const bool lora =
         o->given[TRAIN_OPTION_lora_rank] || o->given[TRAIN_OPTION_lora_alpha] || o->given[TRAIN_OPTION_lora_targets];
@@ -67,9 +79,7 @@ propane_status api_trainer_language_check(const train_options *o, propane_error 
     if (*o->val_data && o->given[TRAIN_OPTION_held_out])
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--val-data and --held-out both set the validation data; give only one");
-    if (o->given[TRAIN_OPTION_chat] && file_exists(o->sources) && !file_is_dir(o->sources) &&
-        !train_jsonl_is(o->sources))
-        return propane_fail(err, PROPANE_ERR_INVALID, "--chat applies to instruction data (.jsonl), but %s is a text",
-                            o->sources);
-    return PROPANE_OK;
+    if (o->given[TRAIN_OPTION_beta] && !o->resume && strcmp(o->method, "dpo") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--beta applies only to pairs; give --method dpo, too");
+    return api_trainer_check_examples(o, err);
 }

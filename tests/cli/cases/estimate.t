@@ -135,7 +135,7 @@ $ for weights in '' '--weights baked'; do propane estimate deep.json --target m4
 > refuses it: weights baked: 162 programs, but a process may compile about 119 (rule C1a); use weights inputs
 = 0
 $ propane estimate $REPO/examples/add.mil --lora-rank 8
-2~ propane estimate: --lora-rank needs a model to train, *
+2> propane estimate: --lora-rank does not apply to a program, only to the training of a model, as for 'propane plan'
 2> Try 'propane estimate --help'.
 = 2
 # Published steps: the same model at twice the positions, and a row whose chip is not known.

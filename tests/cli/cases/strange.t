@@ -51,3 +51,51 @@ $ for i in 1 2 3 4 5 6 7 8 9 10; do (exec 0<&- 1>&- 2>&-; propane run p.mil --se
 # With any number of descriptors nothing stays behind.
 $ for n in 3 4 5 6 7 8 9 10 11 12; do (ulimit -n $n; propane convert p.mil p.mlpackage; propane convert r hf) > log 2>&1; ls -d p.mlpackage.tmp* hf.tmp* 2> /dev/null; rm -rf p.mlpackage hf; done
 = 0
+# Flags without an effect are refused by name.
+@ printf 'program(1.3)\n{\n func main<ios18>(tensor<fp16, [1, 64, 1, 64]> x) {\n  tensor<fp16, [1, 64, 1, 64]> y = relu(x = x)[name = string("y")];\n } -> (y);\n}\n' > s.mil; propane compile s.mil -o s.hwx > log; echo 1 2 3 > ids
+$ propane run s.hwx --seed 1 --keep; propane run s.hwx --seed 1 --iterations 3; propane diff s.hwx s.hwx --json; propane check s.mil --rules; propane check --rules --target m1; propane check s.mil --markdown; propane diff s.mil --expect n.npz --device-b cpu
+2> propane run: --keep does not apply to a compiled program
+2> Try 'propane run --help'.
+2> propane run: --iterations does not apply to a compiled program
+2> Try 'propane run --help'.
+2> propane diff: --json does not apply to compiled programs, whose fields are compared
+2> Try 'propane diff --help'.
+2> propane check: --rules lists the rules; 's.mil' would not be checked
+2> Try 'propane check --help'.
+2> propane check: --target does not apply to --rules
+2> Try 'propane check --help'.
+2> propane check: --markdown does not apply to a file; it is for --rules
+2> Try 'propane check --help'.
+2> propane diff: --device-b does not apply to recorded outputs (--expect)
+2> Try 'propane diff --help'.
+= 2
+$ for f in '--plan six' '--chat chatml'; do propane eval r --data text $f; done; propane eval r --ids ids --tokenizer r/tokenizer.json; propane eval r --ids ids --plan six
+2> propane eval: --plan does not apply to a loss; it is the plan of --gradients
+2> Try 'propane eval --help'.
+2> propane eval: --chat does not apply to a text, only to instruction data
+2> Try 'propane eval --help'.
+2> propane eval: --tokenizer does not apply to ids
+2> Try 'propane eval --help'.
+2> propane eval: --plan does not apply to a loss; it is the plan of --gradients
+2> Try 'propane eval --help'.
+= 2
+$ propane estimate s.mil --batch 2; propane estimate stories110m --path direct; propane estimate stories110m --latency 3; propane estimate stories110m --workers 2 --compare; propane estimate stories110m --compare --plan six; propane estimate --points p.csv --target m1
+2> propane estimate: --batch does not apply to a program, only to the training of a model, as for 'propane plan'
+2> Try 'propane estimate --help'.
+2> propane estimate: --path does not apply to a training step, only to a program
+2> Try 'propane estimate --help'.
+2> propane estimate: --latency does not apply to one worker; give --workers, too
+2> Try 'propane estimate --help'.
+2> propane estimate: --compare does not apply to --workers
+2> Try 'propane estimate --help'.
+2> propane estimate: --plan does not apply to --compare
+2> Try 'propane estimate --help'.
+2> propane estimate: --target does not apply to --points
+2> Try 'propane estimate --help'.
+= 2
+$ for f in '--beta 0.2' '--outer-lr 0.5' --pack '--chat-date 2026-01-01'; do propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --steps 1 --run n $f 2>&1 | head -1; done
+> propane train: --beta applies only to pairs; give --method dpo, too
+> propane train: --outer-lr applies only to training with few messages; give --outer H, too
+> propane train: --pack applies to instruction data (.jsonl), but text is a text
+> propane train: --chat-date applies to instruction data (.jsonl), but text is a text
+= 0
