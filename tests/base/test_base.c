@@ -37,6 +37,14 @@ TEST(long_errors_are_cut_not_overrun) {
     big[sizeof big - 1] = 0;
     propane_fail(&err, PROPANE_ERR_IO, "%s", big);
     EXPECT(strlen(err.text) == sizeof err.text - 1);
+    propane_fail(&err, PROPANE_ERR_IO, "cannot open %s: %s", big, "the reason"); /* both ends stay */
+    EXPECT(strlen(err.text) == sizeof err.text - 1 && strncmp(err.text, "cannot open aaa", 15) == 0);
+    EXPECT(strstr(err.text, "a...a") && text_ends_with(err.text, "aaa: the reason"));
+    for (size_t i = 0; i + 2 < sizeof big; i += 2) memcpy(big + i, "\xc3\xa4", 2); /* no character is cut */
+    propane_fail(&err, PROPANE_ERR_IO, "%sb%s", big, big);
+    EXPECT(strstr(err.text, "\xc3\xa4...\xc3\xa4") && strlen(err.text) < sizeof err.text);
+    memset(big, 'a', sizeof big - 1);
+    propane_fail(&err, PROPANE_ERR_IO, "%s", big);
     propane_fail_prefix(&err, PROPANE_ERR_IO, "%s", "front");
     EXPECT(strlen(err.text) == sizeof err.text - 1 && strncmp(err.text, "front: aaa", 10) == 0);
     propane_fail_prefix(&err, PROPANE_ERR_IO, "%s", big);

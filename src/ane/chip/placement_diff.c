@@ -7,73 +7,146 @@
 #include <string.h>
 
 #include "ane/chip/check_report.h"
+#include "core/base/arena.h"
+#include "core/base/map.h"
 #include "core/base/memory.h"
 
 /* ---- pairing ---------------------------------------------------------------------------------------------------------------- */
 
 static bool placement_is_planned(const mil_op *op) { return op->info->code != MIL_OP_const && !mil_op_compressed(op); }
 
-/* Compares names. Core ML's compiler replaces characters that are neither letters nor digits by underscores. */
-static bool placement_same_name(const char *a, const char *b) {
-    for (; *a && *b; a++, b++) {
-        const bool plain = isalnum((unsigned char)*a) && isalnum((unsigned char)*b);
-        if (plain ? *a != *b : isalnum((unsigned char)*a) || isalnum((unsigned char)*b)) return false;
-    }
-    return !*a && !*b;
-}
-
-static bool placement_names(const compute_row *row, const mil_op *op) {
-    for (int r = 0; r < op->result_count; r++)
-        for (int i = 0; i < row->name_count; i++)
-            if (placement_same_name(row->names[i], op->results[r]->name)) return true;
-    return false;
-}
-
 static bool placement_is_about(const compute_row *row, const mil_function *f) {
     return !row->function || strcmp(row->function, f->name) == 0;
 }
 
-static const compute_row *placement_by_name(const compute_plan *p, const mil_function *f, const mil_op *op, int *from) {
-    for (int k = 0; k < p->count; k++) { /* plans and functions have the same order, so the next row is tried first */
-        const compute_row *row = &p->rows[(*from + k) % p->count];
-        if (!placement_is_about(row, f) || strcmp(row->op, op->info->name) != 0 || !placement_names(row, op)) continue;
-        *from = (*from + k + 1) % p->count;
-        return row;
-    }
-    return NULL;
+/* Finds rows by operation and name, rows of one kind of operation by order, and findings by name. Each is found without a
+ * search, since plans come from strangers. */
+typedef struct placement_index {
+    arena *keys;
+    piece_map rows, findings; /* to the first of a chain */
+    int *next_row, *last_row; /* a name's number is COMPUTE_NAMES * row + name; -1 ends a chain */
+    int *next_finding, *last_finding;
+    int *ordered, first[MIL_OP_COUNT + 1]; /* the rows of kind k: ordered[first[k]] and those before first[k + 1] */
+    bool failed;                           /* a key found no memory */
+} placement_index;
+
+/* Core ML's compiler replaces characters that are neither letters nor digits by underscores. */
+static const char *placement_key(arena *a, const char *op, const char *name) {
+    char *key = arena_printf(a, "%s %s", op, name);
+    for (char *c = key ? key + strlen(op) + 1 : NULL; c && *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return key;
 }
 
-static const compute_row *placement_by_order(const compute_plan *p, const mil_function *f, const mil_op *op,
-                                             int place) {
+/* Adds a number at the end of its key's chain. Returns false if memory runs out. */
+static bool placement_enter(piece_map *m, const char *key, int number, int *next, int *last) {
+    int32_t *first = key ? piece_map_enter(m, key, strlen(key), -1) : NULL;
+    if (!first) return false;
+    if (*first < 0)
+        *first = number;
+    else
+        next[last[*first]] = number;
+    next[number] = -1;
+    last[*first] = number;
+    return true;
+}
+
+static bool placement_index_rows(placement_index *x, const compute_plan *p, const mil_function *f) {
+    bool good = true;
+    for (int k = 0; k < p->count && good; k++)
+        for (int i = 0; i < p->rows[k].name_count && good; i++)
+            good = !placement_is_about(&p->rows[k], f) ||
+                   placement_enter(&x->rows, placement_key(x->keys, p->rows[k].op, p->rows[k].names[i]),
+                                   COMPUTE_NAMES * k + i, x->next_row, x->last_row);
+    return good;
+}
+
+static int placement_kind(const compute_row *row, const mil_function *f) {
+    const mil_op_info *info = placement_is_about(row, f) ? mil_op_find(row->op, strlen(row->op)) : NULL;
+    return info && strcmp(info->name, row->op) == 0 ? (int)info->code : -1;
+}
+
+static void placement_index_kinds(placement_index *x, const compute_plan *p, const mil_function *f) {
+    int used[MIL_OP_COUNT] = {0};
     for (int k = 0; k < p->count; k++) {
-        const compute_row *row = &p->rows[k];
-        if (placement_is_about(row, f) && strcmp(row->op, op->info->name) == 0 && place-- == 0) return row;
+        const int kind = placement_kind(&p->rows[k], f);
+        if (kind >= 0) x->first[kind + 1]++;
     }
-    return NULL;
+    for (int kind = 0; kind < MIL_OP_COUNT; kind++) x->first[kind + 1] += x->first[kind];
+    for (int k = 0; k < p->count; k++) {
+        const int kind = placement_kind(&p->rows[k], f);
+        if (kind >= 0) x->ordered[x->first[kind] + used[kind]++] = k;
+    }
 }
 
-static int placement_rows_of(const compute_plan *p, const mil_function *f, const char *op) {
-    int count = 0;
-    for (int k = 0; k < p->count; k++) count += placement_is_about(&p->rows[k], f) && strcmp(p->rows[k].op, op) == 0;
-    return count;
+static bool placement_index_findings(placement_index *x, const chip_report *r) {
+    bool good = true;
+    for (int i = 0; i < chip_report_count(r) && good; i++) {
+        const chip_finding *f = chip_report_get(r, i);
+        if (f->op && f->name && f->severity >= CHIP_FALL)
+            good = placement_enter(&x->findings, arena_printf(x->keys, "%s %s", f->op, f->name), i, x->next_finding,
+                                   x->last_finding);
+    }
+    return good;
+}
+
+static void placement_index_deinit(placement_index *x) {
+    piece_map_deinit(&x->rows);
+    piece_map_deinit(&x->findings);
+    mem_free(x->next_row);
+    mem_free(x->last_row);
+    mem_free(x->next_finding);
+    mem_free(x->last_finding);
+    mem_free(x->ordered);
+    arena_free(x->keys);
+}
+
+static propane_status placement_index_init(placement_index *x, const compute_plan *p, const mil_function *f,
+                                           const chip_report *r, propane_error *err) {
+    const size_t names = (size_t)p->count * COMPUTE_NAMES + 1, findings = (size_t)chip_report_count(r) + 1;
+    *x = (placement_index){.keys = arena_create(),
+                           .next_row = mem_array(names, sizeof(int)),
+                           .last_row = mem_array(names, sizeof(int)),
+                           .next_finding = mem_array(findings, sizeof(int)),
+                           .last_finding = mem_array(findings, sizeof(int)),
+                           .ordered = mem_array((size_t)p->count + 1, sizeof(int))};
+    if (!x->keys || !x->next_row || !x->last_row || !x->next_finding || !x->last_finding || !x->ordered ||
+        !placement_index_rows(x, p, f) || !placement_index_findings(x, r))
+        return propane_fail_memory(err, names * sizeof(int));
+    placement_index_kinds(x, p, f);
+    return PROPANE_OK;
+}
+
+/* Returns the row of an operation, or NULL. Of several, returns the first one from row *from on: plans and functions
+ * have the same order. */
+static const compute_row *placement_by_name(placement_index *x, const compute_plan *p, const mil_op *op, int *from) {
+    int best = -1, distance = p->count;
+    for (int r = 0; r < op->result_count; r++) {
+        const char *key = placement_key(x->keys, op->info->name, op->results[r]->name);
+        x->failed |= !key;
+        for (int i = key ? piece_map_index(&x->rows, key) : -1; i >= 0; i = x->next_row[i]) {
+            const int away = (i / COMPUTE_NAMES - *from + p->count) % p->count;
+            if (away < distance) best = i / COMPUTE_NAMES, distance = away;
+        }
+    }
+    if (best < 0) return NULL;
+    *from = (best + 1) % p->count;
+    return &p->rows[best];
 }
 
 /* ---- one function ----------------------------------------------------------------------------------------------------------- */
 
-static void placement_put_rules(const chip_report *r, const mil_op *op, char out[64]) {
+static void placement_put_rules(placement_index *x, const chip_report *r, const mil_op *op, char out[64]) {
     size_t used = 0;
     out[0] = 0;
-    for (int i = 0; i < chip_report_count(r) && used < 48; i++) {
-        const chip_finding *f = chip_report_get(r, i);
-        const bool its = f->op && f->name && op->result_count && strcmp(f->op, op->info->name) == 0 &&
-                         strcmp(f->name, op->results[0]->name) == 0;
-        if (its && f->severity >= CHIP_FALL)
-            used += (size_t)snprintf(out + used, 64 - used, "%s%s", used ? ", " : "", f->limit->id);
-    }
+    const char *key = op->result_count ? arena_printf(x->keys, "%s %s", op->info->name, op->results[0]->name) : NULL;
+    x->failed |= op->result_count && !key;
+    for (int i = key ? piece_map_index(&x->findings, key) : -1; i >= 0 && used < 48; i = x->next_finding[i])
+        used += (size_t)snprintf(out + used, 64 - used, "%s%s", used ? ", " : "", chip_report_get(r, i)->limit->id);
 }
 
-static void placement_add(placement_diff *d, const chip_report *r, const mil_op *op, const compute_row *row,
-                          bool falls) {
+static void placement_add(placement_diff *d, placement_index *x, const chip_report *r, const mil_op *op,
+                          const compute_row *row, bool falls) {
     if (!row) {
         d->unplanned++;
         return;
@@ -85,19 +158,20 @@ static void placement_add(placement_diff *d, const chip_report *r, const mil_op 
     placement_row *out = &d->rows[d->count++];
     *out = (placement_row){.op = op->info->name, .plan = row, .falls = falls};
     snprintf(out->name, sizeof out->name, "%.95s", op->result_count ? op->results[0]->name : "");
-    placement_put_rules(r, op, out->rules);
+    placement_put_rules(x, r, op, out->rules);
 }
 
-static void placement_pair(placement_diff *d, const mil_function *f, const chip_report *r, const bool *moved) {
+static void placement_pair(placement_diff *d, placement_index *x, const mil_function *f, const chip_report *r,
+                           const bool *moved) {
     int from = 0, at = 0, seen[MIL_OP_COUNT] = {0}, counts[MIL_OP_COUNT] = {0};
     for (const mil_op *op = f->first; op; op = op->next) counts[op->info->code]++;
     for (const mil_op *op = f->first; op; op = op->next, at++) {
         if (!placement_is_planned(op)) continue;
-        const int place = seen[op->info->code]++;
-        const compute_row *row = placement_by_name(&d->plan, f, op, &from);
-        if (!row && placement_rows_of(&d->plan, f, op->info->name) == counts[op->info->code])
-            row = placement_by_order(&d->plan, f, op, place);
-        placement_add(d, r, op, row, moved[at]);
+        const int kind = (int)op->info->code, place = seen[kind]++;
+        const compute_row *row = placement_by_name(x, &d->plan, op, &from);
+        if (!row && x->first[kind + 1] - x->first[kind] == counts[kind])
+            row = &d->plan.rows[x->ordered[x->first[kind] + place]];
+        placement_add(d, x, r, op, row, moved[at]);
     }
     for (int k = 0; k < d->plan.count; k++) {
         const compute_row *row = &d->plan.rows[k];
@@ -119,7 +193,11 @@ static propane_status placement_check(placement_diff *d, const mil_function *f, 
         r->moved = moved;
         status = chip_check_function(r, f, err);
     }
-    if (status == PROPANE_OK) placement_pair(d, f, r, moved);
+    placement_index x = {0};
+    if (status == PROPANE_OK) status = placement_index_init(&x, &d->plan, f, r, err);
+    if (status == PROPANE_OK) placement_pair(d, &x, f, r, moved);
+    if (x.failed) status = propane_fail_memory(err, 0);
+    placement_index_deinit(&x);
     chip_report_free(r);
     mem_free(moved);
     return status;

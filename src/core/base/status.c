@@ -31,6 +31,20 @@ const char *propane_status_name(propane_status status) {
     return names[status];
 }
 
+static bool status_is_inside(char c) { return ((unsigned char)c & 0xc0) == 0x80; } /* of a character in UTF-8 */
+
+/* Shortens a text to less than `room` bytes. A long path is in its middle, and the reason at its end. */
+static void status_cut_middle(char *message, size_t room) {
+    const size_t length = strlen(message);
+    if (length < room) return;
+    size_t head = room / 2;
+    while (head && status_is_inside(message[head])) head--;
+    size_t tail = length - (room - 4 - head);
+    while (tail < length && status_is_inside(message[tail])) tail++;
+    memcpy(message + head, "...", 3);
+    memmove(message + head + 3, message + tail, length - tail + 1);
+}
+
 /* Formats an error. Names and texts from foreign files end up in terminals and logs, so control characters are escaped.
  * A consequence of a failed memory request is reported as a lack of memory, since a third-party library may have turned
  * it into "no such key". */
@@ -41,9 +55,10 @@ propane_status propane_vfail(propane_error *err, propane_status status, const ch
         if (status != PROPANE_ERR_MEMORY) return propane_fail_memory(err, bytes);
     }
     if (err) {
-        char raw[sizeof err->text];
+        char raw[8 * sizeof err->text];
         err->status = status;
         vsnprintf(raw, sizeof raw, format, args);
+        status_cut_middle(raw, sizeof err->text);
         text_harmless(err->text, sizeof err->text, raw, strlen(raw), "\n");
     }
     return status;
@@ -59,14 +74,15 @@ propane_status propane_fail(propane_error *err, propane_status status, const cha
 
 propane_status propane_fail_prefix(propane_error *err, propane_status status, const char *format, ...) {
     if (!err) return status;
-    char old[sizeof err->text], raw[sizeof err->text];
-    memcpy(old, err->text, sizeof old);
+    char raw[8 * sizeof err->text], whole[10 * sizeof err->text];
     va_list args;
     va_start(args, format);
     vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
-    const size_t used = text_harmless(err->text, sizeof err->text, raw, strlen(raw), "\n");
-    if (snprintf(err->text + used, sizeof err->text - used, ": %s", old) < 0) err->text[used] = 0;
+    const size_t used = text_harmless(whole, 9 * sizeof err->text - 8, raw, strlen(raw), "\n");
+    snprintf(whole + used, sizeof whole - used, ": %s", err->text);
+    status_cut_middle(whole, sizeof err->text);
+    memcpy(err->text, whole, strlen(whole) + 1);
     err->status = status;
     return status;
 }
