@@ -35,7 +35,7 @@ cpu/plan/plan: core/base core/mil/* core/pass cpu cpu/lower cpu/plan cpu/fuse cp
 # ---- ane: core and cpu
 ane: core/device
 ane/chip: core/base core/mil/* core/pass core/run
-ane/h13: core/base core/mil/*
+ane/h13: core/base core/mil/* core/pass
 ane/driver: core/base core/mil/* core/pass core/device ane/chip
 ane/accel: core/base core/mil/* core/device ane/chip ane/h13 ane/accel/*
 ane/sim: core/base core/mil/* core/pass core/device cpu cpu/simd cpu/plan cpu/plan/plan ane/chip ane/h13

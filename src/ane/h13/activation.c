@@ -70,9 +70,11 @@ static engine_table activation_lines(double below, double above, double low_slop
 
 engine_table engine_table_leaky(double slope) { return activation_lines(-INFINITY, INFINITY, slope, 1); }
 
-engine_table engine_table_bound(double value, bool upper) {
-    engine_table t = activation_lines(upper ? -INFINITY : value, upper ? value : INFINITY, 1, 1);
-    t.half[upper ? HIGH : LOW] = fp16_from_f64(value);
+engine_table engine_table_clip(double low, double high) {
+    if (low > high) low = high; /* the upper bound is applied last */
+    engine_table t = activation_lines(low, high, 1, 1);
+    t.half[LOW] = fp16_from_f64(low);
+    t.half[HIGH] = fp16_from_f64(high);
     return t;
 }
 

@@ -38,8 +38,8 @@ const engine_table *engine_table_find(const char *name);
 bool engine_table_of(const mil_op *op, engine_table *out);
 /* Returns the table of x for positive x, and of slope * x otherwise. */
 engine_table engine_table_leaky(double slope);
-/* Returns the table of max(x, value) or min(x, value). */
-engine_table engine_table_bound(double value, bool upper);
+/* Returns the table of min(max(x, low), high), where either bound may be infinite. */
+engine_table engine_table_clip(double low, double high);
 
 /* Returns the function's value, not yet rounded to fp16. `half` has ENGINE_TABLE_HALVES halfwords. */
 double engine_table_value(const uint16_t *half, double x);

@@ -276,15 +276,12 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     return PROPANE_OK;
 }
 
-propane_status engine_compile(const mil_function *f, const engine_compile_options *options, engine_object **out,
-                              propane_error *err) {
-    static const engine_compile_options plain = {0};
+static propane_status compile_as_given(const mil_function *f, const engine_compile_options *options,
+                                       engine_object **out, propane_error *err) {
     arena *a = arena_create();
     engine_object *o = a ? ARENA_NEW(a, engine_object) : NULL;
-    if (!options) options = &plain;
     uint32_t subtype = options->subtype ? options->subtype : ENGINE_H13;
     compile c = {.function = f, .object = o, .e = {.arena = a, .subtype = subtype}, .patchable = options->patchable};
-    *out = NULL;
     if (o) {
         *o = (engine_object){.arena = a, .subtype = subtype, .newer = true};
         o->source = arena_string(a, f->name);
@@ -302,5 +299,19 @@ propane_status engine_compile(const mil_function *f, const engine_compile_option
         arena_free(a);
     else
         *out = o;
+    return status;
+}
+
+propane_status engine_compile(const mil_function *f, const engine_compile_options *options, engine_object **out,
+                              propane_error *err) {
+    static const engine_compile_options plain = {0};
+    if (!options) options = &plain;
+    *out = NULL;
+    if (!compile_needs_rewrite(f)) return compile_as_given(f, options, out, err);
+    mil_module *m = mil_module_create(f->module->source);
+    mil_function *copy = NULL;
+    propane_status status = m ? compile_rewrite(f, m, &copy, err) : propane_fail_memory(err, sizeof *f);
+    if (!status) status = compile_as_given(copy, options, out, err);
+    mil_module_free(m);
     return status;
 }

@@ -12,24 +12,43 @@
 static const struct {
     mil_opcode code;
     compile_op compile;
-} compile_list[] = {{MIL_OP_add, compile_binary},           {MIL_OP_sub, compile_binary},
-                    {MIL_OP_mul, compile_binary},           {MIL_OP_maximum, compile_binary},
-                    {MIL_OP_minimum, compile_binary},       {MIL_OP_real_div, compile_binary},
-                    {MIL_OP_square, compile_unary},         {MIL_OP_abs, compile_unary},
-                    {MIL_OP_relu, compile_unary},           {MIL_OP_sigmoid, compile_unary},
-                    {MIL_OP_tanh, compile_unary},           {MIL_OP_gelu, compile_unary},
-                    {MIL_OP_silu, compile_unary},           {MIL_OP_exp, compile_unary},
-                    {MIL_OP_exp2, compile_unary},           {MIL_OP_sqrt, compile_unary},
-                    {MIL_OP_rsqrt, compile_unary},          {MIL_OP_inverse, compile_unary},
-                    {MIL_OP_leaky_relu, compile_unary},     {MIL_OP_pow, compile_pow},
-                    {MIL_OP_cast, compile_layout},          {MIL_OP_identity, compile_layout},
-                    {MIL_OP_reshape, compile_layout},       {MIL_OP_expand_dims, compile_layout},
-                    {MIL_OP_squeeze, compile_layout},       {MIL_OP_transpose, compile_transpose},
-                    {MIL_OP_slice_by_index, compile_slice}, {MIL_OP_slice_by_size, compile_slice},
-                    {MIL_OP_concat, compile_concat},        {MIL_OP_conv, compile_conv},
-                    {MIL_OP_matmul, compile_matmul},        {MIL_OP_linear, compile_linear},
-                    {MIL_OP_reduce_sum, compile_reduce},    {MIL_OP_reduce_mean, compile_reduce},
-                    {MIL_OP_reduce_max, compile_reduce},    {MIL_OP_softmax, compile_softmax},
+} compile_list[] = {{MIL_OP_add, compile_binary},
+                    {MIL_OP_sub, compile_binary},
+                    {MIL_OP_mul, compile_binary},
+                    {MIL_OP_maximum, compile_binary},
+                    {MIL_OP_minimum, compile_binary},
+                    {MIL_OP_real_div, compile_binary},
+                    {MIL_OP_square, compile_unary},
+                    {MIL_OP_abs, compile_unary},
+                    {MIL_OP_relu, compile_unary},
+                    {MIL_OP_sigmoid, compile_unary},
+                    {MIL_OP_tanh, compile_unary},
+                    {MIL_OP_gelu, compile_unary},
+                    {MIL_OP_silu, compile_unary},
+                    {MIL_OP_exp, compile_unary},
+                    {MIL_OP_exp2, compile_unary},
+                    {MIL_OP_sqrt, compile_unary},
+                    {MIL_OP_rsqrt, compile_unary},
+                    {MIL_OP_inverse, compile_unary},
+                    {MIL_OP_leaky_relu, compile_unary},
+                    {MIL_OP_clip, compile_unary},
+                    {MIL_OP_pow, compile_pow},
+                    {MIL_OP_cast, compile_layout},
+                    {MIL_OP_identity, compile_layout},
+                    {MIL_OP_reshape, compile_layout},
+                    {MIL_OP_expand_dims, compile_layout},
+                    {MIL_OP_squeeze, compile_layout},
+                    {MIL_OP_transpose, compile_transpose},
+                    {MIL_OP_slice_by_index, compile_slice},
+                    {MIL_OP_slice_by_size, compile_slice},
+                    {MIL_OP_concat, compile_concat},
+                    {MIL_OP_conv, compile_conv},
+                    {MIL_OP_matmul, compile_matmul},
+                    {MIL_OP_linear, compile_linear},
+                    {MIL_OP_reduce_sum, compile_reduce},
+                    {MIL_OP_reduce_mean, compile_reduce},
+                    {MIL_OP_reduce_max, compile_reduce},
+                    {MIL_OP_softmax, compile_softmax},
                     {MIL_OP_layer_norm, compile_layer_norm}};
 
 compile_op compile_find(mil_opcode code) {
@@ -67,7 +86,8 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
     case MIL_OP_mul: return lower_scaled(&c->e, LOWER_COPY, &a, compile_half(v), 0, &y, err);
     case MIL_OP_maximum:
     case MIL_OP_minimum: {
-        engine_table t = engine_table_bound(v, op->info->code == MIL_OP_minimum);
+        bool upper = op->info->code == MIL_OP_minimum;
+        engine_table t = engine_table_clip(upper ? -INFINITY : v, upper ? v : INFINITY);
         return lower_activation(&c->e, &a, &t, &y, err);
     }
     default: break;
@@ -198,10 +218,15 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
 
 bool compile_activation(const mil_op *op, engine_table *table, bool *relu) {
     propane_error err;
-    double value = 0;
+    double value = 0, high = 0;
     mil_opcode code = op->info->code;
     *relu = code == MIL_OP_relu;
     if (*relu) return true;
+    if (code == MIL_OP_clip && mil_attr_float(op, "alpha", &value, &err) == PROPANE_OK &&
+        mil_attr_float(op, "beta", &high, &err) == PROPANE_OK) {
+        *table = engine_table_clip(value, high);
+        return true;
+    }
     if (code == MIL_OP_leaky_relu && mil_attr_float(op, "alpha", &value, &err) == PROPANE_OK) {
         *table = engine_table_leaky(value);
         return true;
@@ -272,6 +297,51 @@ propane_status compile_layout(compile *c, const mil_op *op, propane_error *err) 
     return lower_copy(&c->e, &from, &to, err);
 }
 
+/* One of the dimensions that form the channels, with its steps in channels of the source and of the result. */
+typedef struct compile_lead {
+    int64_t count, from, to;
+} compile_lead;
+
+/* Lists the dimensions in front of the last two in the order of x, joined where both sides step alike. Returns how many
+ * there are. */
+static int compile_lead_list(const mil_type *x, const int *perm, compile_lead *out) {
+    int64_t from = 1, to = 1, steps[MIL_MAX_RANK];
+    int lead = x->rank - 2, count = 0;
+    for (int d = lead - 1; d >= 0; d--) steps[perm[d]] = to, to *= x->dim[perm[d]];
+    for (int d = lead - 1; d >= 0; d--) {
+        compile_lead *last = count ? &out[count - 1] : NULL;
+        if (x->dim[d] == 1) continue;
+        if (last && last->to * last->count == steps[d])
+            last->count *= x->dim[d];
+        else
+            out[count++] = (compile_lead){x->dim[d], from, steps[d]};
+        from *= x->dim[d];
+    }
+    return count;
+}
+
+/* Copies planes to their new places: the longest of the dimensions in one task, the others task by task. */
+static propane_status compile_transpose_lead(compile *c, const mil_type *x, const int *perm, const emit_tensor *a,
+                                             const emit_tensor *y, propane_error *err) {
+    compile_lead lead[MIL_MAX_RANK] = {{1, 1, 1}};
+    int count = compile_lead_list(x, perm, lead), run = 0;
+    for (int k = 1; k < count; k++)
+        if (lead[k].count > lead[run].count) run = k;
+    for (int64_t i = 0, rest = a->c / lead[run].count; i < rest; i++) {
+        emit_tensor from = *a, to = *y;
+        int64_t at = i;
+        for (int k = 0; k < count; k++) {
+            if (k == run) continue;
+            from.base += at % lead[k].count * lead[k].from * a->plane;
+            to.base += at % lead[k].count * lead[k].to * y->plane;
+            at /= lead[k].count;
+        }
+        from.c = to.c = lead[run].count, from.plane *= lead[run].from, to.plane *= lead[run].to;
+        PROPANE_TRY(lower_copy(&c->e, &from, &to, err));
+    }
+    return PROPANE_OK;
+}
+
 /* Exchanges axes of [c, h, w]: through channels if the width moves, by strides otherwise. */
 propane_status compile_transpose(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
@@ -282,6 +352,8 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
     bool rows_only = true;
     for (int d = 0; d < rank - 2; d++) rows_only = rows_only && perm[d] == d;
+    bool planes = rank > 3 && perm[rank - 2] == rank - 2 && perm[rank - 1] == rank - 1;
+    if (planes) return compile_transpose_lead(c, &x->type, perm, &a, &y, err);
     if (!compile_plain(&x->type) && !rows_only)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose must not move the batch dimension");
     int lead = rank > 3 ? rank - 3 : 0, pad = rank < 3 ? 3 - rank : 0;

@@ -32,6 +32,12 @@ typedef struct compile {
         [200]; /* why the operation after a matrix product was not absorbed; empty if it was, or without a report */
 } compile;
 
+/* Copies a function into `m`, with the forms that the engine lacks written as others (compile_rewrite.c). */
+PROPANE_CHECK propane_status compile_rewrite(const mil_function *f, mil_module *m, mil_function **out,
+                                             propane_error *err);
+/* Returns whether the function has such forms. */
+bool compile_needs_rewrite(const mil_function *f);
+
 typedef propane_status (*compile_op)(compile *c, const mil_op *op, propane_error *err);
 /* Returns NULL if the operation cannot be compiled. */
 compile_op compile_find(mil_opcode code);

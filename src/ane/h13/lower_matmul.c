@@ -42,16 +42,21 @@ emit_tensor lower_matmul_rows_as_channels(const emit_tensor *x) {
 }
 
 propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
-    int64_t channel = emit_channel(x->w, true), raw = x->c * channel, base = x->h * raw;
-    int64_t wide = round_up(2 * x->c, 16), rows = x->w * wide;
-    if (base + x->h * rows > 0x200000)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose of [%lld, %lld, %lld] does not fit on chip",
-                            (long long)x->c, (long long)x->h, (long long)x->w);
-    emitted *t = lower_matmul_turn(e, x, 0, 0);
-    emit_store(t, y, base, 1);
-    emit_set(t, 0x17800, 0xc1);
-    emit_l2 kept = {base, wide, rows, rows, rows};
-    emit_keep(t, &kept, 0x500172);
+    int64_t channel = emit_channel(x->w, true), raw = x->c * channel;
+    int64_t wide = round_up(2 * x->c, 16), rows = x->w * wide, most = ENGINE_BUFFER / (raw + rows);
+    if (!most)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose of [%lld, %lld] does not fit on chip",
+                            (long long)x->c, (long long)x->w);
+    for (int64_t done = 0; done < x->h; done += most) { /* as many rows in each task as fit */
+        emit_tensor from = *x, to = *y;
+        from.h = to.h = min_i64(most, x->h - done);
+        from.base += done * x->row, to.base += done * y->row;
+        emitted *t = lower_matmul_turn(e, &from, 0, 0);
+        emit_store(t, &to, from.h * raw, 1);
+        emit_set(t, 0x17800, 0xc1);
+        emit_l2 kept = {from.h * raw, wide, rows, rows, rows};
+        emit_keep(t, &kept, 0x500172);
+    }
     return PROPANE_OK;
 }
 

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the forms that the engine lacks and that other operations express exactly: compressed weights as dense ones, and
+ * the rows of a table. Everything after this step sees a copy of the function without them.
+ */
+#include "ane/h13/compile_parts.h"
+#include "core/mil/build.h"
+#include "core/mil/function_copy.h"
+#include "core/mil/ops/shape_util.h"
+#include "core/pass/pass.h"
+
+/* Returns the value that takes the result's place, or NULL if the operation stays. */
+typedef mil_value *(*rewrite_make)(mil_builder *b, const mil_op *op);
+
+/* Builds x * (1 / y). The engine has no quotient. */
+static mil_value *rewrite_divide(mil_builder *b, const mil_op *op) {
+    mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    mil_value *none = mil_build_scalar(b, y->type.dtype, 0);
+    const mil_op *one =
+        mil_build_op(b, MIL_OP_inverse, NULL, (mil_argument[]){{"x", 1, &y}, {"epsilon", 1, &none}}, 2);
+    return one ? mil_build_binary(b, MIL_OP_mul, x, one->results[0]) : NULL;
+}
+
+/* Builds a concatenation of the values with one more dimension. */
+static mil_value *rewrite_stack(mil_builder *b, const mil_op *op) {
+    mil_value *const *values;
+    int count = mil_in_list(op, "values", &values), axis;
+    const mil_type *out = &op->results[0]->type;
+    int64_t dim[MIL_MAX_RANK];
+    if (mil_attr_axis(op, "axis", out->rank, &axis, NULL) != PROPANE_OK) return NULL;
+    mil_value **parts = ARENA_ARRAY(b->module->arena, count, mil_value *);
+    if (!parts) return NULL;
+    for (int d = 0; d < out->rank; d++) dim[d] = d == axis ? 1 : out->dim[d];
+    for (int i = 0; i < count; i++) parts[i] = mil_build_reshape(b, values[i], dim, out->rank);
+    return mil_build_concat(b, parts, count, axis);
+}
+
+/* Builds a concatenation of x with itself for each dimension that is repeated. */
+static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
+    mil_value *x = mil_in(op, "x");
+    int64_t reps[2 * MIL_MAX_RANK];
+    int count = 0;
+    if (mil_attr_ints(op, "reps", reps, &count, NULL) != PROPANE_OK || count != x->type.rank) return NULL;
+    for (int d = count - 1; d >= 0 && x; d--) {
+        if (reps[d] == 1) continue;
+        mil_value **parts = ARENA_ARRAY(b->module->arena, reps[d], mil_value *);
+        if (!parts) return NULL;
+        for (int64_t i = 0; i < reps[d]; i++) parts[i] = x;
+        x = mil_build_concat(b, parts, (int)reps[d], d);
+    }
+    return x;
+}
+
+/* Builds a transpose without the dimensions of 1, of which only the last of x and of the result stay: with them the rows
+ * of a value keep their bytes. `perm` is that of the operation. */
+static mil_value *rewrite_squeezed(mil_builder *b, mil_value *x, const mil_type *out, const int *perm) {
+    int64_t dim[MIL_MAX_RANK], order[MIL_MAX_RANK];
+    int place[MIL_MAX_RANK], kept = 0, rank = out->rank, to = 0;
+    for (int d = 0; d < rank; d++) {
+        bool stays = x->type.dim[d] != 1 || d == rank - 1 || d == perm[rank - 1];
+        place[d] = stays ? kept : -1;
+        if (stays) dim[kept++] = x->type.dim[d];
+    }
+    if (kept == rank) return NULL;
+    for (int d = 0; d < rank; d++)
+        if (place[perm[d]] >= 0) order[to++] = place[perm[d]];
+    mil_value *y = mil_build_transpose(b, mil_build_reshape(b, x, dim, kept), order, kept);
+    return mil_build_reshape(b, y, out->dim, rank);
+}
+
+/* Builds a reshape if the transpose moves only dimensions of 1, and a transpose of fewer dimensions if it moves more
+ * than the last three. */
+static mil_value *rewrite_transpose(mil_builder *b, const mil_op *op) {
+    mil_value *x = mil_in(op, "x");
+    const mil_type *out = &op->results[0]->type;
+    int perm[MIL_MAX_RANK], last = -1;
+    bool same = true;
+    if (mil_attr_perm(op, perm, NULL) != PROPANE_OK) return NULL;
+    for (int d = 0; d < out->rank; d++) {
+        if (out->dim[d] == 1) continue;
+        same = same && perm[d] > last;
+        last = perm[d];
+    }
+    if (same) return mil_build_reshape(b, x, out->dim, out->rank);
+    return out->rank > 3 && perm[0] ? rewrite_squeezed(b, x, out, perm) : NULL;
+}
+
+/* Returns the operand of a product without the exchange of its last two dimensions, or NULL if it has none. */
+static mil_value *rewrite_turned(mil_builder *b, const mil_value *v) {
+    int perm[MIL_MAX_RANK], rank = v->type.rank;
+    int64_t order[MIL_MAX_RANK];
+    if (!v->def || v->constant || v->def->info->code != MIL_OP_transpose || rank < 2 ||
+        mil_attr_perm(v->def, perm, NULL) != PROPANE_OK || perm[rank - 1] > perm[rank - 2])
+        return NULL;
+    for (int d = 0; d < rank; d++) order[d] = d < rank - 2 ? perm[d] : perm[2 * rank - 3 - d];
+    return mil_build_transpose(b, mil_in(v->def, "x"), order, rank);
+}
+
+/* Builds the product of a transposed operand as one that transposes it itself. */
+static mil_value *rewrite_matmul(mil_builder *b, const mil_op *op) {
+    bool tx = false, ty = false;
+    mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    if (mil_attr_bool(op, "transpose_x", &tx, NULL) || mil_attr_bool(op, "transpose_y", &ty, NULL)) return NULL;
+    mil_value *other = rewrite_turned(b, y);
+    return other ? mil_build_matmul(b, x, other, tx, !ty) : NULL;
+}
+
+/* The rows, in the order in which the function is searched for them. */
+static const struct {
+    mil_opcode code;
+    rewrite_make make;
+} rewrite_rows[] = {{MIL_OP_matmul, rewrite_matmul},
+                    {MIL_OP_real_div, rewrite_divide},
+                    {MIL_OP_stack, rewrite_stack},
+                    {MIL_OP_tile, rewrite_tile},
+                    {MIL_OP_transpose, rewrite_transpose}};
+
+enum { REWRITE_ROWS = sizeof rewrite_rows / sizeof rewrite_rows[0] };
+
+static bool rewrite_fits(int row, const mil_op *op) {
+    double v;
+    if (rewrite_rows[row].code != op->info->code || op->results[0]->constant) return false;
+    return op->info->code != MIL_OP_real_div || !compile_scalar(mil_in(op, "y"), &v);
+}
+
+/* Puts the new value in place of the old one, under the old name, by which it may be a result. */
+static propane_status rewrite_one(mil_function *f, int row, mil_op *op, propane_error *err) {
+    mil_value *old = op->results[0];
+    const char *name = old->name;
+    mil_builder b;
+    mil_build_resume(&b, f);
+    b.before = op;
+    mil_op *before = op->prev;
+    mil_value *with = rewrite_rows[row].make(&b, op);
+    if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
+    if (!with) return PROPANE_OK;
+    for (mil_op *made = before ? before->next : f->first; made != op; made = made->next)
+        made->line = op->line, made->column = op->column; /* errors name the operation of the program */
+    mil_replace_uses(f, old, with);
+    mil_op_remove(op);
+    return mil_rename(f, with, name, err);
+}
+
+static bool rewrite_any(void *context, const char *name) {
+    (void)context, (void)name;
+    return true;
+}
+
+bool compile_needs_rewrite(const mil_function *f) {
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (mil_op_compressed(op)) return true;
+        for (int row = 0; row < REWRITE_ROWS; row++)
+            if (rewrite_fits(row, op)) return true;
+    }
+    return false;
+}
+
+propane_status compile_rewrite(const mil_function *f, mil_module *m, mil_function **out, propane_error *err) {
+    int count;
+    PROPANE_TRY(mil_function_copy(f, m, f->name, out, err));
+    PROPANE_TRY(pass_decompress(*out, rewrite_any, NULL, &count, err));
+    for (int row = 0; row < REWRITE_ROWS; row++)
+        for (mil_op *op = (*out)->first, *next; op; op = next) {
+            next = op->next;
+            if (rewrite_fits(row, op)) PROPANE_TRY(rewrite_one(*out, row, op, err));
+        }
+    return pass_run(*out, &(pass_options){.drop_unused = true}, err);
+}
