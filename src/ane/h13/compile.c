@@ -23,8 +23,16 @@ bool compile_same_bytes(const mil_type *a, const mil_type *b) {
 
 /* ---- places ---------------------------------------------------------------------------------------------------------------------- */
 
-static int compile_by_name(const void *a, const void *b) {
-    return strcmp((*(mil_value *const *)a)->name, (*(mil_value *const *)b)->name);
+/* Compares the symbols of two surfaces: a result's is its name and "@output", so that b10 comes before b1
+ * (allbilly/mlx-ane-sd artifacts/m1-full-ane/programs/head/linux-plan.json). */
+static int compile_by_symbol(const void *a, const void *b) {
+    const mil_value *x = *(mil_value *const *)a, *y = *(mil_value *const *)b;
+    const char *p = x->name, *q = y->name;
+    while (*p && *p == *q) p++, q++;
+    int left = (unsigned char)*p, right = (unsigned char)*q;
+    if (!left && x->def) left = '@';
+    if (!right && y->def) right = '@';
+    return left - right;
 }
 
 static propane_status compile_surface(compile *c, const mil_value *v, int bar, bool output, propane_error *err) {
@@ -59,7 +67,7 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     if (!c->object->surfaces) return propane_fail_memory(err, sizeof(engine_surface));
     for (int i = 0; i < f->param_count; i++) sorted[i] = f->params[i];
     for (int i = 0; i < f->result_count; i++) sorted[f->param_count + i] = f->results[i];
-    qsort(sorted, (size_t)count, sizeof *sorted, compile_by_name);
+    qsort(sorted, (size_t)count, sizeof *sorted, compile_by_symbol);
     for (int i = 0; i < count; i++) {
         if (sorted[i]->constant || (i && sorted[i] == sorted[i - 1]))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

@@ -104,6 +104,10 @@ const char *compile_patched(const compile *c, const mil_value *v) {
 const uint16_t *compile_halves(compile *c, const mil_const *k) {
     int64_t count = mil_type_count(&k->type);
     uint16_t *out = ARENA_ARRAY(c->object->arena, count, uint16_t);
+    if (out && k->type.dtype == MIL_fp16) {
+        memcpy(out, k->data, (size_t)count * sizeof *out);
+        return out;
+    }
     for (int64_t i = 0; out && i < count; i++) out[i] = fp16_from_f64(mil_const_f64(k, i));
     return out;
 }
