@@ -15,8 +15,7 @@ typedef mil_value *(*rewrite_make)(mil_builder *b, const mil_op *op);
 static mil_value *rewrite_divide(mil_builder *b, const mil_op *op) {
     mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
     mil_value *none = mil_build_scalar(b, y->type.dtype, 0);
-    const mil_op *one =
-        mil_build_op(b, MIL_OP_inverse, NULL, (mil_argument[]){{"x", 1, &y}, {"epsilon", 1, &none}}, 2);
+    const mil_op *one = mil_build_op(b, MIL_OP_inverse, NULL, (mil_argument[]){{"x", 1, &y}, {"epsilon", 1, &none}}, 2);
     return one ? mil_build_binary(b, MIL_OP_mul, x, one->results[0]) : NULL;
 }
 
