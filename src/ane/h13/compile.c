@@ -51,7 +51,7 @@ static propane_status compile_surface(compile *c, const mil_value *v, int bar, b
                           .w = t.w};
     s->wide = v->type.dtype == MIL_fp32;
     s->batch = s->bytes = (uint64_t)t.total, s->plane = (uint64_t)t.plane, s->row = (uint64_t)t.row;
-    c->places[v->id] = (compile_place){true, bar, 0, v->id};
+    c->places[v->id] = (compile_place){.known = true, .bar = bar, .owner = v->id};
     return s->name ? PROPANE_OK : propane_fail_memory(err, strlen(v->name));
 }
 
@@ -78,18 +78,6 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Returns whether an operation can be a view of its operand: the bytes are the same, and the result has no place
- * yet. */
-static bool compile_is_view(const compile *c, const mil_op *op) {
-    mil_opcode code = op->info->code;
-    if (code != MIL_OP_reshape && code != MIL_OP_expand_dims && code != MIL_OP_squeeze && code != MIL_OP_identity &&
-        code != MIL_OP_cast)
-        return false;
-    const mil_value *x = mil_in(op, "x"), *y = op->results[0];
-    if (!mil_dtype_is_float(x->type.dtype) || !mil_dtype_is_float(y->type.dtype)) return false;
-    return !x->constant && !c->places[y->id].known && compile_same_bytes(&x->type, &y->type);
-}
-
 typedef struct compile_lives {
     fit_span *spans;
     int *which, *span_of, *earliest; /* by span; by value: its span plus 1; the first step that may write it */
@@ -110,23 +98,27 @@ static int compile_earliest(const compile *c, const compile_lives *l, const mil_
     return x && x->def ? l->earliest[x->id] : step;
 }
 
+/* Opens the span of the memory that v owns or, as the first part of a concatenation, lies in. */
 static propane_status compile_span(compile *c, compile_lives *l, const mil_op *op, mil_value *v, int step,
                                    propane_error *err) {
     emit_tensor t;
     l->earliest[v->id] = compile_earliest(c, l, op, step);
-    if (c->places[v->id].known || compile_behind(v)) return PROPANE_OK;
-    c->places[v->id].owner = v->id;
-    if (compile_is_inner(c, op)) return PROPANE_OK;
-    if (compile_is_view(c, op)) {
-        c->places[v->id].owner = c->places[mil_in(op, "x")->id].owner;
+    const compile_place *p = &c->places[v->id];
+    int owner = p->owner;
+    if (p->known || p->view || c->places[owner].known || compile_behind(v) || compile_is_inner(c, op))
+        return PROPANE_OK;
+    if (l->span_of[owner]) {
+        fit_span *span = &l->spans[l->span_of[owner] - 1];
+        if (l->earliest[v->id] < span->first) span->first = l->earliest[v->id];
+        span->last = step;
         return PROPANE_OK;
     }
-    propane_status status = compile_shape(op, v, &t, err);
+    propane_status status = compile_shape(op, c->values[owner], &t, err);
     char where[300];
     if (status) return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
     l->spans[l->count] = (fit_span){l->earliest[v->id], step, round_up(t.total, ENGINE_PAGE), 0};
-    l->which[l->count] = v->id;
-    l->span_of[v->id] = ++l->count;
+    l->which[l->count] = owner;
+    l->span_of[owner] = ++l->count;
     return PROPANE_OK;
 }
 
@@ -161,7 +153,9 @@ static propane_status compile_scratch(compile *c, propane_error *err) {
     else
         status = compile_spans(c, &l, err);
     for (int i = 0; i < l.count && !status; i++)
-        c->places[l.which[i]] = (compile_place){true, ENGINE_BAR_SCRATCH, l.spans[i].offset, l.which[i]};
+        c->places[l.which[i]] =
+            (compile_place){.known = true, .bar = ENGINE_BAR_SCRATCH, .base = l.spans[i].offset, .owner = l.which[i]};
+    compile_share_place(c);
     mem_free(l.spans);
     mem_free(l.which);
     mem_free(l.span_of);
@@ -229,12 +223,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
         if (report) text_printf(report, "%-20s %-24s stays on chip\n", op->info->name, op->results[0]->name);
         return PROPANE_OK;
     }
-    if (compile_is_view(c, op)) {
-        mil_value *x = mil_in(op, "x");
-        int id = op->results[0]->id;
-        c->places[id] = c->places[x->id];
-        return PROPANE_OK;
-    }
+    if (c->places[op->results[0]->id].view) return PROPANE_OK;
     compile_op make = compile_find(op->info->code);
     if (!make) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "this compiler does not support this operation");
     propane_status status = make(c, op, err);
@@ -256,6 +245,7 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     const mil_function *f = c->function;
     compile_users(c);
     PROPANE_TRY(compile_surfaces(c, err));
+    compile_share(c);
     PROPANE_TRY(compile_scratch(c, err));
     c->e.scratch = c->scratch;
     for (const mil_op *op = f->first; op; op = op->next) PROPANE_TRY(compile_one(c, op, report, err));
@@ -294,11 +284,12 @@ static propane_status compile_as_given(const mil_function *f, const engine_compi
         *o = (engine_object){.arena = a, .subtype = subtype, .newer = true};
         o->source = arena_string(a, f->name);
         c.places = ARENA_ARRAY(a, f->value_count + 1, compile_place);
+        c.values = ARENA_ARRAY(a, f->value_count + 1, const mil_value *);
         c.users = ARENA_ARRAY(a, f->value_count + 1, int);
         c.taken = ARENA_ARRAY(a, f->value_count + 1, bool);
     }
     propane_status status = PROPANE_OK;
-    if (!o || !o->source || !c.places || !c.users || !c.taken)
+    if (!o || !o->source || !c.places || !c.values || !c.users || !c.taken)
         status = propane_fail_memory(err, sizeof *o);
     else
         status = compile_function(&c, options->report, err);

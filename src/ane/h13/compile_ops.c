@@ -458,6 +458,7 @@ propane_status compile_concat(compile *c, const mil_op *op, propane_error *err) 
             from.base += o * dims[0] * a.plane;
             to.base += at * strides[which] + (outer > 1 ? o * (y.c / outer) * y.plane : 0);
             from.c = to.c = dims[0], to.h = a.h, to.w = a.w;
+            if (from.bar == to.bar && from.base == to.base) continue; /* the part was made here */
             PROPANE_TRY(lower_copy(&c->e, &from, &to, err));
         }
         at += dims[which];

@@ -9,22 +9,26 @@
 #include "ane/h13/lower_parts.h"
 #include "core/mil/ops.h"
 
-/* Where a value is stored. A view shares the place of the value it views. */
+/* Where a value is stored. */
 typedef struct compile_place {
     bool known;
+    bool view;   /* of its operand; no task makes it */
+    bool inside; /* it is made as a part of a concatenation */
     int bar;
     int64_t base;
-    int owner; /* id of the value that owns the memory, possibly this one */
+    int owner;                  /* id of the value that owns the memory, possibly this one */
+    int64_t offset, row, plane; /* from the owner's first byte; strides, or 0 for those of the value's type */
 } compile_place;
 
 typedef struct compile {
     const mil_function *function;
     engine_object *object;
     emitter e;
-    compile_place *places; /* by value id */
-    int *users;            /* by value id: number of uses as an operand or result */
-    bool *taken;           /* by value id: whether an earlier task absorbed the operation */
-    int64_t scratch;       /* bytes of base register 3 for values */
+    compile_place *places;    /* by value id */
+    const mil_value **values; /* by value id */
+    int *users;               /* by value id: number of uses as an operand or result */
+    bool *taken;              /* by value id: whether an earlier task absorbed the operation */
+    int64_t scratch;          /* bytes of base register 3 for values */
     bool patchable;
     const mil_op *last; /* the previous operation that made tasks */
     int chained;        /* values that stay on chip between operations */
@@ -96,6 +100,11 @@ bool compile_is_inner(const compile *c, const mil_op *op);
 PROPANE_CHECK propane_status compile_attend(compile *c, const compile_attention *a, propane_error *err);
 /* Sets *table or *relu for an activation. Returns false if the engine does not have it. */
 bool compile_activation(const mil_op *op, engine_table *table, bool *relu);
+
+/* Sets the owner and the strides of every value (compile_share.c). The second function completes the places once all
+ * owners have theirs. */
+void compile_share(compile *c);
+void compile_share_place(compile *c);
 
 /* Chains an operation, whose tasks start at `before`, if its only task is the sole reader of what the task before it
  * stores. If `reasons` is given, appends a line for every operand that went through memory. */

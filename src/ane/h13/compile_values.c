@@ -42,8 +42,10 @@ static propane_status compile_constant(compile *c, mil_value *v, const mil_value
             bytes[row * x->row + 2 * i] = (uint8_t)(half & 0xff);
             bytes[row * x->row + 2 * i + 1] = (uint8_t)(half >> 8);
         }
-    c->places[v->id] =
-        (compile_place){true, ENGINE_BAR_CONSTANTS, lower_constants(&c->e, bytes, (size_t)x->total), v->id};
+    c->places[v->id] = (compile_place){.known = true,
+                                       .bar = ENGINE_BAR_CONSTANTS,
+                                       .base = lower_constants(&c->e, bytes, (size_t)x->total),
+                                       .owner = v->id};
     if (compile_patched(c, behind))
         emit_add_patch(&c->e, &(engine_patch){.constant = compile_patched(c, behind),
                                               .elements = mil_type_count(&v->type),
@@ -54,6 +56,12 @@ static propane_status compile_constant(compile *c, mil_value *v, const mil_value
     return PROPANE_OK;
 }
 
+static void compile_at(const compile_place *p, emit_tensor *out) {
+    out->bar = p->bar;
+    out->base = p->base;
+    if (p->row) out->row = p->row, out->plane = p->plane;
+}
+
 propane_status compile_tensor(compile *c, const mil_op *op, mil_value *v, emit_tensor *out, propane_error *err) {
     PROPANE_TRY(compile_shape(op, v, out, err));
     const mil_value *behind = c->places[v->id].known ? NULL : compile_behind(v);
@@ -61,15 +69,13 @@ propane_status compile_tensor(compile *c, const mil_op *op, mil_value *v, emit_t
     compile_place *p = &c->places[v->id];
     if (!p->known)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: '%s' has no address in memory", op->info->name, v->name);
-    out->bar = p->bar;
-    out->base = p->base;
+    compile_at(p, out);
     return PROPANE_OK;
 }
 
 propane_status compile_result(compile *c, const mil_op *op, const mil_value *v, emit_tensor *out, propane_error *err) {
     PROPANE_TRY(compile_shape(op, v, out, err));
-    out->bar = c->places[v->id].bar;
-    out->base = c->places[v->id].base;
+    compile_at(&c->places[v->id], out);
     return PROPANE_OK;
 }
 
