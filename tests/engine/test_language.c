@@ -98,7 +98,7 @@ static mil_value *language_rotary(language *l, mil_value *x, mil_value *cosine, 
     return mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, x, cosine), other);
 }
 
-/* Builds one entry of the cache with the new rows behind it, and repeats it for the queries of each group. */
+/* Builds one entry of the cache followed by the new rows, and repeats it for the queries of each group. */
 static mil_value *language_keys(language *l, mil_value *cache, int64_t layer, mil_value *fresh) {
     mil_builder *b = &l->b;
     mil_value *old = mil_build_slice(b, cache, (int64_t[]){layer, 0, 0, 0, 0}, (int64_t[]){1, 1, GROUPS, CACHE, HEAD});

@@ -16,11 +16,6 @@
 
 enum { COMPILE_ZEROS = 16384, SURFACES_MAX = ENGINE_BARS - ENGINE_BAR_SURFACES };
 
-bool compile_same_bytes(const mil_type *a, const mil_type *b) {
-    int64_t wa = a->rank ? a->dim[a->rank - 1] : 1, wb = b->rank ? b->dim[b->rank - 1] : 1;
-    return wa == wb || (wa % 32 == 0 && wb % 32 == 0);
-}
-
 /* ---- places ---------------------------------------------------------------------------------------------------------------------- */
 
 /* Compares the symbols of two surfaces: a result's is its name and "@output", so that b10 comes before b1

@@ -94,24 +94,104 @@ static mil_value *rewrite_turned(mil_builder *b, const mil_value *v) {
     return mil_build_transpose(b, mil_in(v->def, "x"), order, rank);
 }
 
-/* Builds the product of a transposed operand as one that transposes it itself. */
+/* Returns the number of matrices in a value. */
+static int64_t rewrite_matrices(const mil_type *t) {
+    int64_t count = 1;
+    for (int d = 0; d < t->rank - 2; d++) count *= t->dim[d];
+    return count;
+}
+
+/* Returns the operand if the operation that makes v only places or repeats its matrices, else NULL. */
+static mil_value *rewrite_placed(const mil_value *v) {
+    int perm[MIL_MAX_RANK], rank = v->type.rank;
+    mil_opcode code = v->def && !v->constant ? v->def->info->code : MIL_OP_const;
+    bool reshape = code == MIL_OP_reshape || code == MIL_OP_expand_dims || code == MIL_OP_squeeze;
+    if (rank < 2 || (!reshape && code != MIL_OP_transpose && code != MIL_OP_tile)) return NULL;
+    mil_value *x = mil_in(v->def, "x");
+    if (x->constant || x->type.rank < 2) return NULL;
+    for (int d = 1; d <= 2; d++)
+        if (x->type.dim[x->type.rank - d] != v->type.dim[rank - d]) return NULL;
+    if (code != MIL_OP_transpose) return x;
+    bool planes = mil_attr_perm(v->def, perm, NULL) == PROPANE_OK && perm[rank - 1] == rank - 1;
+    return planes && perm[rank - 2] == rank - 2 ? x : NULL;
+}
+
+/* Returns which matrix of rewrite_placed(v) is matrix `i` of v. */
+static int64_t rewrite_source_matrix(const mil_value *v, int64_t i) {
+    const mil_type *x = &mil_in(v->def, "x")->type;
+    int perm[MIL_MAX_RANK], rank = v->type.rank;
+    int64_t at[MIL_MAX_RANK], from = 0;
+    mil_opcode code = v->def->info->code;
+    if (code != MIL_OP_transpose && code != MIL_OP_tile) return i;
+    for (int d = 0; d < rank; d++) perm[d] = d;
+    if (code == MIL_OP_transpose && mil_attr_perm(v->def, perm, NULL) != PROPANE_OK) return -1;
+    for (int d = rank - 3; d >= 0; d--) {
+        at[perm[d]] = i % v->type.dim[d] % x->dim[perm[d]];
+        i /= v->type.dim[d];
+    }
+    for (int d = 0; d < rank - 2; d++) from = from * x->dim[d] + at[d];
+    return from;
+}
+
+/* Returns the value of which y has every matrix `*times` times in a row; y itself, once, if there is none. */
+static mil_value *rewrite_repeated(mil_value *y, int64_t *times) {
+    enum { MOST_STEPS = 8 };
+    const int64_t count = rewrite_matrices(&y->type);
+    mil_value *best = y, *v = y;
+    *times = 1;
+    for (int steps = 1; steps <= MOST_STEPS && (v = rewrite_placed(v)); steps++) {
+        const int64_t made = rewrite_matrices(&v->type);
+        bool regular = count % made == 0;
+        for (int64_t i = 0; i < count && regular; i++) {
+            int64_t from = i;
+            const mil_value *at = y;
+            for (int k = 0; k < steps; k++) from = rewrite_source_matrix(at, from), at = rewrite_placed(at);
+            regular = from == i / (count / made);
+        }
+        if (regular) best = v, *times = count / made;
+    }
+    return best;
+}
+
+/* Builds a product of which several matrices of x have the same matrix of y as one with more rows, and that of a
+ * transposed operand as one that transposes it itself. */
 static mil_value *rewrite_matmul(mil_builder *b, const mil_op *op) {
     bool tx = false, ty = false;
+    int64_t times;
     mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    const mil_type *out = &op->results[0]->type;
     if (mil_attr_bool(op, "transpose_x", &tx, NULL) || mil_attr_bool(op, "transpose_y", &ty, NULL)) return NULL;
     mil_value *other = rewrite_turned(b, y);
-    return other ? mil_build_matmul(b, x, other, tx, !ty) : NULL;
+    if (other) y = other, ty = !ty;
+    mil_value *few = rewrite_repeated(y, &times);
+    if (times == 1 || tx || rewrite_matrices(&x->type) != rewrite_matrices(&y->type))
+        return other ? mil_build_matmul(b, x, other, tx, ty) : NULL;
+    const int64_t count = rewrite_matrices(&few->type), rows = times * x->type.dim[x->type.rank - 2];
+    x = mil_build_reshape(b, x, (int64_t[]){count, rows, x->type.dim[x->type.rank - 1]}, 3);
+    const int64_t dim[] = {count, few->type.dim[few->type.rank - 2], few->type.dim[few->type.rank - 1]};
+    few = mil_build_reshape(b, few, dim, 3);
+    return mil_build_reshape(b, mil_build_matmul(b, x, few, false, ty), out->dim, out->rank);
+}
+
+/* Builds the factor of a reshaped product in front of the reshape, where the product's task absorbs it. */
+static mil_value *rewrite_factor(mil_builder *b, const mil_op *op) {
+    double v;
+    mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    if (compile_scalar(x, &v)) x = y, y = mil_in(op, "x");
+    if (!compile_scalar(y, &v) || !x->def || x->constant || x->def->info->code != MIL_OP_reshape) return NULL;
+    mil_value *product = mil_in(x->def, "x");
+    if (!product->def || product->def->info->code != MIL_OP_matmul || y->type.rank > product->type.rank) return NULL;
+    const mil_type *out = &op->results[0]->type;
+    return mil_build_reshape(b, mil_build_binary(b, MIL_OP_mul, product, y), out->dim, out->rank);
 }
 
 /* The rows, in the order in which the function is searched for them. */
 static const struct {
     mil_opcode code;
     rewrite_make make;
-} rewrite_rows[] = {{MIL_OP_matmul, rewrite_matmul},
-                    {MIL_OP_real_div, rewrite_divide},
-                    {MIL_OP_stack, rewrite_stack},
-                    {MIL_OP_tile, rewrite_tile},
-                    {MIL_OP_transpose, rewrite_transpose}};
+} rewrite_rows[] = {{MIL_OP_matmul, rewrite_matmul},   {MIL_OP_mul, rewrite_factor},
+                    {MIL_OP_real_div, rewrite_divide}, {MIL_OP_stack, rewrite_stack},
+                    {MIL_OP_tile, rewrite_tile},       {MIL_OP_transpose, rewrite_transpose}};
 
 enum { REWRITE_ROWS = sizeof rewrite_rows / sizeof rewrite_rows[0] };
 

@@ -85,6 +85,11 @@ bool compile_plain(const mil_type *type) {
     return true;
 }
 
+bool compile_same_bytes(const mil_type *a, const mil_type *b) {
+    int64_t wa = a->rank ? a->dim[a->rank - 1] : 1, wb = b->rank ? b->dim[b->rank - 1] : 1;
+    return wa == wb || (wa % 32 == 0 && wb % 32 == 0);
+}
+
 bool compile_scalar(const mil_value *v, double *out) {
     if (!v->constant || mil_type_count(&v->type) != 1) return false;
     *out = mil_const_f64(v->constant, 0);
