@@ -46,7 +46,7 @@ static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
         for (int64_t i = 0; i < reps[d]; i++) parts[i] = x;
         x = mil_build_concat(b, parts, (int)reps[d], d);
     }
-    return x;
+    return x == mil_in(op, "x") ? mil_build_unary(b, MIL_OP_identity, x) : x;
 }
 
 /* Builds a transpose without the dimensions of 1, of which only the last of x and of the result stay: with them the rows
