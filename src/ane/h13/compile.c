@@ -132,6 +132,8 @@ static propane_status compile_spans(compile *c, compile_lives *l, propane_error 
         if (op->info->code == MIL_OP_const) continue;
         compile_used(c, l, op, step);
         if (compile_attention_of(c, op, &a)) compile_used(c, l, a.scores, step); /* attention runs here */
+        const mil_op *brought = compile_brought(c, op);
+        if (brought) compile_used(c, l, brought, step); /* and so does this one */
         for (int r = 0; r < op->result_count; r++) PROPANE_TRY(compile_span(c, l, op, op->results[r], step, err));
     }
     return fit_spans(l->spans, l->count, ENGINE_PAGE, &c->scratch, err);

@@ -64,6 +64,12 @@ bool compile_attention_of(const compile *c, const mil_op *op, compile_attention 
 bool compile_is_inner(const compile *c, const mil_op *op) {
     compile_attention a;
     mil_opcode code = op->info->code;
+    engine_table table;
+    bool relu;
+    if (compile_activation(op, &table, &relu)) {
+        const mil_op *user = compile_only_user(c, op->results[0]);
+        return user && compile_brought(c, user) == op;
+    }
     if (code != MIL_OP_matmul && code != MIL_OP_mul && code != MIL_OP_softmax) return false;
     const mil_op *at = op;
     for (int steps = 0; at && steps < 3; steps++) {

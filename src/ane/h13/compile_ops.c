@@ -57,6 +57,38 @@ compile_op compile_find(mil_opcode code) {
     return NULL;
 }
 
+/* ---- kinds of operations ------------------------------------------------------------------------------------------ */
+
+bool compile_by_element(const mil_op *op) {
+    engine_table table;
+    bool relu;
+    switch (op->info->code) {
+    case MIL_OP_add:
+    case MIL_OP_sub:
+    case MIL_OP_mul:
+    case MIL_OP_maximum:
+    case MIL_OP_minimum:
+    case MIL_OP_abs:
+    case MIL_OP_square: return true;
+    default: return compile_activation(op, &table, &relu);
+    }
+}
+
+static bool compile_is_product(const mil_op *op) {
+    mil_opcode code = op->info->code;
+    return code == MIL_OP_matmul || code == MIL_OP_linear || code == MIL_OP_conv;
+}
+
+bool compile_may_be_absorbed(const compile *c, const mil_op *op) {
+    while (op && compile_by_element(op)) {
+        const mil_value *x = mil_in(op, "x");
+        if (x->constant) x = mil_in(op, "y");
+        if (!x->def || c->users[x->id] != 1) return false;
+        op = x->def;
+    }
+    return op && compile_is_product(op);
+}
+
 /* ---- two operands ------------------------------------------------------------------------------------------------------------------ */
 
 static uint32_t compile_planar(mil_opcode code) {
@@ -174,9 +206,43 @@ static propane_status compile_by_batch(compile *c, const mil_op *op, uint32_t co
         emit_tensor b = shared ? *small : compile_batch(small, i, batches);
         bool same = a.c == b.c && a.h == b.h && a.w == b.w;
         PROPANE_TRY(same ? lower_binary(&c->e, code, &a, &b, false, &y, err)
-                         : lower_broadcast(&c->e, code, &a, &b, &y, err));
+                         : lower_broadcast(&c->e, code, &a, &b, NULL, &y, err));
     }
     return PROPANE_OK;
+}
+
+/* Returns the computed operand that is repeated for every row, column or channel of the other; NULL if there is none. */
+static mil_value *compile_repeated(const mil_op *op) {
+    propane_error err;
+    emit_tensor a, b;
+    uint32_t code = compile_planar(op->info->code);
+    if (!code) return NULL;
+    mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    if (x->constant || y->constant || !compile_aligned(&x->type, &y->type)) return NULL;
+    if (compile_shape(op, x, &a, &err) || compile_shape(op, y, &b, &err)) return NULL;
+    if (compile_smaller(&b, &a)) return y;
+    return compile_smaller(&a, &b) && code != LOWER_SUB ? x : NULL;
+}
+
+const mil_op *compile_brought(const compile *c, const mil_op *op) {
+    engine_table table;
+    bool relu;
+    const mil_value *small = compile_repeated(op);
+    const mil_op *def = small ? small->def : NULL;
+    if (!def || c->users[small->id] != 1 || !compile_activation(def, &table, &relu) || relu) return NULL;
+    return compile_behind(mil_in(def, "x")) || compile_may_be_absorbed(c, def) ? NULL : def;
+}
+
+/* Computes x op table(b), where the task that brings b on chip applies the table. */
+static propane_status compile_binary_brought(compile *c, const mil_op *op, const mil_op *def, propane_error *err) {
+    emit_tensor big, small, y;
+    engine_table table;
+    bool relu, first = mil_in(op, "x") == def->results[0];
+    (void)compile_activation(def, &table, &relu);
+    PROPANE_TRY(compile_tensor(c, op, mil_in(op, first ? "y" : "x"), &big, err));
+    PROPANE_TRY(compile_tensor(c, def, mil_in(def, "x"), &small, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    return lower_broadcast(&c->e, compile_planar(op->info->code), &big, &small, &table, &y, err);
 }
 
 propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) {
@@ -185,6 +251,8 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     double v;
     if (compile_scalar(y, &v)) return compile_with_scalar(c, op, x, v, false, err);
     if (compile_scalar(x, &v)) return compile_with_scalar(c, op, y, v, true, err);
+    const mil_op *brought = compile_brought(c, op);
+    if (brought) return compile_binary_brought(c, op, brought, err);
     uint32_t code = compile_planar(op->info->code);
     if (!code)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "division by a tensor is not supported; use inverse and mul");
@@ -209,8 +277,8 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
                             "broadcasting one of several dimensions before rows and columns is not supported");
     }
     if (a.c == b.c && a.h == b.h && a.w == b.w) return lower_binary(&c->e, code, &a, &b, clamp, &to, err);
-    if (compile_smaller(&b, &a)) return lower_broadcast(&c->e, code, &a, &b, &to, err);
-    if (compile_smaller(&a, &b) && code != LOWER_SUB) return lower_broadcast(&c->e, code, &b, &a, &to, err);
+    if (compile_smaller(&b, &a)) return lower_broadcast(&c->e, code, &a, &b, NULL, &to, err);
+    if (compile_smaller(&a, &b) && code != LOWER_SUB) return lower_broadcast(&c->e, code, &b, &a, NULL, &to, err);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "both operands are repeated, or the first of a difference is");
 }
 

@@ -94,13 +94,20 @@ typedef struct compile_attention {
 } compile_attention;
 /* Returns whether the matrix product `op` ends such a chain and the chain fits on chip. */
 bool compile_attention_of(const compile *c, const mil_op *op, compile_attention *out);
-/* Returns whether the operation belongs to such a chain but does not end it. It then makes no tasks, and its result
- * has no place in memory. */
+/* Returns the operation whose table is applied when op, its only reader, brings the result on chip to repeat it; NULL if
+ * there is none. */
+const mil_op *compile_brought(const compile *c, const mil_op *op);
+/* Returns whether the operation belongs to such a chain but does not end it, or is one that compile_brought returns. It
+ * then makes no tasks, and its result has no place in memory. */
 bool compile_is_inner(const compile *c, const mil_op *op);
 PROPANE_CHECK propane_status compile_attend(compile *c, const compile_attention *a, propane_error *err);
 /* Sets *table or *relu for an activation. Returns false if the engine does not have it. */
 bool compile_activation(const mil_op *op, engine_table *table, bool *relu);
 
+/* Returns whether the operation computes element by element, and its tasks take tensors of any strides. */
+bool compile_by_element(const mil_op *op);
+/* Returns whether a matrix product or convolution may absorb the operation. That task then writes the result. */
+bool compile_may_be_absorbed(const compile *c, const mil_op *op);
 /* Sets the owner and the strides of every value (compile_share.c). The second function completes the places once all
  * owners have theirs. */
 void compile_share(compile *c);

@@ -10,40 +10,8 @@
 
 enum { SHARE_ALIGN = 64 }; /* bytes; where a row that is fetched or stored may begin */
 
-/* Returns whether the operation computes element by element, and its tasks take tensors of any strides. */
-static bool compile_by_element(const mil_op *op) {
-    engine_table table;
-    bool relu;
-    switch (op->info->code) {
-    case MIL_OP_add:
-    case MIL_OP_sub:
-    case MIL_OP_mul:
-    case MIL_OP_maximum:
-    case MIL_OP_minimum:
-    case MIL_OP_abs:
-    case MIL_OP_square: return true;
-    default: return compile_activation(op, &table, &relu);
-    }
-}
-
 static bool compile_is_slice(const mil_op *op) {
     return op->info->code == MIL_OP_slice_by_index || op->info->code == MIL_OP_slice_by_size;
-}
-
-static bool compile_is_product(const mil_op *op) {
-    mil_opcode code = op->info->code;
-    return code == MIL_OP_matmul || code == MIL_OP_linear || code == MIL_OP_conv;
-}
-
-/* Returns whether a matrix product or convolution may absorb the operation. That task then writes the result. */
-static bool compile_may_be_absorbed(const compile *c, const mil_op *op) {
-    while (op && compile_by_element(op)) {
-        const mil_value *x = mil_in(op, "x");
-        if (x->constant) x = mil_in(op, "y");
-        if (!x->def || c->users[x->id] != 1) return false;
-        op = x->def;
-    }
-    return op && compile_is_product(op);
 }
 
 /* Sets the strides of a value, unless they are those of its type. */

@@ -98,9 +98,19 @@ static int64_t lower_bring_pad(const emit_tensor *b, int64_t channel) {
     return max_i64(channel / 0x10 | 1, 3) * 0x10 - channel;
 }
 
-/* Copies b to the start of the on-chip buffer, where it stays; *bytes receives its size. Several rows are kept out
- * of the same banks (joshuaswarren/mil-hwx-compiler research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
-static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
+/* Gives a task that passes its source on the table at `at` among the constants. */
+static void lower_table_words(emitted *t, const engine_table *table, int lanes, int64_t at) {
+    emit_lanes(t, ENGINE_BAR_CONSTANTS, lanes, at, 0, ENGINE_TABLE_BYTES);
+    emit_set(t, 0xc804, table->bias ? 0x121c08 : 0x121c0c);
+    emit_set(t, 0xc80c, table->bias);
+    emit_set(t, 0xc810, table->scale);
+    emit_set(t, 0x3c, table->power);
+    t->root = table->root;
+}
+
+/* Copies b, through the table if there is one, to the start of the on-chip buffer, where it stays; *bytes receives its
+ * size. Several rows are kept out of the same banks (joshuaswarren/mil-hwx-compiler research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
+static emit_l2 lower_bring(emitter *e, const emit_tensor *b, const engine_table *table, int64_t *bytes) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(b->w, true), row = b->c * channel, wide = round_up(2 * b->w, 16);
     int64_t pad = lower_bring_pad(b, channel), dense = b->c * wide, stride = dense + (b->h > 1 ? emit_pad(dense) : 0);
@@ -113,6 +123,8 @@ static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
     emit_source(t, b, &source, 2);
     emit_keep(t, &kept, 0x500170);
     emit_set(t, 0xc804, 0x101c0c);
+    int lanes = emit_lane_count(b->c);
+    if (table) lower_table_words(t, table, lanes, lower_table(e, table, lanes));
     return kept;
 }
 
@@ -136,7 +148,7 @@ static void lower_against(emitter *e, uint32_t op, const emit_tensor *x, const e
 }
 
 propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, const emit_tensor *b,
-                               const emit_tensor *y, propane_error *err) {
+                               const engine_table *table, const emit_tensor *y, propane_error *err) {
     int64_t bytes, slab = lower_slab(x, false, 2);
     emit_tensor source = *x, small = *b, result = *y;
     lower_fold(slab, x, (emit_tensor *[]){&source, &small, &result}, 3);
@@ -149,7 +161,7 @@ propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, co
         int64_t count = min_i64(slab, source.c - c);
         emit_tensor px = lower_part(&source, c, count), py = lower_part(&result, c, count);
         emit_tensor pb = small.c == 1 ? small : lower_part(&small, c, count);
-        emit_l2 kept = lower_bring(e, &pb, &bytes);
+        emit_l2 kept = lower_bring(e, &pb, table, &bytes);
         lower_against(e, op, &px, &kept, bytes, 0x31, flags, &py);
     }
     return PROPANE_OK;
@@ -163,7 +175,7 @@ propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *
     if (lower_slab(x, false, 1) < x->c || x->c > 0x7fff)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "constants for %lld channels of %lld pixels in a row",
                             (long long)x->c, (long long)x->w);
-    emit_l2 kept = lower_bring(e, &pair, &bytes);
+    emit_l2 kept = lower_bring(e, &pair, NULL, &bytes);
     lower_against(e, LOWER_ADD, x, &kept, bytes, 0x41, 0x200, y);
     return PROPANE_OK;
 }
@@ -208,13 +220,10 @@ propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_t
         emitted *t = lower_unicast(e, &px, pad, &tile);
         emit_or(t, 0x34, (int64_t)shape << 16);
         emit_store(t, &py, tile * (count * emit_channel(x->w, true) + pad), 1);
-        emit_set(t, 0xc804, table ? table->bias ? 0x121c08 : 0x121c0c : 0x111c0c);
-        if (!table) continue;
-        emit_lanes(t, ENGINE_BAR_CONSTANTS, emit_lane_count(count), at, 0, ENGINE_TABLE_BYTES);
-        emit_set(t, 0xc80c, table->bias);
-        emit_set(t, 0xc810, table->scale);
-        emit_set(t, 0x3c, table->power);
-        t->root = table->root;
+        if (table)
+            lower_table_words(t, table, emit_lane_count(count), at);
+        else
+            emit_set(t, 0xc804, 0x111c0c);
     }
     return PROPANE_OK;
 }

@@ -41,9 +41,9 @@ propane_status lower_binary(emitter *e, uint32_t op, const emit_tensor *a, const
 /* y = x * scale + bias (fp16 bits), after `op` (LOWER_COPY, LOWER_ABS). */
 propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint16_t scale, uint16_t bias,
                             const emit_tensor *y, propane_error *err);
-/* y = x op b, with b repeated along its dimensions of 1. */
+/* y = x op b, or x op table(b) unless the table is NULL, with b repeated along its dimensions of 1. */
 propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, const emit_tensor *b,
-                               const emit_tensor *y, propane_error *err);
+                               const engine_table *table, const emit_tensor *y, propane_error *err);
 /* y = (x + bias[c]) * scale[c], with constants per channel. */
 propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *bias, const uint16_t *scale,
                               const emit_tensor *y, propane_error *err);
