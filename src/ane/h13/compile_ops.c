@@ -104,7 +104,7 @@ static uint32_t compile_planar(mil_opcode code) {
 
 static uint16_t compile_half(double v) { return fp16_from_f64(v); }
 
-/* Computes x op v, or v op x. */
+/* Computes x op v, or v op x. A quotient is x / v: compile_rewrite has replaced all others. */
 static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_value *x, double v, bool first,
                                           propane_error *err) {
     emit_tensor a, y;
@@ -124,9 +124,6 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
     }
     default: break;
     }
-    if (first)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "dividing a number by a tensor is not supported; use inverse and mul");
     if (a.h == 1 && a.w == 1) { /* constants per channel, as Apple's compiler does it */
         uint16_t *pair = ARENA_ARRAY(c->object->arena, 2 * a.c, uint16_t);
         if (!pair) return propane_fail_memory(err, (size_t)a.c * 4);
@@ -254,8 +251,6 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     const mil_op *brought = compile_brought(c, op);
     if (brought) return compile_binary_brought(c, op, brought, err);
     uint32_t code = compile_planar(op->info->code);
-    if (!code)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "division by a tensor is not supported; use inverse and mul");
     bool clamp = op->info->code == MIL_OP_add && compile_relu_of(c, y, x) != NULL;
     if (clamp) y = x;
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
