@@ -156,16 +156,24 @@ static void lower_matmul_store_turned(emitted *t, const emit_tensor *y, int64_t 
     emit_set(t, 0x4830, 0x14a);
 }
 
+static bool lower_matmul_same(const emit_tensor *a, const emit_tensor *b) {
+    return a->bar == b->bar && a->base == b->base && a->h == b->h && a->w == b->w && a->row == b->row;
+}
+
 static propane_status lower_matmul_constant(emitter *e, const lower_product *p, const emit_tensor *x,
                                             const emit_tensor *y, propane_error *err) {
     int64_t row = p->k * lower_matmul_channel(p->m);
     if (row + p->m * emit_channel(p->k, true) > 0x200000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the transpose of [%lld, %lld] does not fit on chip",
                             (long long)p->m, (long long)p->k);
-    emit_tensor staged;
-    emit_l2 kept = lower_matmul_stage(e, x, 0, &staged);
-    emitted *t = lower_matmul_from_staged(e, p, &kept, &staged);
+    emit_turned *at = &e->turned;
+    if (!at->count || at->count != e->count || !lower_matmul_same(x, &at->x)) {
+        at->x = *x;
+        at->kept = lower_matmul_stage(e, x, 0, &at->staged);
+    }
+    emitted *t = lower_matmul_from_staged(e, p, &at->kept, &at->staged);
     lower_matmul_store_turned(t, y, row);
+    at->count = e->count; /* the next product of the same operand may follow */
     return lower_matmul_constant_lanes(e, t, p, err);
 }
 

@@ -39,12 +39,20 @@ typedef struct emitted {
     int64_t channel_visits;              /* for vectors of channels: sources times channels */
 } emitted;
 
+/* The operand of a product with a constant, which lies turned on chip: its tensor in memory, and its place. */
+typedef struct emit_turned {
+    int count; /* of the emitter's tasks when it was there last; 0: none */
+    emit_tensor x, staged;
+    emit_l2 kept;
+} emit_turned;
+
 typedef struct emitter {
     arena *arena;
     emitted *tasks;
     int count;
     text constants;  /* the constant section */
     int64_t scratch; /* bytes of base register 3 */
+    emit_turned turned;
     engine_patch *patches;
     int patch_count;
     uint32_t subtype; /* ENGINE_H13 or ENGINE_H14 */
