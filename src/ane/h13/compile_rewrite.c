@@ -33,20 +33,20 @@ static mil_value *rewrite_stack(mil_builder *b, const mil_op *op) {
     return mil_build_concat(b, parts, count, axis);
 }
 
-/* Builds a concatenation of x with itself for each dimension that is repeated. */
+/* Builds x `times` times behind each other: halves first, so that many repetitions take few copies. */
+static mil_value *rewrite_repeat(mil_builder *b, mil_value *x, int64_t times, int axis) {
+    if (times == 1 || !x) return x;
+    mil_value *half = rewrite_repeat(b, x, times / 2, axis), *const parts[] = {half, half, x};
+    return mil_build_concat(b, parts, times % 2 ? 3 : 2, axis);
+}
+
 static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
-    mil_value *x = mil_in(op, "x");
+    mil_value *x = mil_in(op, "x"), *y = x;
     int64_t reps[2 * MIL_MAX_RANK];
     int count = 0;
     if (mil_attr_ints(op, "reps", reps, &count, NULL) != PROPANE_OK || count != x->type.rank) return NULL;
-    for (int d = count - 1; d >= 0 && x; d--) {
-        if (reps[d] == 1) continue;
-        mil_value **parts = ARENA_ARRAY(b->module->arena, reps[d], mil_value *);
-        if (!parts) return NULL;
-        for (int64_t i = 0; i < reps[d]; i++) parts[i] = x;
-        x = mil_build_concat(b, parts, (int)reps[d], d);
-    }
-    return x == mil_in(op, "x") ? mil_build_unary(b, MIL_OP_identity, x) : x;
+    for (int d = count - 1; d >= 0; d--) y = rewrite_repeat(b, y, reps[d], d);
+    return y == x ? mil_build_unary(b, MIL_OP_identity, x) : y;
 }
 
 /* Builds a transpose without the dimensions of 1, of which only the last of x and of the result stay: with them the rows
@@ -135,10 +135,11 @@ static int64_t rewrite_source_matrix(const mil_value *v, int64_t i) {
 
 /* Returns the value of which y has every matrix `*times` times in a row; y itself, once, if there is none. */
 static mil_value *rewrite_repeated(mil_value *y, int64_t *times) {
-    enum { MOST_STEPS = 8 };
+    enum { MOST_STEPS = 8, MOST_MATRICES = 0x1ffff };
     const int64_t count = rewrite_matrices(&y->type);
     mil_value *best = y, *v = y;
     *times = 1;
+    if (count > MOST_MATRICES) return y;
     for (int steps = 1; steps <= MOST_STEPS && (v = rewrite_placed(v)); steps++) {
         const int64_t made = rewrite_matrices(&v->type);
         bool regular = count % made == 0;
