@@ -62,7 +62,7 @@ static bool is_chip_word(const char *word, size_t n) {
     if (n >= sizeof copy) return false;
     memcpy(copy, word, n);
     copy[n] = 0;
-    if (strcmp(copy, "all") == 0) return true;
+    if (strcmp(copy, "all") == 0 || strcmp(copy, "macs") == 0 || strcmp(copy, "phones") == 0) return true;
     for (int i = 0; i < CHIP_COUNT; i++)
         if (strcmp(copy, every[i]->name) == 0 || strcmp(copy, chip_generation_name(every[i]->generation)) == 0)
             return true;

@@ -212,6 +212,11 @@ static void check_move_readers(chip_report *r, const chip_view *view, const mil_
     }
 }
 
+/* The other checks read dimensions, which an open shape does not have. */
+static bool check_takes_open(const chip_limit *l) {
+    return l->check == chip_rule_open_shape || l->check == chip_rule_open_result;
+}
+
 static propane_status check_ops(chip_report *r, chip_view *view, propane_error *err) {
     int stride = chip_limit_count() + 1, index = 0;
     for (const mil_op *op = view->function->first; op; op = op->next) {
@@ -222,8 +227,7 @@ static propane_status check_ops(chip_report *r, chip_view *view, propane_error *
         if (op->info->code != MIL_OP_const) r->op_counts[op->info->code]++;
         view->op = op;
         for (const int *row = r->op_rows + op->info->code * stride; *row >= 0; row++)
-            if (!open || chip_limit_get(*row)->check == chip_rule_open_shape)
-                PROPANE_TRY(check_ask(r, *row, view, &at, err));
+            if (!open || check_takes_open(chip_limit_get(*row))) PROPANE_TRY(check_ask(r, *row, view, &at, err));
         for (int i = 0; i < op->result_count && !open; i++)
             PROPANE_TRY(check_tensor(r, view, op->results[i], &at, err));
     }

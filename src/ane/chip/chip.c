@@ -109,8 +109,8 @@ propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], in
 bool chip_listed(const char *list, const chip *c) {
     for (const char *at = list; *at;) {
         size_t n = strcspn(at, " ");
-        if (chip_same_name(at, "all", n) || chip_same_name(at, c->name, n) ||
-            chip_same_name(at, chip_generation_name(c->generation), n))
+        if (chip_same_name(at, "all", n) || chip_same_name(at, c->is_phone ? "phones" : "macs", n) ||
+            chip_same_name(at, c->name, n) || chip_same_name(at, chip_generation_name(c->generation), n))
             return true;
         at += n + (at[n] == ' ');
     }

@@ -73,7 +73,8 @@ PROPANE_CHECK propane_status chip_find(const char *name, const chip **out, propa
 /* Reads "m1,m4-max", "all" (every M chip) or "all-a" (every A chip) into up to CHIP_COUNT different chips. */
 PROPANE_CHECK propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], int *count,
                                             propane_error *err);
-/* Returns whether the chip is in a list of generations and names such as "h13 h14 m3-ultra"; "all" lists every chip. */
+/* Returns whether the chip is in a list of generations and names such as "h13 h14 m3-ultra". "all" lists every chip,
+ * "macs" every M chip, "phones" every A chip. */
 bool chip_listed(const char *list, const chip *c);
 
 #endif

@@ -65,8 +65,7 @@ const char *chip_path_name(chip_path path) { return path == CHIP_PATH_COREML ? "
 
 bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out) {
     if (l->on[path] == CHIP_SILENT) return false;
-    if (!os && l->os_max && l->on[path] == CHIP_REFUSE) return false;
-    if (!os && l->os_max && l->os_min == l->os_max) return false; /* about a single version */
+    if (!os && l->os_max && (l->on[path] == CHIP_REFUSE || l->os_min)) return false;
     if (os && ((l->os_min && os < l->os_min) || (l->os_max && os > l->os_max))) return false;
     if (chip_listed(l->chips, c))
         *out = l->on[path];

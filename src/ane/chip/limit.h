@@ -131,7 +131,7 @@ const char *chip_severity_name(chip_severity severity); /* "refused", "falls bac
 const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
 /* Returns whether the row applies to this chip under this macOS (times 100; 0 if not known) on this path, and how
  * severely. If the version is not known, a row about some versions only warns. Refusals by older versions, and rows
- * about a single version, are then left out. */
+ * about versions from one to another, are then left out. */
 bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out);
 
 #endif

@@ -393,3 +393,26 @@ bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         }
     return false;
 }
+
+/* Finds fp16 coordinates whose steps at the far edge are more than a fraction of a pixel. Near 1, fp16 has steps of
+ * 2^-11; near n pixels, of n * 2^-10 at most. */
+bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_type *x = &mil_in(view->op, "x")->type;
+    const char *mode = NULL;
+    if (mil_in(view->op, "coordinates")->type.dtype != MIL_fp16 || x->rank != 4) return false;
+    if (mil_attr_text(view->op, "coordinates_mode", &mode, NULL) != PROPANE_OK || !mode) return false;
+    const double side = (double)(x->dim[2] > x->dim[3] ? x->dim[2] : x->dim[3]);
+    const double step = strcmp(mode, "normalized_minus_one_to_one") == 0 ? (side - 1) / 2 * 0x1p-11
+                        : strcmp(mode, "normalized_zero_to_one") == 0    ? (side - 1) * 0x1p-11
+                                                                      : exp2(floor(log2(fmax(side - 1, 1)))) * 0x1p-10;
+    return step > view->limit->value &&
+           chip_found(out, "its fp16 coordinates have steps of %.3g pixels at the edge of %.0f", step, side);
+}
+
+bool chip_rule_symmetric_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *zero = mil_in(view->op, "zero_point"), *data = mil_in(view->op, "quantized_data");
+    if (!zero || !zero->constant || !zero->constant->data || data->type.dtype != MIL_int8) return false;
+    for (int64_t i = 0; i < mil_type_count(&zero->type); i++)
+        if (mil_const_f64(zero->constant, i) != 0) return false;
+    return chip_found(out, "'%.60s' is int8 with zero point 0", chip_value_name(view->op->results[0]));
+}
