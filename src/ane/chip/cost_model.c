@@ -16,6 +16,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ane/chip/limit.h"
+
 #define MIB  1048576.0
 #define AXES 8
 
@@ -212,9 +214,12 @@ double cost_compile_ms(const chip *c, double weight_bytes) {
 }
 
 /* Through Core ML, a first load does more than run the engine's compiler. The encoder of Whisper turbo, 1.27 GB,
- * took 440 s on an M4 Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times the figure above. */
+ * took 440 s on an M4 Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times the figure above. On
+ * the M1 and A14, programs with hundreds of megabytes take up to hours (rule X7b): three for an encoder of 600 MB on an
+ * M1 Max (ggml-org/whisper.cpp issue 937), 1,200 times the figure above. */
 double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes) {
-    const double coreml = 50, direct = 2;
+    const bool hours = c->generation <= CHIP_H13 && weight_bytes > chip_limit_value("X7b");
+    const double coreml = hours ? 1200 : 50, direct = 2;
     return cost_compile_ms(c, weight_bytes) * (path == COST_COREML ? coreml : direct);
 }
 

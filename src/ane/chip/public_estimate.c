@@ -142,7 +142,10 @@ static void api_estimate_print_ops(const chip *c, const cost_program *p, text *o
 
 /* "45 ms", "2.3 s". */
 static const char *api_estimate_time(char out[24], double ms) {
-    snprintf(out, 24, ms < 1000 ? "%.0f ms" : ms < 100000 ? "%.1f s" : "%.0f s", ms < 1000 ? ms : ms / 1e3);
+    if (ms >= 3.6e6)
+        snprintf(out, 24, "%.1f hours", ms / 3.6e6);
+    else
+        snprintf(out, 24, ms < 1000 ? "%.0f ms" : ms < 100000 ? "%.1f s" : "%.0f s", ms < 1000 ? ms : ms / 1e3);
     return out;
 }
 
