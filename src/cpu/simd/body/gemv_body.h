@@ -83,14 +83,21 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
 }
 
 /* ---- tiles: rows times C columns, a constant after inlining --------------------------------------------------------- */
-/* Rows are processed one after the other, so that the weights are one stream from the first byte to the last, which
- * hardware prefetchers follow. Four rows in parallel are four short streams, read at half that rate
- * (docs/notes/decoding.md). A row's sums continue while the next row begins. */
+/* With one vector, rows are processed one after the other, so that the weights are one stream from the first byte to
+ * the last, which hardware prefetchers follow. Four rows in parallel are four short streams, read at half that rate
+ * (docs/notes/decoding.md). A row's sums continue while the next row begins.
+ *
+ * With several vectors, GEMV_ROWS rows share each load of the vectors, because these may be larger than the first cache.
+ * The next rows are then prefetched. Each sum adds the same numbers in the same order in both cases. */
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
 /* Sums per row and column, used in turn if a vector is short: a single one would wait for its last addition. */
-enum { GEMV_CHAINS = VL == 1 ? 4 : VL == 4 ? 2 : 1, GEMV_INT4_AHEAD = 1024 };
+enum { GEMV_CHAINS = VL == 1 ? 4 : VL == 4 ? 2 : 1, GEMV_INT4_AHEAD = 1024, GEMV_MOST_ROWS = 4 };
+
+/* Rows whose sums fit into the registers with those of C columns: 32 of them, or 16 with AVX2. */
+#define GEMV_ROWS(C)                                                                                                   \
+    ((C) == 1 || VL == 1 ? 1 : VL == 16 ? ((C) == 8 ? 2 : 4) : VL == 8 ? 8 / (C) : (C) == 8 ? 1 : 8 / (C))
 
 VFN void gemv_finish(float *y, const vf *sums, const int C) {
     GEMV_EACH(j, C) {
@@ -112,24 +119,32 @@ VFN vf gemv_number_n(cpu_weights format, const void *row, int64_t i, int64_t n) 
     return gemv_load_bf16_n((const uint16_t *)row + i, n);
 }
 
-VFN void gemv_numbers(const cpu_weights format, float *y, const void *row, const float *x, int64_t step, int64_t k,
-                      const int C) {
+/* R neighbouring rows. */
+VFN void gemv_numbers(const cpu_weights format, float *y, const char *rows, int64_t row_bytes, const float *x,
+                      int64_t step, int64_t k, const int R, const int C) {
     const int64_t line = format == CPU_WEIGHTS_F32 ? 16 : 32;
     int64_t i = 0;
-    vf sums[GEMV_CHAINS * CPU_GEMV_COLUMNS];
-    GEMV_EACH(a, GEMV_CHAINS * C) sums[a] = v_set(0);
+    vf sums[GEMV_MOST_ROWS][GEMV_CHAINS * CPU_GEMV_COLUMNS], w[GEMV_MOST_ROWS];
+    GEMV_EACH(r, R) GEMV_EACH(a, GEMV_CHAINS * C) sums[r][a] = v_set(0);
     for (; i + line <= k; i += line) {
+        if (R > 1) GEMV_EACH(r, R) __builtin_prefetch(rows + (R + r) * row_bytes + i * 64 / line, 0, 3);
         _Pragma("GCC unroll 8") for (int64_t u = 0; u < line; u += VL) {
-            vf v = gemv_number(format, row, i + u), *to = sums + u / VL % GEMV_CHAINS * C;
-            GEMV_EACH(j, C) to[j] = v_fma(v, v_load(x + j * step + i + u), to[j]);
+            GEMV_EACH(r, R) w[r] = gemv_number(format, rows + r * row_bytes, i + u);
+            GEMV_EACH(j, C) {
+                const vf column = v_load(x + j * step + i + u);
+                const int at = (int)(u / VL % GEMV_CHAINS) * C + j;
+                GEMV_EACH(r, R) sums[r][at] = v_fma(w[r], column, sums[r][at]);
+            }
         }
     }
     for (; i < k; i += VL) {
         int64_t n = k - i < VL ? k - i : VL;
-        vf v = gemv_number_n(format, row, i, n);
-        GEMV_EACH(j, C) sums[j] = v_fma(v, v_load_n(x + j * step + i, n), sums[j]);
+        GEMV_EACH(r, R) {
+            vf v = gemv_number_n(format, rows + r * row_bytes, i, n);
+            GEMV_EACH(j, C) sums[r][j] = v_fma(v, v_load_n(x + j * step + i, n), sums[r][j]);
+        }
     }
-    gemv_finish(y, sums, C);
+    GEMV_EACH(r, R) gemv_finish(y + r * C, sums[r], C);
 }
 
 /* Adds a block's vectors. The second half of x is 16 weights further, and the sum over both is scaled once. */
@@ -172,13 +187,17 @@ VFN void gemv_blocks(const cpu_weights format, float *y, const uint8_t *row, con
 VFN void gemv_rows(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const float *x,
                    int64_t step, int64_t k, int rows, const int C) {
     const int64_t row_bytes = cpu_weights_row_bytes(format, k), blocks = k / CPU_GEMV_BLOCK;
-    for (int r = 0; r < rows; r++) {
-        const void *row = (const char *)w + r * row_bytes;
-        if (format < CPU_WEIGHTS_INT8)
-            gemv_numbers(format, y + r * C, row, x, step, k, C);
-        else
-            gemv_blocks(format, y + r * C, row, scales + r * blocks, x, step, k, C);
+    const char *row = w;
+    if (format >= CPU_WEIGHTS_INT8) {
+        for (int r = 0; r < rows; r++, row += row_bytes)
+            gemv_blocks(format, y + r * C, (const uint8_t *)row, scales + r * blocks, x, step, k, C);
+        return;
     }
+    int r = 0;
+    for (; r + GEMV_ROWS(C) <= rows; r += GEMV_ROWS(C), row += GEMV_ROWS(C) * row_bytes)
+        gemv_numbers(format, y + r * C, row, row_bytes, x, step, k, GEMV_ROWS(C), C);
+    for (; GEMV_ROWS(C) > 1 && r < rows; r++, row += row_bytes)
+        gemv_numbers(format, y + r * C, row, row_bytes, x, step, k, 1, C);
 }
 
 #define GEMV_TILE(type, format, C)                                                                                     \
