@@ -408,6 +408,49 @@ TEST(products_of_the_same_vectors_are_one_step) {
     mil_module_free(module);
 }
 
+/* A vector gets the same bits alone and among others, in any part of the matrix: a stream of text does not depend on
+ * those that run beside it. */
+static void check_alone(cpu_isa isa, cpu_weights format, int64_t m, int64_t k, bool exact, rng *r) {
+    stored w = make(format, m, k, r);
+    float *x = mem_array((size_t)(k * CPU_GEMV_COLUMNS), 4), *alone = mem_array((size_t)(m * CPU_GEMV_COLUMNS), 4),
+          *together = mem_array((size_t)(m * CPU_GEMV_COLUMNS), 4);
+    for (int64_t i = 0; i < k * CPU_GEMV_COLUMNS; i++) x[i] = (float)rng_normal(r);
+    for (int n = 0; n <= CPU_GEMV_COLUMNS; n++) {
+        for (int from = 0; from < (n ? 1 : CPU_GEMV_COLUMNS); from++) {
+            cpu_gemv g = {.kernels = cpu_kernels_of(isa),
+                          .format = format,
+                          .m = m,
+                          .k = k,
+                          .n = n ? n : 1,
+                          .exact = exact,
+                          .w = w.data,
+                          .scales = format >= CPU_WEIGHTS_INT8 ? w.scales : NULL,
+                          .x = {.data = x + from * k, .dtype = CPU_F32, .row_stride = 1, .col_stride = k},
+                          .c = {.data = (n ? together : alone) + from * m, .row_stride = 1, .col_stride = m}};
+            void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
+            cpu_gemv_run(&g, scratch);
+            mem_pages_free(scratch, cpu_gemv_scratch_bytes(&g));
+        }
+        EXPECT_MSG(memcmp(alone, together, (size_t)(m * n) * 4) == 0, "%s, form %d, [%lld, %lld], %d vectors%s",
+                   cpu_isa_name(isa), format, (long long)m, (long long)k, n, exact ? ", fp32" : "");
+    }
+    mem_free(x);
+    mem_free(alone);
+    mem_free(together);
+    drop(&w);
+}
+
+TEST(a_vector_gets_the_same_bits_alone_and_with_others) {
+    static const int64_t shapes[][2] = {{1, 256}, {15, 512}, {16, 96}, {37, 1024}, {5, 33}};
+    rng r;
+    rng_init(&r, 14);
+    for (int format = 0; format < CPU_WEIGHTS_COUNT; format++)
+        for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+            for (size_t i = 0; cpu_isa_available((cpu_isa)isa) && i < 2 * sizeof shapes / sizeof shapes[0]; i++)
+                if (shapes[i / 2][1] % cpu_weights_block((cpu_weights)format) == 0)
+                    check_alone((cpu_isa)isa, (cpu_weights)format, shapes[i / 2][0], shapes[i / 2][1], i % 2, &r);
+}
+
 TEST(packing_keeps_what_it_can) {
     rng r;
     rng_init(&r, 2);
@@ -442,4 +485,5 @@ TEST(packing_keeps_what_it_can) {
 SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(rows_of_blocks_are_the_fp32_reading),
       T(products_make_rows_while_they_pack), T(plans_read_what_is_stored),
       T(weights_that_something_else_reads_are_made), T(products_of_the_same_vectors_are_one_step),
-      T(packing_keeps_what_it_can), T(nothing_finite_comes_of_nan_and_infinity))
+      T(a_vector_gets_the_same_bits_alone_and_with_others), T(packing_keeps_what_it_can),
+      T(nothing_finite_comes_of_nan_and_infinity))

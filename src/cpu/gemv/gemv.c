@@ -10,7 +10,7 @@
 #include "core/base/float16.h"
 #include "core/base/pool.h"
 
-enum { ROW_STEP = 4, ALIGN = 64 }; /* ROW_STEP: rows per kernel call */
+enum { ROW_STEP = 16, ALIGN = 64 }; /* ROW_STEP: rows per kernel call */
 
 /* Returns log2 of the columns padded to 1, 2, 4 or 8. */
 static int gemv_log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3; }

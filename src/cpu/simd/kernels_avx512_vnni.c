@@ -15,17 +15,23 @@
 
 #define KERNEL_ISA avx512_vnni
 
-enum { FULL = 127 * 256, AHEAD = 1024, AHEAD_INT8 = 2048 };
+enum { FULL = 127 * 256, AHEAD = 1024 };
 
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
 /* ---- the vector ------------------------------------------------------------------------------------------------------- */
 
-/* Half a block: 16 numbers to bytes and to the sums of four; all 16 as they are then. */
+/* 16 numbers to bytes; all 16 as they are then. */
+VFN vi prepare_bytes(int8_t *high_bytes, int8_t *low_bytes, vf x) {
+    vi q = vi_from(x), high = vi_sar(vi_add(q, vi_set(128)), 8), low = vi_sub(q, vi_shl(high, 8));
+    _mm_storeu_si128((__m128i *)(void *)high_bytes, _mm512_cvtepi32_epi8(high));
+    _mm_storeu_si128((__m128i *)(void *)low_bytes, _mm512_cvtepi32_epi8(low));
+    return q;
+}
+
+/* Half a block: 16 numbers to bytes and to the sums of four. */
 VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
-    vi q = vi_from(v_mul(x, inverse)), high = vi_sar(vi_add(q, vi_set(128)), 8), low = vi_sub(q, vi_shl(high, 8));
-    _mm_store_si128((__m128i *)(void *)(s->high + at), _mm512_cvtepi32_epi8(high));
-    _mm_store_si128((__m128i *)(void *)(s->low + at), _mm512_cvtepi32_epi8(low));
+    vi q = prepare_bytes(s->high + at, s->low + at, v_mul(x, inverse));
     vi two = vi_add(q, _mm512_shuffle_epi32(q, _MM_PERM_CDAB)); /* within each group of four lanes */
     vi four = vi_add(two, _mm512_shuffle_epi32(two, _MM_PERM_BADC));
     vi starts = _mm512_maskz_compress_epi32(0x1111, _mm512_mullo_epi32(four, vi_set(-bias)));
@@ -60,8 +66,9 @@ VFN vf dot_sums(const kquant_form f, vi u, const cpu_int_dot_step *s) {
 }
 
 #include "cpu/simd/body/kquant_dot_avx512.h"
+#include "cpu/simd/body/rows_dot_avx512.h"
 
-/* INT4 is a form of kquants.def in all but the name. INT8's `low` says only what a step holds. */
+/* INT4 is a form of kquants.def in all but the name. INT8's `low` is the bits of a byte. */
 VFN kquant_form form_of(const cpu_weights format) {
     if (format == CPU_WEIGHTS_INT8) return (kquant_form){.block = KQUANT_SMALL, .low = 8, .sub = 32, .bias = 128};
     if (format == CPU_WEIGHTS_INT4) return (kquant_form){.block = KQUANT_SMALL, .low = 4, .sub = 32, .bias = 8};
@@ -70,11 +77,15 @@ VFN kquant_form form_of(const cpu_weights format) {
 
 static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64_t k, cpu_weights format) {
     const kquant_form f = form_of(format);
+    if (rows_take(f)) {
+        rows_prepare(out, x, k, f);
+        return;
+    }
     if (f.block == KQUANT_SUPER) {
         kquant_prepare(out, x, k, f);
         return;
     }
-    const int halves = f.low == 4, each = kquant_supers(f);
+    const int each = kquant_supers(f);
     cpu_int_dot_step *steps = out;
     float *beside = (float *)(void *)(steps + cpu_int_dot_steps(k));
     if (k % 64) steps[cpu_int_dot_steps(k) - 1] = (cpu_int_dot_step){.start = {0}};
@@ -83,8 +94,8 @@ static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64
         const float up = prepare_scale(first, second, beside);
         cpu_int_dot_step *s = &steps[b / 2];
         const int odd = (int)(b % 2);
-        vi q = prepare_half(s, halves ? 16 * odd : 32 * odd, first, v_set(up), f.bias);
-        q = vi_add(q, prepare_half(s, halves ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), f.bias));
+        vi q = prepare_half(s, 16 * odd, first, v_set(up), f.bias);
+        q = vi_add(q, prepare_half(s, 32 + 16 * odd, second, v_set(up), f.bias));
         if (f.minimum) beside[1] = -*beside * (float)prepare_sum(q);
     }
 }
@@ -108,11 +119,6 @@ VFN __mmask64 fifths_of(const uint8_t *first, const uint8_t *second) {
 
 /* Loads a step of 64 weights as unsigned bytes; `half` means that only the first 32 exist. */
 VFN vi weights_of(const kquant_form f, const char *row, int64_t step, bool half) {
-    if (f.low == 8) {
-        const char *p = row + step * 64;
-        vi w = half ? _mm512_maskz_loadu_epi8(0xffffffffu, p) : _mm512_loadu_si512(p);
-        return vi_xor(w, _mm512_set1_epi8((char)0x80));
-    }
     const int bytes = kquant_bytes(f);
     const uint8_t *first = (const uint8_t *)row + step * 2 * bytes, *second = half ? NULL : first + bytes;
     __m256i both = f.high || half ? half_step(first, second) : _mm256_loadu_si256((const __m256i *)(const void *)first);
@@ -126,8 +132,7 @@ VFN vi weights_of(const kquant_form f, const char *row, int64_t step, bool half)
 
 /* Which of 16 numbers beside the blocks is the factor of each sum of four; `at`: the first of the step. */
 VFN vi factor_lanes(const kquant_form f, int at) {
-    const __mmask16 second = f.low == 8 ? 0xff00 : 0xf0f0;
-    return vi_add(vi_set(at), _mm512_maskz_mov_epi32(second, vi_set(kquant_supers(f))));
+    return vi_add(vi_set(at), _mm512_maskz_mov_epi32(0xf0f0, vi_set(kquant_supers(f))));
 }
 
 VFN void dot_step(const kquant_form f, vf *sums, const vf *factor, const char *row, const char *x, int64_t column_bytes,
@@ -162,7 +167,7 @@ VFN void dot_row(const kquant_form f, float *y, const char *row, const uint16_t 
     for (; left >= blocks_at_once; left -= blocks_at_once, scales += VL, beside += VL) {
         dot_factors(f, sums, factor, scales, beside, column_bytes, VL, C);
         EACH(pair, blocks_at_once / 2) {
-            __builtin_prefetch(row + step * 2 * kquant_bytes(f) + (f.low == 8 ? AHEAD_INT8 : AHEAD), 0, 3);
+            __builtin_prefetch(row + step * 2 * kquant_bytes(f) + AHEAD, 0, 3);
             dot_step(f, sums, factor, row, x, column_bytes, step++, 2 * each * pair, false, C);
         }
     }
@@ -172,11 +177,25 @@ VFN void dot_row(const kquant_form f, float *y, const char *row, const uint16_t 
     EACH(j, C) y[j] = v_sum(sums[j]);
 }
 
-/* Processes row after row, as in body/gemv_body.h. */
+/* Only the last tile of a matrix has fewer than sixteen rows. */
+VFN void rows_dots(const kquant_form f, float *y, rows_place p, const uint16_t *scales, int64_t k, int rows,
+                   const int C) {
+    if (rows == VL)
+        rows_tile(f, y, C, p, scales, k, VL, C);
+    else
+        for (int j = 0; j < C; j++, p.x += p.column_bytes) rows_tile(f, y + j, C, p, scales, k, rows, 1);
+}
+
+/* Processes row after row, as in body/gemv_body.h, or all of them at once. */
 VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
               int rows, const int C) {
     const kquant_form f = form_of(format);
     const int64_t row_bytes = cpu_weights_row_bytes(format, k), row_scales = cpu_weights_row_scales(format, k);
+    if (rows_take(f)) {
+        const rows_place p = {w, x, row_bytes, row_scales, (int64_t)cpu_int_dot_column_bytes(k)};
+        rows_dots(f, y, p, scales, k, rows, C);
+        return;
+    }
     for (int r = 0; r < rows; r++) {
         const char *row = (const char *)w + r * row_bytes;
         if (f.block == KQUANT_SUPER)
