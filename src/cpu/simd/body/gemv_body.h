@@ -87,7 +87,7 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
  * the last, which hardware prefetchers follow. Four rows in parallel are four short streams, read at half that rate
  * (docs/notes/decoding.md). A row's sums continue while the next row begins.
  *
- * With several vectors, GEMV_ROWS rows share each load of the vectors, because these may be larger than the first cache.
+ * With several vectors, GEMV_ROWS rows share each load of the vectors, because these may be larger than the L1 cache.
  * The next rows are then prefetched. Each sum adds the same numbers in the same order in both cases. */
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)

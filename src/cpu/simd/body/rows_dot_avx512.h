@@ -18,7 +18,7 @@ enum {
 }; /* columns whose integer sums are in registers; fp16 numbers at once */
 
 /* Returns whether these kernels process the form. Those with minima and those with blocks of 256 were slower like this
- * with one vector, if the matrix did not fit into the last cache (docs/notes/decoding.md). */
+ * with one vector, if the matrix did not fit into the L3 cache (docs/notes/decoding.md). */
 VFN bool rows_take(const kquant_form f) { return f.block == KQUANT_SMALL && !f.high && !f.minimum; }
 
 /* What 32 neighbours of a vector become: `start` is -bias times their sum, where the sums begin. */
