@@ -3,9 +3,10 @@
 """Writes one table of the goals for speed: each row's goal and what was reached, with peers beside.
 
     goals.py MODEL [--propane build/release/propane] [--old PROPANE] [--rounds 3] [--count 64] [--rows decode,streams,...]
+                   [--formats f16,q8_0,q4_0,q4_k] [--tokenizer FILE]
 
-MODEL is a GGUF file with a tokenizer, or anything that `propane convert` reads. Decoding, streams and first tokens are user
-seconds of whole commands, minima over the rounds, so that other work on the machine changes them little. A time per token is
+MODEL is a GGUF file with a tokenizer, or anything that `propane convert` reads. Decoding and streams are user
+seconds of whole commands, first tokens also the kernel's, minima over the rounds, so that other work changes them little. A time per token is
 that of a long answer less that of a short one. Programs run in alternation; --old is another build, for comparison. A row
 whose package is missing says so. The groups of rows:
 
@@ -29,7 +30,6 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
 from needs import absent  # noqa: E402
 
-FORMATS = ("f16", "q8_0", "q4_0", "q4_k")
 LLAMA = """import sys, resource, os, xllamacpp
 p = xllamacpp.CommonParams()
 p.model.path, p.n_ctx, p.n_parallel, p.warmup = sys.argv[1], 512, 1, False
@@ -48,9 +48,10 @@ def user_seconds(command, **more):
     return after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
 
 
-def minima(rounds, commands):
-    """The least user seconds of each command, which run in turn."""
-    return [min(column) for column in zip(*[[user_seconds(c)[0] for c in commands] for _ in range(rounds)])]
+def minima(rounds, commands, system=0):
+    """The least user seconds of each command, and `system` times those of the kernel; the commands run in turn."""
+    once = lambda command: (lambda used: used[0] + system * used[1])(user_seconds(command))
+    return [min(column) for column in zip(*[[once(c) for c in commands] for _ in range(rounds)])]
 
 
 def generate(program, path, count, prompts=None):
@@ -98,9 +99,9 @@ def first(o, files):
     for kind, path in files.items():
         commands = [generate(p, path, 1) for p in programs_of(o)]
         commands += [[sys.executable, "-c", LLAMA, path, 1], [sys.executable, "-c", "import xllamacpp"]] if peer else []
-        t = minima(o.rounds, commands)
+        t = minima(o.rounds, commands, 1)
         reached = f"{t[0] / max(t[-2] - t[-1], 1e-3):.2f}" if peer else "not measured: no package xllamacpp"
-        row(f"first token {kind}, our user time over llama.cpp's", "1.0", reached, f"{t[0]:.2f} s")
+        row(f"first token {kind}, our processor time over llama.cpp's", "1.0", reached, f"{t[0]:.2f} s")
 
 
 def plan(o, _):
@@ -145,6 +146,7 @@ def main():
     parser.add_argument("--propane", default="build/release/propane")
     parser.add_argument("--old")
     parser.add_argument("--tokenizer")
+    parser.add_argument("--formats", default="f16,q8_0,q4_0,q4_k")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--count", type=int, default=64)
     parser.add_argument("--rows", default=",".join(GROUPS))
@@ -155,7 +157,7 @@ def main():
     print(f"Load {os.getloadavg()[0]:.0f}.\n\n| row | goal | reached | |\n| --- | ---: | ---: | --- |")
     with tempfile.TemporaryDirectory() as folder:
         files = {}
-        for kind in FORMATS if {"decode", "streams", "first"} & set(o.rows.split(",")) else ():
+        for kind in o.formats.split(",") if {"decode", "streams", "first"} & set(o.rows.split(",")) else ():
             files[kind] = f"{folder}/{kind}.gguf"
             subprocess.run([o.propane, "convert", o.model, files[kind], "--dtype", kind, *(["--tokenizer", o.tokenizer] if o.tokenizer else [])],
                            check=True, stdout=subprocess.DEVNULL)
