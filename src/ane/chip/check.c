@@ -351,7 +351,7 @@ propane_status chip_check_blob_data(chip_report *r, const char *name, const uint
     return check_records(r, &b, err);
 }
 
-propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err) {
+static propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err) {
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
     propane_status status = chip_check_blob_data(r, path, map.data, map.bytes, err);

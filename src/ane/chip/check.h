@@ -39,7 +39,6 @@ void chip_report_free(chip_report *r);
  * finding, not an error. The program must have passed the verifier. */
 PROPANE_CHECK propane_status chip_check_module(chip_report *r, const mil_module *m, propane_error *err);
 PROPANE_CHECK propane_status chip_check_function(chip_report *r, const mil_function *f, propane_error *err);
-PROPANE_CHECK propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err);
 PROPANE_CHECK propane_status chip_check_blob_data(chip_report *r, const char *name, const uint8_t *data, size_t bytes,
                                                   propane_error *err);
 PROPANE_CHECK propane_status chip_check_request(chip_report *r, const chip_request *request, propane_error *err);

@@ -65,8 +65,6 @@ const uint16_t *compile_halves(compile *c, const mil_const *k);
 mil_value *compile_behind(mil_value *v);
 /* Returns the name of a constant that may be overwritten later, or NULL if it may not. */
 const char *compile_patched(const compile *c, const mil_value *v);
-/* Returns whether another type can view the value's memory: both have dense rows or the same last dimension. */
-bool compile_same_bytes(const mil_type *a, const mil_type *b);
 /* Returns the only operation that uses v, or NULL if v is a result or has other uses. */
 const mil_op *compile_only_user(const compile *c, const mil_value *v);
 /* Reads the value of a scalar constant. */
@@ -82,8 +80,6 @@ typedef struct compile_post {
     engine_table made;
     const mil_value *result; /* of the last absorbed operation */
 } compile_post;
-PROPANE_CHECK propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
-                                          propane_error *err);
 /* Returns whether `op` is a product with a constant and the only reader of its x. The product that makes x may then
  * absorb it. */
 bool compile_is_second(const compile *c, const mil_op *op);

@@ -36,8 +36,8 @@ static void compile_tell_apart(compile *c, const mil_value *v, const compile_pos
                  op->info->name, op->results[0]->name);
 }
 
-propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
-                            propane_error *err) {
+static propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
+                                   propane_error *err) {
     const uint16_t *given = out->bias;
     *out = (compile_post){.bias = given, .bias_of = out->bias_of, .scale = 0x3c00, .result = v};
     for (const mil_op *op; !out->relu && !out->table && (op = compile_only_user(c, out->result));) {

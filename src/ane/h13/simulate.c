@@ -32,7 +32,8 @@ void engine_machine_free(engine_machine *m) {
     mem_free(m);
 }
 
-propane_status sim_check_bits(sim *s) {
+/* Checks that every set bit is known and that fixed fields have their value. */
+static propane_status sim_check_bits(sim *s) {
     for (int i = 0; i < ENGINE_REGISTERS; i++) {
         uint32_t address = engine_address(i), word = s->t->word[i], known = engine_known_bits(false, address);
         if (word & ~known) return sim_refuse(s, address, "unknown bits 0x%x", word & ~known);

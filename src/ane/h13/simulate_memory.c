@@ -160,7 +160,8 @@ static propane_status simulate_memory_read_first(sim *s) {
     return simulate_memory_view_write(s, &kept, &s->a);
 }
 
-propane_status sim_read_pair(sim *s) {
+/* Reads the two rows of a pair, [c] each, into s->b as [2][c]. */
+static propane_status sim_read_pair(sim *s) {
     sim_view v = simulate_memory_buffer_view(s, 0x481c, "the pair");
     sim_shape n = {1, 1, s->a.shape.c, 2, 1};
     if (sim_bits(s, 0x30, 9, 1)) v.c = 2;

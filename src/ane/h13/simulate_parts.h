@@ -45,15 +45,11 @@ propane_status sim_allocate(sim *s, sim_tensor *t, sim_shape shape);
 
 /* Reads the sources into s->a and s->b, by DMA or from the on-chip buffer. */
 PROPANE_CHECK propane_status sim_read_sources(sim *s);
-/* Reads the two rows of a pair, [c] each, into s->b as [2][c]. */
-PROPANE_CHECK propane_status sim_read_pair(sim *s);
 /* Writes s->y to memory or to the on-chip buffer. */
 PROPANE_CHECK propane_status sim_write_result(sim *s);
 /* Compute s->y from the sources. */
 PROPANE_CHECK propane_status sim_planar(sim *s);
 PROPANE_CHECK propane_status sim_neural(sim *s);
-/* Checks that every set bit is known and that fixed fields have their value. */
-PROPANE_CHECK propane_status sim_check_bits(sim *s);
 
 static inline uint32_t sim_bits(const sim *s, uint32_t address, int low, int bits) {
     return engine_get_bits(s->t, address, low, bits);

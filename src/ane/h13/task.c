@@ -60,7 +60,9 @@ static propane_status task_read_record(const uint8_t *data, int words, int at, e
     return PROPANE_OK;
 }
 
-propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, engine_task *out, propane_error *err) {
+/* Reads one task of `words` words; `bytes` is the rest of the text. Errors name the word. */
+static propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, engine_task *out,
+                                       propane_error *err) {
     uint32_t offset = out->offset;
     *out = (engine_task){.offset = offset};
     if (words < ENGINE_HEADER_WORDS || words > ENGINE_TASK_WORDS || (size_t)words * 4 > bytes)

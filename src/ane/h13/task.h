@@ -54,9 +54,6 @@ void engine_task_plain(engine_task *t, bool neural);
 /* Adds a record and marks its registers as written. */
 void engine_task_record(engine_task *t, uint32_t address, int count);
 
-/* Reads one task of `words` words; `bytes` is the rest of the text. Errors name the word. */
-PROPANE_CHECK propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, engine_task *out,
-                                              propane_error *err);
 /* Reads a whole stream. The first task has `first_words` words; the tasks contain the sizes and places of the
  * others. *count > 0 on success, and the arena owns the memory. Every byte outside the tasks must be zero. */
 PROPANE_CHECK propane_status engine_stream_read(const uint8_t *text, size_t bytes, int first_words, arena *a,

@@ -108,6 +108,5 @@ void event_wake(propane_event *event);
 /* Returns when every submitted request has run, or was cancelled because it had to wait for an event, and the device's
  * thread has ended. */
 void queue_drain(device_queue *q);
-void queue_deinit(device_queue *q);
 
 #endif

@@ -5,7 +5,7 @@
 #include "core/base/memory.h"
 #include "core/device/device.h"
 
-void queue_deinit(device_queue *q) {
+static void queue_deinit(device_queue *q) {
     pthread_cond_destroy(&q->done);
     pthread_cond_destroy(&q->work);
     pthread_mutex_destroy(&q->mutex);

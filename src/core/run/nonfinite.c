@@ -168,7 +168,8 @@ const mil_value *nonfinite_culprit(const nonfinite_found *found) {
 
 const char *nonfinite_op(const mil_value *v) { return nonfinite_is_made(v) ? v->def->info->name : NULL; }
 
-void nonfinite_tell_count(nonfinite_count c, text *out) {
+/* Prints "2 NaN, 1 infinity". */
+static void nonfinite_tell_count(nonfinite_count c, text *out) {
     if (c.nan) text_printf(out, "%lld NaN", (long long)c.nan);
     if (c.infinite)
         text_printf(out, "%s%lld infinit%s", c.nan ? ", " : "", (long long)c.infinite, c.infinite == 1 ? "y" : "ies");

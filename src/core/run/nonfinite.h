@@ -35,7 +35,5 @@ const char *nonfinite_op(const mil_value *v); /* returns the operation's kind; N
 /* Prints "real_div 'y' makes the first of them out of finite numbers (2 NaN, 1 infinity of 6)". If no operation can be
  * named, prints the counts. */
 void nonfinite_tell(const nonfinite_found *found, text *out);
-/* Prints "2 NaN, 1 infinity". */
-void nonfinite_tell_count(nonfinite_count c, text *out);
 
 #endif

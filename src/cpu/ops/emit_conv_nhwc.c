@@ -8,7 +8,7 @@
 
 enum { WINOGRAD_TASKS = 4, WINDOW_TASKS = 8 }; /* per thread */
 
-cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l) {
+static cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l) {
     return (cpu_conv_finish){l->swish, (float)l->least, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
 }
 

@@ -9,7 +9,6 @@
 #include "cpu/plan/emit.h"
 #include "cpu/plan/facts.h"
 
-cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l);
 double cpu_conv_flops(const mil_conv *c);
 /* Packs the bias of `channels`, rounded up to `multiple`. */
 PROPANE_CHECK propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t channels, int64_t multiple,

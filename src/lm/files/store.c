@@ -387,8 +387,9 @@ propane_status model_store_describe(const model_config *c, safetensors_writer *w
     return status;
 }
 
-propane_status model_store_declare(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
-                                   propane_error *err) {
+/* Declare and then write all tensors in Hugging Face's form, for files that hold more than the model. */
+static propane_status model_store_declare(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
+                                          propane_error *err) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         int64_t dim[2];
@@ -453,8 +454,8 @@ static propane_status store_write_experts(const model_weights *w, const model_te
     return PROPANE_OK;
 }
 
-propane_status model_store_data(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
-                                propane_error *err) {
+static propane_status model_store_data(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
+                                       propane_error *err) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         int64_t count = t->stored_rows * t->dim[1];

@@ -31,11 +31,6 @@ PROPANE_CHECK propane_status model_store_write(const model_weights *w, const cha
                                                safetensors_dtype dtype, propane_error *err);
 /* Returns the tensor type of such files that is nearest to a type of GGUF: F16, BF16, or F32 for all others. */
 safetensors_dtype model_store_dtype(int gguf_type);
-/* Declare and then write all tensors in Hugging Face's form, for files that hold more than the model. */
-PROPANE_CHECK propane_status model_store_declare(const model_weights *w, safetensors_writer *writer,
-                                                 safetensors_dtype dtype, propane_error *err);
-PROPANE_CHECK propane_status model_store_data(const model_weights *w, safetensors_writer *writer,
-                                              safetensors_dtype dtype, propane_error *err);
 /* Puts the configuration into the metadata. */
 PROPANE_CHECK propane_status model_store_describe(const model_config *c, safetensors_writer *writer,
                                                   propane_error *err);

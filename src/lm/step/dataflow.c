@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "core/base/offset_planner.h"
 
-int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
+static int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
 /* Follows a name to the block that computes the value. */
 static void dataflow_follow(const dataflow *w, int *instance, const char **name) {

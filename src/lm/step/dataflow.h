@@ -78,7 +78,6 @@ PROPANE_CHECK propane_status dataflow_create(const partition *p, const model_wei
                                              bool recompute, dataflow **out, propane_error *err);
 bool dataflow_trains_embedding(const dataflow *w);
 void dataflow_free(dataflow *w);
-int dataflow_layer(const dataflow *w, int instance);
 /* Returns the value with that name in an instance, or -1 if there is none. Names are followed across block boundaries:
  * x is the previous block's out. */
 int dataflow_find(const dataflow *w, int instance, const char *name);

@@ -285,7 +285,7 @@ static propane_status run_log_take_line(run_history *h, const char *line, size_t
 }
 
 /* Only what was fed last is searched for ends of lines, and a line that is too long is not kept. */
-propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err) {
+static propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err) {
     const size_t before = h->rest.length;
     text_append_n(&h->rest, data, length);
     if (h->rest.failed) return propane_fail_memory(err, length);

@@ -70,7 +70,6 @@ typedef struct run_history {
 /* Reads what was appended since the last call; *more is set if there was anything. A file that became shorter is read
  * from its beginning. */
 PROPANE_CHECK propane_status run_history_read(run_history *h, const char *path, bool *more, propane_error *err);
-PROPANE_CHECK propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err);
 void run_history_deinit(run_history *h);
 /* Return values of the start record, or `otherwise` if they are missing. */
 const char *run_history_text(const run_history *h, const char *key, const char *otherwise);

@@ -22,7 +22,8 @@ struct tensorboard {
     bool failed;
 };
 
-uint32_t tensorboard_crc(const void *data, size_t length) {
+/* Returns the CRC-32C (Castagnoli). */
+static uint32_t tensorboard_crc(const void *data, size_t length) {
     const unsigned char *p = data;
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < length; i++) {

@@ -20,7 +20,4 @@ void tensorboard_scalar(tensorboard *t, int64_t step, const char *tag, double va
 PROPANE_CHECK propane_status tensorboard_flush(tensorboard *t, propane_error *err);
 void tensorboard_close(tensorboard *t);
 
-/* Returns the CRC-32C (Castagnoli), for tests. */
-uint32_t tensorboard_crc(const void *data, size_t length);
-
 #endif

@@ -108,8 +108,6 @@ PROPANE_CHECK propane_status mil_read(const char *path, const mil_read_options *
 /* Reads the content of an .mlmodel file; `weights` is the folder to which @model_path refers, or NULL. */
 PROPANE_CHECK propane_status mil_package_parse(const void *data, size_t bytes, const char *source, const char *weights,
                                                const mil_read_options *options, mil_module **out, propane_error *err);
-/* Returns whether the bytes begin like a model file, not like text. */
-bool mil_package_looks_like(const void *data, size_t bytes);
 /* Returns whether `path` has one of Core ML's forms: a package, a model file, or a compiled model, which is a folder
  * with model.mil and Core ML's other files (a folder of plans has model.mil only). */
 bool mil_path_is_coreml(const char *path);

@@ -378,7 +378,7 @@ propane_status mil_package_parse(const void *data, size_t bytes, const char *sou
 }
 
 /* Text does not begin with a byte 0 to 8. A model file begins with field 1, a number: the specification version. */
-bool mil_package_looks_like(const void *data, size_t bytes) {
+static bool mil_package_looks_like(const void *data, size_t bytes) {
     const uint8_t *p = data;
     return bytes >= 2 && (p[0] == 0x08 || (p[0] == 0x12 && bytes > 8 && memchr(p, 0, bytes < 512 ? bytes : 512)));
 }

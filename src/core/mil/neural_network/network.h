@@ -102,8 +102,6 @@ const char *network_weight_name(network *n, const network_layer *l, const char *
 float *network_numbers(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                        int rank, const int64_t *dims, int channels);
 
-/* Applies a message ActivationParams; returns NULL on an error. */
-mil_value *network_activate(network *n, const network_layer *l, wire_view activation, mil_value *x);
 /* Returns the activation's name in recurrent operations, or NULL on an error. */
 const char *network_activation_name(network *n, const network_layer *l, wire_view activation);
 

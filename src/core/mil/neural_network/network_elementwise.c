@@ -59,7 +59,8 @@ static mil_value *elementwise_by_channel(network *n, const network_layer *l, wir
     return network_lead(n, network_do(n, code, args, beta ? 3 : 2), x);
 }
 
-mil_value *network_activate(network *n, const network_layer *l, wire_view activation, mil_value *x) {
+/* Applies a message ActivationParams; returns NULL on an error. */
+static mil_value *network_activate(network *n, const network_layer *l, wire_view activation, mil_value *x) {
     wire_view params;
     for (int i = 0; i < ACTIVATIONS; i++) {
         if (!wire_part(activation, activations[i].field, &params)) continue;
