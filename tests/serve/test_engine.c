@@ -309,14 +309,18 @@ TEST(choices_follow_the_seed) {
 /* One event for each token, with its log-probability if they are wanted, then the end, and the usage if it is. */
 TEST(a_stream_has_an_event_for_each_token) {
     set_up(50, 1, 0);
-    for (int probs = 0; probs < 2; probs++)
+    for (int probs = -1; probs < 3; probs++)
         for (int usage = 0; usage < 2; usage++)
             for (int echo = 0; echo < 2; echo++) {
                 char body[300], want[10] = "";
                 snprintf(body, sizeof body,
                          ASK("\"xy\"", ",\"max_tokens\":3,\"stream\":true%s,\"stream_options\":{\"include_usage\":%s},"
                                        "\"echo\":%s"),
-                         probs ? ",\"logprobs\":2" : "", usage ? "true" : "false", echo ? "true" : "false");
+                         probs < 0    ? ""
+                         : probs == 0 ? ",\"logprobs\":0"
+                         : probs == 1 ? ",\"logprobs\":1"
+                                      : ",\"logprobs\":20",
+                         usage ? "true" : "false", echo ? "true" : "false");
                 json_t *list = answer(SERVE_COMPLETION, body, NULL);
                 const size_t events = 3 + 1 + (size_t)usage + (size_t)echo;
                 EXPECT_MSG(json_array_size(list) == events, "%s: %zu events", body, json_array_size(list));
@@ -331,7 +335,7 @@ TEST(a_stream_has_an_event_for_each_token) {
                     strcat(want, word(c, "text"));
                 }
                 EXPECT_TEXT(want, echo ? "xyzab" : "zab");
-                EXPECT_MSG(tokens == (probs ? 3 + 2 * echo : 0), "%s: %d log-probabilities", body, tokens);
+                EXPECT_MSG(tokens == (probs >= 0 ? 3 + 2 * echo : 0), "%s: %d log-probabilities", body, tokens);
                 const json_t *last = json_object_get(json_array_get(list, events - 1), "usage");
                 EXPECT(json_is_object(last) == usage);
                 EXPECT(!usage || json_integer_value(json_object_get(last, "total_tokens")) == 5);

@@ -892,6 +892,41 @@ TEST(held_connections_do_not_stop_the_server) {
     tear_down();
 }
 
+/* However long an answer takes, its connection does not count as idle; after the answer it does. */
+TEST(a_long_answer_is_not_cut_off) {
+    set_up(100);
+    const serve_options o = {
+        .host = "127.0.0.1", .body_limit = 20000, .queue_limit = 100, .connection_limit = 100, .request_seconds = 1};
+    restart_with(&o);
+    const int64_t begin = clock_ns();
+    int fd = connect_to();
+    text request = {0}, got = {0};
+    text_printf(&request, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s", strlen(endless),
+                endless);
+    send_all(fd, request.data, request.length);
+    bool done = false;
+    while (clock_ns() - begin < INT64_C(2500000000) && !done) {
+        char part[4096], last[8] = "";
+        const ssize_t n = recv(fd, part, sizeof part, 0);
+        EXPECT_MSG(n > 0, "cut off after %d ms", (int)((clock_ns() - begin) / 1000000));
+        if (got.length > 6) memcpy(last, got.data + got.length - 6, 6); /* the mark may come in two pieces */
+        text_clear(&got);
+        text_append(&got, last);
+        text_append_n(&got, part, (size_t)n);
+        done = strstr(got.data, "[DONE]") != NULL;
+    }
+    close(fd);
+    fd = connect_to();
+    static const char health[] = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    send_all(fd, health, sizeof health - 1);
+    text t = receive(fd); /* the connection stays until it has been idle for a second */
+    EXPECT(status_of(&t) == 200);
+    text_deinit(&t);
+    text_deinit(&got);
+    text_deinit(&request);
+    tear_down();
+}
+
 /* Bodies count while they arrive, requests while they wait; afterwards the memory is free again. */
 TEST(requests_have_so_much_memory_and_no_more) {
     set_up(100);
@@ -1089,6 +1124,7 @@ SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(
       T(a_body_may_be_as_long_as_the_limit), T(a_body_without_end_is_cut_off), T(two_hundred_connections_at_once),
       T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
       T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
-      T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
-      T(an_echoed_prompt_has_logprobs), T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
+      T(a_long_answer_is_not_cut_off), T(requests_have_so_much_memory_and_no_more),
+      T(requests_are_measured_before_they_wait), T(the_end_is_clean), T(an_echoed_prompt_has_logprobs),
+      T(pages_and_keys_are_let_in), T(names_of_allowed_origins_are_the_servers_too),
       T(addresses_that_cannot_be_had_are_errors))
