@@ -504,6 +504,38 @@ TEST(scores_that_are_no_numbers_are_an_error_of_the_server) {
     tear_down();
 }
 
+/* Whichever request for memory fails, the answer is whole or an error of the server, and nothing is left. */
+TEST(without_memory_there_is_an_error_of_the_server) {
+    static const char *const bodies[] = {ASK("[\"ab\",\"c\"]", ",\"max_tokens\":3,\"logprobs\":1,\"echo\":true"),
+                                         ASK("\"ab\"", ",\"max_tokens\":3,\"stream\":true"), "{\"input\":\"ab\"}"};
+    int failed = 0, whole = 0;
+    set_up(50, 1, 0);
+    for (int i = 0; i < 3; i++)
+        for (int n = 1; n < 60; n++) {
+            kept k = {0};
+            serve_problem p;
+            const serve_outlet out = {&k, kept_begin, kept_write, kept_wanted, kept_used};
+            const serve_kind kind = i == 2 ? SERVE_EMBEDDING : SERVE_COMPLETION;
+            EXPECT(serve_request_parse(bodies[i], strlen(bodies[i]), kind, &k.request, &p));
+            mem_fail_at(n);
+            k.answer = serve_begin(&e, &k.request, &out);
+            for (int a = 0; k.answer && !serve_is_done(k.answer) && a < 100; a++) serve_advance(&e, &k.answer, 1);
+            mem_fail_at(0);
+            const char *said = k.out.data && !k.out.failed ? k.out.data : ""; /* the outlet may have failed, too */
+            EXPECT_MSG(k.begun == 1 && (k.http == 200 || k.http == 500), "request %d, %d: status %d, %s", i, n, k.http,
+                       said);
+            const bool wrong = strstr(said, "\"server_error\"") != NULL;
+            EXPECT_MSG(k.http == 200 || !*said || wrong, "request %d, %d: %s", i, n, said);
+            failed += k.http == 500, whole += k.http == 200 && *said && !wrong;
+            serve_free(k.answer);
+            serve_request_deinit(&k.request);
+            text_deinit(&k.out);
+            EXPECT(!e.busy[0]);
+        }
+    EXPECT_MSG(failed > 5 && whole > 20, "%d failed, %d whole", failed, whole);
+    tear_down();
+}
+
 /* ---- sizes, before a request waits --------------------------------------------------------------------------------- */
 
 static bool fits(const serve_request *r, const char *param, const char *code) {
@@ -559,4 +591,4 @@ SUITE("serve/engine", T(the_alphabet_is_written), T(a_prompt_may_fill_the_contex
       T(every_token_has_a_log_probability), T(a_stream_of_a_chat_begins_with_the_role),
       T(an_answer_ends_when_nobody_wants_it), T(a_sequence_is_free_again), T(prompts_are_reused),
       T(what_the_model_cannot_read_is_refused), T(scores_that_are_no_numbers_are_an_error_of_the_server),
-      T(sizes_are_checked_at_their_edges))
+      T(without_memory_there_is_an_error_of_the_server), T(sizes_are_checked_at_their_edges))
