@@ -28,6 +28,12 @@ def values(*shape):
     return (((37 * i + 11) % 64 - 32) / 16).astype(np.float32).reshape(shape)
 
 
+def exact(array):
+    """Returns what the expected outputs are computed from. In fp64, PyTorch's kernels differ far behind the digits that are
+    stored, so that every machine writes the same files."""
+    return torch.from_numpy(np.asarray(array, np.float64))
+
+
 def weights(seed, *shape):
     """Returns other numbers that are exact in fp16."""
     i = np.arange(int(np.prod(shape)), dtype=np.int64)
@@ -72,14 +78,14 @@ class Network:
 
 
 def linear(x, w, b):
-    return torch.from_numpy(x) @ torch.from_numpy(w).T + torch.from_numpy(b)
+    return exact(x) @ exact(w).T + exact(b)
 
 
 def images():
     """Image layers in a network of the first versions: an input [C, H, W]."""
     n = Network({"x": (4, 6, 8)}, exact=False)
-    b, x = n.builder, torch.from_numpy(values(1, 4, 6, 8))
-    t = torch.from_numpy
+    b, x = n.builder, exact(values(1, 4, 6, 8))
+    t = exact
 
     w, bias = weights(1, 6, 2, 3, 3), weights(2, 6)
     b.add_convolution("conv", 2, 6, 3, 3, 2, 1, "valid", 2, w.transpose(2, 3, 1, 0), bias, True, input_name="x", output_name="conv",
@@ -167,7 +173,7 @@ def sampled(x, rows, columns):
     def along(a, points, axis):
         low = [int(np.floor(p)) for p in points]
         high = [min(i + 1, a.shape[axis] - 1) for i in low]
-        f = torch.tensor([p - i for p, i in zip(points, low)], dtype=torch.float32)
+        f = torch.tensor([p - i for p, i in zip(points, low)], dtype=torch.float64)
         f = f.reshape([-1] + [1] * (a.ndim - 1 - axis))
         return a.index_select(axis, torch.tensor(low)) * (1 - f) + a.index_select(axis, torch.tensor(high)) * f
     return along(along(x, rows, 2), columns, 3)
@@ -177,7 +183,7 @@ def arrays():
     """Layers of any rank."""
     n = Network({"x": (2, 3, 4)})
     b, v = n.builder, values(2, 3, 4)
-    x, t = torch.from_numpy(v), torch.from_numpy
+    x, t = exact(v), exact
 
     def add(name, how, want, *rest, inputs=("x",), **options):
         getattr(b, "add_" + how)(name, *rest, input_names=list(inputs), output_name=name, **options)
@@ -286,7 +292,7 @@ def functions():
     """Functions of one value, activations, quantized weights and a copy, in a network of the first versions with a vector
     input."""
     n = Network({"x": (6,)}, exact=False)
-    b, x, t = n.builder, torch.from_numpy(values(1, 6, 1, 1)), torch.from_numpy
+    b, x, t = n.builder, exact(values(1, 6, 1, 1)), exact
     for name, mode, params, want in (
             ("relu", "RELU", None, x.relu()), ("leaky", "LEAKYRELU", [0.2], F.leaky_relu(x, 0.2)), ("tanh", "TANH", None, x.tanh()),
             ("scaled", "SCALED_TANH", [1.5, 0.5], 1.5 * (0.5 * x).tanh()), ("sigmoid", "SIGMOID", None, x.sigmoid()),
@@ -358,7 +364,7 @@ def functions():
 def sequences():
     """Recurrent layers: a sequence of batches from an embedding."""
     n = Network({"x": (5, 1, 3, 1, 1)})
-    b, x, t = n.builder, torch.from_numpy(values(5, 1, 3)), torch.from_numpy
+    b, x, t = n.builder, exact(values(5, 1, 3)), exact
     h = 2
 
     def w(seed, gates, columns):
@@ -381,7 +387,7 @@ def sequences():
             out.append(state_h)
         return torch.stack(out), state_h, state_c
 
-    zero = torch.zeros(h)
+    zero = torch.zeros(h, dtype=torch.float64)
     rh, rx, bias, peep = lstm(1)
     b.add_unilstm("lstm", rh, rx, bias, h, 3, ["x"], ["lstm", "lstm_h", "lstm_c"], peep=peep, output_all=True)
     y, last, cell = steps(zero, zero, rh, rx, bias, peep, range(5))
@@ -418,7 +424,7 @@ def sequences():
 def control():
     """A loop that doubles until a sum is reached, a loop with three iterations, and a branch."""
     n = Network({"x": (4,)})
-    b, x = n.builder, torch.from_numpy(values(4)).abs() + 1
+    b, x = n.builder, exact(values(4)).abs() + 1
     b.add_unary("positive", "x", "a", "abs")
     b.add_elementwise("one more", ["a"], "v0", "ADD", alpha=1)
     b.add_copy("begin", "v0", "v")
@@ -480,7 +486,7 @@ def computed():
     b.add_expand_dims("column", "range", "column", [1])
     b.add_add_broadcastable("added", ["x", "column"], "added")
     b.add_softmax_nd("softmax", "added", "softmax", axis=-1)
-    n.want("softmax", torch.from_numpy(x + count[:, None]).softmax(-1))
+    n.want("softmax", exact(x + count[:, None]).softmax(-1))
     b.add_concat_nd("twice", ["range", "range"], "twice", axis=0)
     b.add_reshape_static("square", "twice", "square", output_shape=[2, -1])
     n.want("square", np.stack([count, count]))
@@ -500,7 +506,7 @@ def computed():
     b.add_slice_dynamic("slice", ["x", "from", "to"], "slice", strides=[1, 1], begin_masks=[False] * 2, end_masks=[False] * 2)
     n.want("slice", x[:, 1:])
     b.add_topk("top", ["x", "end"], ["top", "top_at"], k=0, axis=1)
-    n.want("top", torch.from_numpy(x).topk(2, 1)[0])
+    n.want("top", exact(x).topk(2, 1)[0])
     b.add_activation("relu", "RELU", "x", "relu")
     b.add_where_nonzero("places", "relu", "places")
     b.add_gather_nd("positive", ["x", "places"], "positive")
@@ -520,7 +526,7 @@ def image_classifier():
                                           image_scale=0.25)
     builder.set_class_labels(["ant", "bee", "cat"], "classLabel", "probabilities")
     x = values(1, 3, 4, 6) * np.float32(0.25) + np.array([-0.5, 0.25, 0.125], np.float32).reshape(1, 3, 1, 1)
-    p = F.conv2d(torch.from_numpy(x), torch.from_numpy(w), torch.from_numpy(bias)).reshape(3).softmax(0)
+    p = F.conv2d(exact(x), exact(w), exact(bias)).reshape(3).softmax(0)
     best = int(p.argmax())
     save(builder.spec, "image_classifier", {"classLabel": np.array([["ant", "bee", "cat"][best], "%.7g" % float(p[best])])})
 
@@ -614,6 +620,46 @@ def tables():
              {"label": np.array([["red", "green", "blue"][int(p.argmax())], "%.7g" % (p.max() / p.sum())])})
 
 
+def categories():
+    """Text and a dictionary, which the program takes as arrays, then a linear model; a text mapped to numbers."""
+    spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+    places, words = ["old town", "harbour", "Zürich"], ["pool", "garden", "two\nlines", "7", ""]
+    feature(spec.description, "input", "place of it", scalar="stringType")
+    feature(spec.description, "input", "words", scalar="dictionaryType")
+    spec.description.input[1].type.dictionaryType.stringKeyType.SetInParent()
+    feature(spec.description, "input", "area", scalar="doubleType")
+    feature(spec.description, "output", "price", scalar="doubleType")
+    spec.description.predictedFeatureName = "price"
+    pipeline = spec.pipelineRegressor.pipeline
+    m = part(pipeline, {"place of it": "stringType"}, {"place of it": "dictionaryType"})
+    m.description.output[0].type.dictionaryType.int64KeyType.SetInParent()
+    m.oneHotEncoder.stringCategories.vector.extend(places)
+    m.oneHotEncoder.outputSparse = True
+    m = part(pipeline, {"words": "dictionaryType"}, {"counts": "dictionaryType"})
+    m.description.input[0].type.dictionaryType.stringKeyType.SetInParent()
+    m.description.output[0].type.dictionaryType.int64KeyType.SetInParent()
+    m.dictVectorizer.stringToIndex.vector.extend(words)
+    m = part(pipeline, {"place of it": "dictionaryType", "counts": "dictionaryType", "area": "doubleType"}, {"__v__": [9]})
+    for i, (name, n) in enumerate((("counts", 5), ("area", 1), ("place of it", 3))):
+        m.featureVectorizer.inputList.add(inputColumn=name, inputDimensions=n)
+        if i < 2:
+            m.description.input[i].type.dictionaryType.int64KeyType.SetInParent()
+    m = part(pipeline, {"__v__": [9]}, {"price": "doubleType"})
+    m.glmRegressor.weights.add(value=range(1, 10))
+    m.glmRegressor.offset.append(0.25)
+    x = np.concatenate([values(5), values(1), values(3)])
+    save(spec, "categories", {"price": [x @ np.arange(1, 10) + 0.25]})
+
+    spec = ct.proto.Model_pb2.Model(specificationVersion=1)
+    feature(spec.description, "input", "colour", scalar="stringType")
+    feature(spec.description, "output", "code", scalar="int64Type")
+    for name, code in (("red", 3), ("green", -2), ("blue", 40)):
+        spec.categoricalMapping.stringToInt64Map.map[name] = code
+    spec.categoricalMapping.int64Value = 7
+    codes = [spec.categoricalMapping.stringToInt64Map.map[k] - 7 for k in ("blue", "green", "red")]
+    save(spec, "mapping", {"code": [values(3) @ codes + 7]})
+
+
 COMPARE = [lambda x, t: x <= t, lambda x, t: x < t, lambda x, t: x >= t, lambda x, t: x > t, lambda x, t: x == t, lambda x, t: x != t]
 
 
@@ -682,5 +728,5 @@ def trees():
 
 
 if __name__ == "__main__":
-    for make in (images, arrays, functions, sequences, control, computed, image_classifier, tables, trees):
+    for make in (images, arrays, functions, sequences, control, computed, image_classifier, tables, categories, trees):
         make()

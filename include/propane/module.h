@@ -81,9 +81,11 @@ const char *propane_module_default_function(const propane_module *module); /* NU
 typedef enum propane_role { PROPANE_INPUT, PROPANE_OUTPUT, PROPANE_STATE } propane_role;
 typedef enum propane_feature_kind {
     PROPANE_ARRAY,
-    PROPANE_IMAGE,        /* an array that holds an image */
-    PROPANE_LABEL,        /* a classifier's best class, computed by a session */
-    PROPANE_PROBABILITIES /* of its classes by name; a session returns them as an array */
+    PROPANE_IMAGE,         /* an array that holds an image */
+    PROPANE_LABEL,         /* a classifier's best class, computed by a session */
+    PROPANE_PROBABILITIES, /* of its classes by name; a session returns them as an array */
+    PROPANE_CATEGORY,      /* an input of one text of a list: an array with 1 at its place */
+    PROPANE_DICTIONARY     /* an input of numbers by key: an array of the numbers in the order of the keys */
 } propane_feature_kind;
 
 /* One input, output or state of a function, as the program declares it. Strings belong to the module. */
@@ -105,6 +107,10 @@ typedef struct propane_feature {
     /* The output that counts the leading rows of this one that are results; the other rows are zeros. NULL if all
      * are. */
     const char *rows;
+    /* What a file of an older kind calls it, if MIL does not allow that name; NULL if it is `name`. A session accepts
+     * both. */
+    const char *called;
+    int64_t key_count; /* of PROPANE_CATEGORY and PROPANE_DICTIONARY (propane_module_key), or 0 */
 } propane_feature;
 
 /* Negative if there is no such function. */
@@ -119,6 +125,10 @@ PROPANE_CHECK propane_status propane_module_shape(const propane_module *module, 
  * a label as snprintf does (NULL to omit it) and returns the length that it needs. */
 int64_t propane_module_label_count(const propane_module *module, const char *function);
 size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room);
+/* Writes key `index` of an input of text or a dictionary as snprintf does (NULL to omit it) and returns the length that
+ * it needs; 0 if there is no such key. */
+size_t propane_module_key(const propane_module *module, const char *function, const char *input, int64_t index,
+                          char *out, size_t room);
 /* Returns the package's metadata: "author", "description", "version", "license", or another key that it defines.
  * NULL if there is no such entry. */
 const char *propane_module_metadata(const propane_module *module, const char *key);

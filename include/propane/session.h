@@ -77,7 +77,14 @@ PROPANE_CHECK propane_status propane_session_clear(propane_session *session, con
  * wants. */
 PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
                                                        int64_t height, int64_t width, propane_error *err);
-/* Sets an input from "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", like propane run's --input. An array with one
+/* Writes numbers into an input of text or a dictionary (propane_feature), each at the place of its key; the others become
+ * 0. keys, values: [count]. An input of text takes one key, and values NULL. Returns PROPANE_ERR_INVALID for an unknown
+ * key if the model does not ignore it. */
+PROPANE_CHECK propane_status propane_session_set_keys(propane_session *session, const char *name,
+                                                      const char *const *keys, const double *values, int64_t count,
+                                                      propane_error *err);
+/* Sets an input from "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", like propane run's --input. An input of text takes
+ * "NAME=TEXT", and a dictionary "NAME={"key": 1}" or "NAME=FILE.json". An array with one
  * more dimension in front holds one value per run; the first is set, and the session keeps the array for
  * propane_session_step. */
 PROPANE_CHECK propane_status propane_session_set_file(propane_session *session, const char *given, propane_error *err);

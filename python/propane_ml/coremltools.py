@@ -93,7 +93,7 @@ def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feat
         return {}
     of = [f.output for f in description.functions if f.name == function] or [description.output]
     theirs = [f.name for f in of[0]]
-    return {f.name: name for f, name in zip(outputs, theirs) if f.name != name} if len(theirs) == len(outputs) else {}
+    return {f.name: name for f, name in zip(outputs, theirs) if f.name != name and f.called != name} if len(theirs) == len(outputs) else {}
 
 
 def _is_flexible(path: str) -> bool:
@@ -141,7 +141,7 @@ class _MLModelProxy:
         self.function = self._function or program.function
         self.inputs, self.outputs, self.states = program.features(self.function)
         counts = {f.rows for f in self.outputs}
-        self._arrays = [f.name for f in self.outputs if f.kind == "array" and f.name not in counts]
+        self._arrays = [f.called or f.name for f in self.outputs if f.kind == "array" and f.name not in counts]
         self._renamed = _renamed(self.path, self.function, self.inputs, self.outputs)
         self._open = {f.name: f for f in self.inputs if f.flexible}
         self._images = [f for f in self.outputs if f.kind == "image"]
@@ -224,14 +224,17 @@ class _MLModelProxy:
 
     @staticmethod
     def compileModel(path: str) -> str:
-        """Copies the package under a compiled model's name; it is compiled for a device when it is opened."""
+        """Copies the package, or makes one of a model file, under a compiled model's name. It is compiled for a device when it
+        is opened."""
         load(path).close()
         folder = tempfile.mkdtemp(prefix="propane_ml.")
         to = os.path.join(folder, os.path.splitext(os.path.basename(path.rstrip("/")))[0] + ".mlmodelc")
         if os.path.isdir(path):
             shutil.copytree(path, to)
         else:
-            shutil.copy2(path, to)
+            os.makedirs(os.path.join(to, "Data", "com.apple.CoreML"))
+            shutil.copy2(path, os.path.join(to, "Data", "com.apple.CoreML", "model.mlmodel"))
+            _write_manifest(to)
         return to
 
     @staticmethod
@@ -257,6 +260,13 @@ class _MLModelProxy:
         raise PropaneError(2, "Propane makes no MLModelStructure; `Program.text` and `propane show` print the program")
 
 
+def _write_manifest(package: str) -> None:
+    with open(os.path.join(package, "Manifest.json"), "w", encoding="utf-8") as manifest:
+        manifest.write('{"fileFormatVersion": "1.0.0", "itemInfoEntries": {"1": {"author": "com.apple.CoreML", '
+                       '"name": "model.mlmodel", "path": "com.apple.CoreML/model.mlmodel", "description": ""}}, '
+                       '"rootModelIdentifier": "1"}')
+
+
 class _MLModelAssetProxy:
     """A model in a file or in memory. A model in memory is written to disk for the lifetime of the asset."""
 
@@ -276,10 +286,7 @@ class _MLModelAssetProxy:
                 os.makedirs(os.path.dirname(place), exist_ok=True)
                 with open(place, "wb") as file:
                     file.write(blob)
-            with open(os.path.join(path, "Manifest.json"), "w", encoding="utf-8") as manifest:
-                manifest.write('{"fileFormatVersion": "1.0.0", "itemInfoEntries": {"1": {"author": "com.apple.CoreML", '
-                               '"name": "model.mlmodel", "path": "com.apple.CoreML/model.mlmodel", "description": ""}}, '
-                               '"rootModelIdentifier": "1"}')
+            _write_manifest(path)
         self.path = path
 
 

@@ -23,7 +23,7 @@ from .session import Session, Shapes, State, shape_list
 
 _ROLES = {"input": lib.PROPANE_INPUT, "output": lib.PROPANE_OUTPUT, "state": lib.PROPANE_STATE}
 _KINDS = {lib.PROPANE_ARRAY: "array", lib.PROPANE_IMAGE: "image", lib.PROPANE_LABEL: "label",
-          lib.PROPANE_PROBABILITIES: "probabilities"}
+          lib.PROPANE_PROBABILITIES: "probabilities", lib.PROPANE_CATEGORY: "category", lib.PROPANE_DICTIONARY: "dictionary"}
 SESSIONS = 8
 NOTEBOOK_PAGE = 1 << 20  # a larger graph is shown only by to_html()
 
@@ -32,10 +32,11 @@ NOTEBOOK_PAGE = 1 << 20  # a larger graph is shown only by to_html()
 class Feature:
     """One input, output or state, as the program declares it.
 
-    kind: "array", "image", "label" or "probabilities". dtype: "float16", ... least, most: the limits that the file sets for
+    kind: "array", "image", "label", "probabilities", "category" (a text of `keys`) or "dictionary" (numbers by `keys`). dtype: "float16", ... least, most: the limits that the file sets for
     each dimension (most -1: unlimited). shapes: the enumerated ones. colour: for an image, "gray", "gray_fp16", "rgb" or
     "bgr". standard: the default of an optional input. rows: the output that counts this one's rows (predict() cuts off the
-    others).
+    others). called: the name in a file of an older kind if it is not `name`; predict() accepts both and returns outputs
+    under this name.
     """
     name: str
     kind: str
@@ -49,6 +50,8 @@ class Feature:
     description: Optional[str]
     standard: Optional[float] = None
     rows: Optional[str] = None
+    called: Optional[str] = None
+    keys: Tuple[str, ...] = ()
 
     @property
     def flexible(self) -> bool:
@@ -68,7 +71,17 @@ def _feature(module: Any, function: bytes, role: int, index: int) -> Feature:
     dtype = arrays.NAMES[row.dtype] if row.dtype != lib.PROPANE_DTYPE_NONE else text(row.type)
     return Feature(text(row.name), _KINDS[row.kind], dtype, tuple(row.dim[0:rank]), tuple(row.least[0:rank]),
                    tuple(row.most[0:rank]), tuple(shapes), bool(row.optional), text_or_none(row.colour),
-                   text_or_none(row.description), row.standard if row.has_standard else None, text_or_none(row.rows))
+                   text_or_none(row.description), row.standard if row.has_standard else None, text_or_none(row.rows),
+                   text_or_none(row.called), _keys(module, function, row))
+
+
+def _keys(module: Any, function: bytes, row: Any) -> Tuple[str, ...]:
+    made = []
+    for i in range(row.key_count):
+        room = ffi.new("char[]", lib.propane_module_key(module, function, row.name, i, ffi.NULL, 0) + 1)
+        lib.propane_module_key(module, function, row.name, i, room, len(room))
+        made.append(text(room))
+    return tuple(made)
 
 
 def _cut(rows: Mapping[str, str], made: Dict[str, Any]) -> Dict[str, Any]:
@@ -89,6 +102,8 @@ class _Function:
         self.images = {f.name: f for f in self.inputs if f.kind == "image"}
         self.rows = {f.name: f.rows for f in self.outputs if f.rows}
         self.labels = [f for f in self.outputs if f.kind in ("label", "probabilities")]
+        self.called = {f.called: f.name for f in self.inputs if f.called}
+        self.returned = {f.name: f.called for f in self.outputs if f.called}
 
 
 class Program(Handle):
@@ -280,7 +295,7 @@ class Program(Handle):
 
         inputs: NumPy arrays, arrays from any library with DLPack, numbers, lists; images as PIL images or uint8 [height,
         width, 3]. A flexible input takes its shape from the array. Floats with integer values become integers if an input
-        requires them. An omitted input has the default from the file, or is an error: nothing carries over from an earlier
+        requires them. A category is a str, and a dictionary a dict of numbers. An omitted input has the default from the file, or is an error: nothing carries over from an earlier
         call. state: the result of make_state(); None: states are zeros at every call. Outputs are new NumPy arrays of the
         program's types; a classifier returns its label and a dict of probabilities. nonfinite: if outputs contain NaN or
         infinity, "warn" (NonfiniteWarning names the operation that first produces them, once per function), "raise" a
@@ -290,6 +305,8 @@ class Program(Handle):
         with self._lock:
             f = self._of(function)
             name = self.function if function is None else function
+            if f.called:
+                inputs = {f.called.get(n, n): v for n, v in inputs.items()}
             if f.images:
                 inputs = {n: _picture(f.images[n], v, self.resize) if n in f.images else v for n, v in inputs.items()}
             shapes = self._shapes(f, inputs) if f.open else ()
@@ -302,6 +319,7 @@ class Program(Handle):
             if f.rows:
                 made = _cut(f.rows, made)
             made = self._labelled(name, f, session, made) if f.labels else made
+            made = {f.returned.get(n, n): v for n, v in made.items()} if f.returned else made
         if said is not None:
             tell(said, nonfinite)
         return made

@@ -5,7 +5,7 @@ same applies to outputs. A session runs one call at a time; other threads wait."
 from __future__ import annotations
 
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 
@@ -179,7 +179,17 @@ class Session(Handle):
         with self._lock:
             return self._read(self._find(self._results, name, "output"))
 
+    def _put_keys(self, slot: Slot, value: Union[str, Mapping[Any, Any]]) -> None:
+        one = isinstance(value, str)
+        words = [ffi.new("char[]", str(key).encode()) for key in ([value] if one else value)]
+        values = ffi.NULL if one else ffi.new("double[]", [float(number) for number in value.values()])  # type: ignore[union-attr]
+        self._check(lib.propane_session_set_keys(self._pointer, slot.chars, ffi.new("char *[]", words) if words else
+                                                 ffi.new("char *[1]"), values, len(words), self._err))
+
     def _put(self, slot: Slot, value: Any, lend: bool) -> None:
+        if isinstance(value, (str, Mapping)):
+            self._put_keys(slot, value)
+            return
         if type(value) is np.ndarray and value.dtype == slot.dtype and value.shape == slot.shape and value.flags.c_contiguous:
             array, code = value, slot.code
             if slot.code == lib.PROPANE_BF16:

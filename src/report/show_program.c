@@ -100,6 +100,18 @@ static void api_show_program_labels(const mil_module *m, const mil_function *f, 
     if (count > LABELS_SHOWN) text_append(to, ", ...");
 }
 
+static void api_show_program_keys(const mil_module *m, const mil_function *f, const propane_feature *seen, text *to) {
+    char key[LABEL_BYTES];
+    text_append(to, seen->kind == PROPANE_CATEGORY ? ": text, one of " : ": a dictionary of numbers by ");
+    text_printf(to, "%" PRId64 "%s", seen->key_count, seen->kind == PROPANE_CATEGORY ? "" : " keys");
+    for (int64_t i = 0; i < seen->key_count && i < LABELS_SHOWN; i++) {
+        (void)propane_module_key(m, f->name, seen->name, i, key, sizeof key);
+        text_append(to, i ? ", " : ": ");
+        api_show_program_put(to, key);
+    }
+    if (seen->key_count > LABELS_SHOWN) text_append(to, ", ...");
+}
+
 static const char *api_show_program_colour(const char *colour) {
     return strcmp(colour, "rgb") == 0    ? "RGB"
            : strcmp(colour, "bgr") == 0  ? "BGR"
@@ -112,6 +124,12 @@ static void api_show_program_feature(const mil_module *m, const mil_function *f,
     char type[160];
     text_printf(to, "%s ", mil_type_print(type, &v->type));
     api_show_program_put(to, v->name);
+    if (seen->called) {
+        text_append(to, " (in the file: \"");
+        api_show_program_put(to, seen->called);
+        text_append(to, "\")");
+    }
+    if (seen->key_count) api_show_program_keys(m, f, seen, to);
     if (seen->kind == PROPANE_IMAGE && seen->rank >= 2)
         text_printf(to, ": an image, %" PRId64 " x %" PRId64 " (width x height), %s", seen->dim[seen->rank - 1],
                     seen->dim[seen->rank - 2], api_show_program_colour(seen->colour));
@@ -192,15 +210,27 @@ static json_t *api_show_program_shapes(const mil_module *m, const mil_function *
     return list;
 }
 
+static json_t *api_show_program_keys_json(const mil_module *m, const mil_function *f, const propane_feature *seen) {
+    json_t *list = json_array();
+    char key[LABEL_BYTES];
+    for (int64_t i = 0; i < seen->key_count; i++) {
+        (void)propane_module_key(m, f->name, seen->name, i, key, sizeof key);
+        json_add(list, json_words(key));
+    }
+    return list;
+}
+
 static json_t *api_show_program_feature_json(const mil_module *m, const mil_function *f, const propane_feature *seen) {
-    static const char *const kinds[] = {"array", "image", "label", "probabilities"};
+    static const char *const kinds[] = {"array", "image", "label", "probabilities", "category", "dictionary"};
     json_t *o = json_object();
     bool open = false;
     for (int d = 0; d < seen->rank; d++) open |= seen->least[d] != seen->most[d];
     json_put(o, "name", json_words(seen->name));
     json_put(o, "kind", json_string(kinds[seen->kind]));
     json_put(o, "type", json_string(seen->type));
-    if (seen->kind == PROPANE_ARRAY || seen->kind == PROPANE_IMAGE)
+    if (seen->called) json_put(o, "called", json_words(seen->called));
+    if (seen->key_count) json_put(o, "keys", api_show_program_keys_json(m, f, seen));
+    if (seen->kind != PROPANE_LABEL && seen->kind != PROPANE_PROBABILITIES)
         json_put(o, "shape", api_show_program_dimensions(seen->dim, seen->rank));
     if (seen->kind == PROPANE_IMAGE && seen->rank >= 2) {
         json_put(o, "width", json_integer(seen->dim[seen->rank - 1]));

@@ -44,7 +44,7 @@ enum { SAMPLES = 8 };
 static struct {
     char *dir, layer_path[1200], sum_path[1200], options_path[1200], object_path[1200], made_path[1200],
         made_package[1200], made_folder[1200], given_steps[1300], run_path[1200];
-    propane_module *module, *judge, *half, *odd;
+    propane_module *module, *judge, *half, *odd, *keyed;
     const propane_value *value;
     propane_device *device;
     propane_program *program;
@@ -54,7 +54,7 @@ static struct {
     propane_event_point point;
     propane_binding bindings[3];
     propane_request *request, *submitted[1];
-    propane_session *session, *lender, *painter, *judged;
+    propane_session *session, *lender, *painter, *judged, *encoder;
     propane_report *report;
     propane_estimate *estimate;
     propane_object *object;
@@ -95,7 +95,7 @@ static struct {
     propane_evaluation evaluation;
     propane_trainer_info trainer_info;
     propane_learnt learnt;
-    const char *names[1], *chips[PROPANE_MAX_CHIPS];
+    const char *names[1], *colours[1], *chips[PROPANE_MAX_CHIPS];
     int64_t dim[2];
     float floats[12], scratch[12], sample_x[SAMPLES][4], sample_y[SAMPLES];
     _Alignas(16) unsigned char memory[64];
@@ -290,6 +290,7 @@ static void make_sessions(void) {
     f.lender = open_session(layer);
     f.painter = open_session(picture);
     f.judged = open_session(judge);
+    EXPECT_OK(propane_session_open("tests/mil/older/mapping.mlmodel", NULL, &f.encoder, &err));
     snprintf(path, sizeof path, "%s/steps.npy", f.dir);
     snprintf(f.given_steps, sizeof f.given_steps, "x=%s", path);
     EXPECT_OK(npy_write(path, &several, &err));
@@ -340,9 +341,11 @@ static void make_all(void) {
     memcpy(f.dim, dim, sizeof dim);
     for (int i = 0; i < 12; i++) f.floats[i] = (float)i / 8;
     f.names[0] = "x";
+    f.colours[0] = "red";
     make_paths();
     f.module = parse(layer);
     f.judge = parse(judge);
+    EXPECT_OK(propane_module_read("tests/mil/older/mapping.mlmodel", &f.keyed, &err));
     f.half = parse(half);
     f.odd = parse(odd);
     f.value = propane_module_next_value(f.module, NULL, NULL);
@@ -371,6 +374,7 @@ static void free_fixture(void) {
     propane_session_close(f.lender);
     propane_session_close(f.painter);
     propane_session_close(f.judged);
+    propane_session_close(f.encoder);
     propane_request_free(f.request);
     propane_request_free(f.submitted[0]);
     propane_event_free(f.event);
@@ -379,6 +383,7 @@ static void free_fixture(void) {
     propane_device_close(f.device);
     propane_module_free(f.module);
     propane_module_free(f.judge);
+    propane_module_free(f.keyed);
     propane_module_free(f.half);
     propane_module_free(f.odd);
     propane_free(f.dir);

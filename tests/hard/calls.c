@@ -52,17 +52,24 @@ static void make_model(void) {
     propane_options_free(o);
 }
 
-void calls_enter(bool model) {
-    char *dir = test_temp_dir(), *classifier = NULL;
+static void copy_model(const char *from, const char *dir, const char *name) {
+    char path[700], *model = NULL;
     size_t length = 0;
-    EXPECT_OK(file_read("fuzz/corpus/package/classifier.mlmodel", 1 << 20, &classifier, &length, &err));
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    EXPECT_OK(file_read(from, 1 << 20, &model, &length, &err));
+    FILE *f = fopen(path, "w");
+    EXPECT(f && fwrite(model, length, 1, f) == 1 && fclose(f) == 0);
+    mem_free(model);
+}
+
+void calls_enter(bool model) {
+    char *dir = test_temp_dir();
+    copy_model("fuzz/corpus/package/classifier.mlmodel", dir, "classifier.mlmodel");
+    copy_model("tests/mil/older/mapping.mlmodel", dir, "mapping.mlmodel");
     EXPECT(chdir(dir) == 0);
     mem_free(dir);
     EXPECT_OK(propane_set_threads(1, &err));
-    FILE *f = fopen("classifier.mlmodel", "w");
-    EXPECT(f && fwrite(classifier, length, 1, f) == 1 && fclose(f) == 0);
-    mem_free(classifier);
-    f = fopen("text.txt", "w");
+    FILE *f = fopen("text.txt", "w");
     EXPECT(f != NULL);
     for (int i = 0; i < 300; i++) fprintf(f, "line %d\n", i * i % 97);
     fclose(f);

@@ -368,6 +368,21 @@ static propane_status lent(void *context, text *result, propane_error *err) {
     return calls_end(status, result, err);
 }
 
+static propane_status encoded(void *context, text *result, propane_error *err) {
+    static const char *const colour = "blue";
+    propane_session *s = NULL;
+    float code = 0;
+    char key[20] = "";
+    propane_status status = propane_session_open("mapping.mlmodel", NULL, &s, err);
+    STEP(propane_session_set_keys(s, "colour", &colour, NULL, 1, err));
+    STEP(propane_session_run(s, NULL, err));
+    STEP(propane_session_get(s, "code", PROPANE_FP32, &code, 1, err));
+    if (!status) (void)propane_module_key(propane_session_module(s), NULL, "colour", 0, key, sizeof key);
+    TELL("%g %s", (double)code, key);
+    propane_session_close(s);
+    return calls_end(status, result, err);
+}
+
 static propane_status classified(void *context, text *result, propane_error *err) {
     static const uint8_t rgb[3 * 64 * 64];
     const propane_session_options resize = {.size = sizeof resize, .resize = true};
@@ -408,7 +423,8 @@ TEST(calls_on_programs) {
 
 TEST(calls_on_devices) {
     static const calls_row rows[] = {{"request_cpu", on_cpu}, {"request_sim", on_sim}, {"programs", programs},
-                                     {"sessions", sessions},  {"lent", lent},          {"classifier", classified}};
+                                     {"sessions", sessions},  {"lent", lent},          {"classifier", classified},
+                                     {"encoded", encoded}};
     calls_enter(false);
     write_steps();
     calls_try(rows, sizeof rows / sizeof rows[0]);

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """A pytest plugin that runs coremltools' own tests with Propane's predictions. suite.py starts it and configures it through
 SUITE_SEED, SUITE_TESTS (how many; 0: all), SUITE_SHARD ("0/2"), SUITE_SECONDS (of processor time; 0: no limit),
-SUITE_RESULTS (a file of JSON lines; tests listed there are not run again) and SUITE_NOW (a file that names the running
-test).
+SUITE_RESULTS (a file of JSON lines; tests listed there are not run again), SUITE_NOW (a file that names the running
+test) and SUITE_BACKEND (mlprogram or neuralnetwork).
 
 Tests run in rounds: first one set of parameters for every test function, then a second one for each, chosen by the seed. A
-run that is stopped at any point has therefore covered all functions evenly. Tests of the older neural-network format are
-omitted. The number of predictions of each test is recorded too.
+run that is stopped at any point has therefore covered all functions evenly. Tests of the other backend are omitted. The
+number of predictions of each test is recorded too.
+
+coremltools compares fp16 with an absolute tolerance of 0.5, which an output of zeros often passes. Here it is 0.01.
 """
 import collections
 import gc
@@ -63,11 +65,35 @@ for _name in ("torchvision", "torchaudio"):
         sys.modules[_name].__spec__ = importlib.machinery.ModuleSpec(_name, None)
 
 
-def _is_of_today(item):
-    """Returns whether this is not a test of the older format, whose backend is a parameter or is part of its name."""
+def _tighten(module, name):
+    """Replaces coremltools' tolerances for fp16 (0.5 and 0.05, or 100 times those of fp32) in the constants of a function."""
+    function = getattr(module, name)
+    tighter = {0.5: 0.01, 0.05: 0.01, 100.0: 1.0}
+    was = function.__code__.co_consts
+    if not {0.5, 0.05} <= {c for c in was if isinstance(c, float)}:
+        raise pytest.UsageError(f"{module.__name__}.{name} has other tolerances than coremltools 9.0")
+    function.__code__ = function.__code__.replace(
+        co_consts=tuple(tighter.get(c, c) if isinstance(c, float) else c for c in was))
+
+
+def _tighten_all():
+    import coremltools.converters.mil.testing_utils as common
+    _tighten(common, "compare_backend")
+    if "torch" in sys.modules:
+        import coremltools.converters.mil.frontend.torch.test.testing_utils as frontend
+        _tighten(frontend, "convert_and_compare")
+
+
+_tighten_all()
+
+
+def _is_of_backend(item):
+    """Returns whether this is a test of SUITE_BACKEND. The backend is a parameter or is part of the test's name. A test of
+    ML Programs need not say so."""
     values = getattr(getattr(item, "callspec", None), "params", {}).values()
-    return "neuralnetwork" not in item.nodeid and not any(
+    older = "neural" in item.nodeid or any(
         getattr(v, "backend", v[0] if isinstance(v, tuple) and v else None) == "neuralnetwork" for v in values)
+    return older == (os.environ.get("SUITE_BACKEND", "mlprogram") == "neuralnetwork")
 
 
 def _names(items):
@@ -103,7 +129,7 @@ def _by_rounds(items, seed):
 def pytest_collection_modifyitems(config, items):
     count = int(os.environ.get("SUITE_TESTS", "0"))
     shard, shards = map(int, os.environ.get("SUITE_SHARD", "0/1").split("/"))
-    every = _by_rounds([item for item in items if _is_of_today(item)], os.environ.get("SUITE_SEED", "1"))
+    every = _by_rounds([item for item in items if _is_of_backend(item)], os.environ.get("SUITE_SEED", "1"))
     with open(os.environ["SUITE_NOW"] + ".count", "w", encoding="utf-8") as file:
         file.write(str(len(every)))
     chosen = every[:count] if count else every
@@ -142,7 +168,7 @@ def pytest_runtest_logreport(report):
     said = [line[1:].strip() for line in lines if line.startswith("E ")] or lines[-1:]
     # A test that needs a missing package shows nothing about Propane.
     missing = any("No module named" in line or "name 'torchvision' is not defined" in line for line in said)
-    outcome = "skipped" if missing else report.outcome
+    outcome = "missing" if missing else report.outcome
     with open(os.environ["SUITE_RESULTS"], "a", encoding="utf-8") as file:
         file.write(json.dumps({"test": _name_of[report.nodeid], "outcome": outcome, "predictions": predictions,
                                "seconds": round(time.process_time() - began, 3), "why": " ".join(said)[:600]}) + "\n")

@@ -10,7 +10,10 @@ or propane_ml is missing.
     ... --results all.jsonl --report                what stands there, nothing is run
     ... --most 0.02          another sample may meet a difference that nobody has listed yet: it is printed, two in a hundred pass
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
-    --areas tensorflow,passes       those of TensorFlow's front end and of the passes, in an environment with tensorflow-cpu 2.12
+    --areas tensorflow              those of TensorFlow's front end, in an environment with tensorflow-cpu 2.12
+    --areas ops,torch,network --backend neuralnetwork
+                                    those that convert to the older format, and those of the network builder
+    --areas tabular                 scikit-learn 1.5.1 and XGBoost to linear models, trees and what prepares columns
 
 Tests come in rounds (propane_plugin.py): one set of parameters of every function, then a second one of each, by the seed.
 """
@@ -37,9 +40,13 @@ AREAS = {
     "compression": ["test/ml_program/test_compression.py", "test/optimize/coreml",
                     FRONTEND + "test_torch_quantization_ops.py", FRONTEND + "test_torch_export_quantization.py"],
     "tensorflow": ["converters/mil/frontend/tensorflow/test", "converters/mil/frontend/tensorflow2/test"],
-    "passes": ["converters/mil/mil/passes/tests", "converters/mil/mil/tests", "converters/mil/backend/mil"],
+    "passes": ["converters/mil/mil/passes/tests", "converters/mil/mil/tests", "converters/mil/backend/mil", "converters/mil/test_inputs_outputs_shape.py"],
+    "experimental": ["test/ml_program/experimental"],
+    "packages": ["test/modelpackage", "test/pipeline", "test/api", "test/blob"],
+    "network": ["test/neural_network", "converters/mil/backend/nn"],
+    "tabular": ["test/sklearn_tests", "test/xgboost_tests"],
 }
-OWN_ENVIRONMENT = ("tensorflow", "passes")  # TensorFlow 2.12 needs another NumPy than torch's tests, so it runs only if named, without torch
+ONLY_IF_NAMED = ("tensorflow", "network", "tabular")  # TensorFlow 2.12 needs another NumPy than torch's tests; the others are of older kinds
 
 
 def known():
@@ -88,7 +95,7 @@ def died(results, now, code):
 
 def shard(options, command, results, i, folder):
     environment = dict(os.environ, SUITE_SEED=options.seed, SUITE_TESTS=str(options.tests), SUITE_SHARD=f"{i}/{options.jobs}",
-                       SUITE_RESULTS=results, SUITE_NOW=f"{folder}/now{i}", SUITE_SECONDS=str(60 * options.minutes / options.jobs),
+                       SUITE_RESULTS=results, SUITE_BACKEND=options.backend, SUITE_NOW=f"{folder}/now{i}", SUITE_SECONDS=str(60 * options.minutes / options.jobs),
                        OMP_NUM_THREADS="1", PROPANE_THREADS="1", TMPDIR=folder,
                        PYTHONPATH=os.pathsep.join([HERE] + os.environ.get("PYTHONPATH", "").split(os.pathsep)).rstrip(":"))
     with open(f"{folder}/log{i}", "w", encoding="utf-8") as log:
@@ -132,15 +139,16 @@ def report(rows, show, most):
         why[reason] += 1
         if reason is None:
             unknown.append(row)
-    ran = [r for r in rows if r["outcome"] != "skipped"]
+    ran = [r for r in rows if r["outcome"] in ("passed", "failed")]
+    lacking = sum(r["outcome"] == "missing" for r in rows)
     predicted = sum(r["predictions"] > 0 for r in ran)
     for reason, count in why.most_common():
         print(f"{count:5}  {reason or 'NOT KNOWN'}")
     for row in unknown[:show]:
         print(f"FAILED {row['test']}\n       {row['why'][:300]}")
     good = len(ran) - len(failed)
-    print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.2f} %), {predicted} of them predicted; {len(rows) - len(ran)} "
-          f"skip themselves; {len(failed) - len(unknown)} fail for known reasons; "
+    print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.2f} %), {predicted} of them predicted; {len(rows) - len(ran) - lacking} "
+          f"skip themselves; {lacking} need a missing package; {len(failed) - len(unknown)} fail for known reasons; "
           f"{len({r['test'].split('[')[0] for r in ran})} test functions")
     return len(unknown) <= most * len(ran) and bool(ran)
 
@@ -150,7 +158,8 @@ def options_of():
     parser.add_argument("--tests", type=int, default=300)
     parser.add_argument("--minutes", type=float, default=0, help="processor minutes of all jobs, 0: no end")
     parser.add_argument("--seed", default=seed_of_commit())
-    parser.add_argument("--areas", default=",".join(a for a in AREAS if a not in OWN_ENVIRONMENT))
+    parser.add_argument("--areas", default=",".join(a for a in AREAS if a not in ONLY_IF_NAMED))
+    parser.add_argument("--backend", choices=("mlprogram", "neuralnetwork"), default="mlprogram")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", help="a file of JSON lines: what stands there is not run again, what runs is added")
     parser.add_argument("--again", action="store_true", help="run those of --results that failed, too")
@@ -168,8 +177,8 @@ def options_of():
 
 
 def missing(areas):
-    frontends = ["tensorflow"] if "tensorflow" in areas else []
-    if any(a not in OWN_ENVIRONMENT for a in areas):
+    frontends = [name for name, area in (("tensorflow", "tensorflow"), ("sklearn", "tabular"), ("xgboost", "tabular")) if area in areas]
+    if any(a not in ONLY_IF_NAMED for a in areas):
         frontends.append("torch")
     for name in ("coremltools", "propane_ml", "pytest", "parameterized", *frontends):
         if importlib.util.find_spec(name) is None:
@@ -197,7 +206,7 @@ def main():
             write(results, [row for row in read(results) if row["outcome"] != "failed"])
         count, good = run(options, base, places, results)
         rows = read(results)
-    print(f"coremltools' tests, seed {options.seed}: {len(rows)} results; these areas have {count} tests of ML Programs")
+    print(f"coremltools' tests, seed {options.seed}: {len(rows)} results; these areas have {count} tests of {options.backend}")
     return 0 if report(rows, options.show, options.most) and good else 1
 
 

@@ -46,6 +46,26 @@ static propane_status cmd_convert_for_engine(propane_module *m, propane_error *e
     return PROPANE_OK;
 }
 
+/* Prints which inputs and outputs of an older model an app will find changed. */
+static void cmd_convert_print_changed(const propane_module *m) {
+    for (int role = PROPANE_INPUT; role <= PROPANE_OUTPUT; role++)
+        for (int i = 0; i < propane_module_feature_count(m, NULL, (propane_role)role); i++) {
+            propane_feature f = {.size = sizeof f};
+            const char *what = role == PROPANE_INPUT ? "input" : "output";
+            if (propane_module_feature(m, NULL, (propane_role)role, i, &f, NULL)) continue;
+            if (f.called) printf("%s '%s' becomes '%s': MIL does not allow its name\n", what, f.called, f.name);
+            if (f.kind == PROPANE_CATEGORY)
+                printf("input '%s', a text, becomes an array [%" PRId64 "]: 1 at the text's place in the list that the "
+                       "metadata \"propane.keys.%s\" contains, and 0 elsewhere\n",
+                       f.name, f.key_count, f.name);
+            if (f.kind == PROPANE_DICTIONARY)
+                printf("input '%s', a dictionary, becomes an array [%" PRId64
+                       "]: its numbers in the order of the keys in "
+                       "the metadata \"propane.keys.%s\", 0 for a missing key\n",
+                       f.name, f.key_count, f.name);
+        }
+}
+
 /* Converts a program in any form to another one. */
 static propane_status cmd_convert_program(const convert_job *j, bool package, propane_dialect dialect,
                                           propane_error *err) {
@@ -58,6 +78,7 @@ static propane_status cmd_convert_program(const convert_job *j, bool package, pr
     const int count = propane_module_function_count(m);
     if (status == PROPANE_OK && package)
         printf("%s: a Core ML package with %d function%s\n", to, count, count == 1 ? "" : "s");
+    if (status == PROPANE_OK && package) cmd_convert_print_changed(m);
     propane_module_free(m);
     if (status == PROPANE_OK && j->for_engine) status = engine_difference_print(from, to, until, err);
     return status;

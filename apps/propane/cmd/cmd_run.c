@@ -67,6 +67,19 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
 
+/* Returns what the model's file calls an output. */
+static const char *cmd_run_called(propane_session *s, const char *function, const char *name) {
+    const propane_module *m = propane_session_module(s);
+    const int count = propane_module_feature_count(m, function, PROPANE_OUTPUT);
+    for (int i = 0; i < count; i++) {
+        propane_feature f = {.size = sizeof f};
+        if (propane_module_feature(m, function, PROPANE_OUTPUT, i, &f, NULL) == PROPANE_OK && f.called &&
+            strcmp(f.name, name) == 0)
+            return f.called;
+    }
+    return name;
+}
+
 /* Prints a classifier's label, and the five classes with the largest values. */
 static propane_status cmd_run_print_classes(propane_session *s, const char *function, propane_error *err) {
     const int64_t count = propane_module_label_count(propane_session_module(s), function);
@@ -102,13 +115,14 @@ static void cmd_run_print_numbers(const float *values, int64_t count) {
         printf("no finite number; %s\n", words);
 }
 
-static propane_status cmd_run_print_output(propane_session *s, const propane_io *io, propane_error *err) {
+static propane_status cmd_run_print_output(propane_session *s, const char *function, const propane_io *io,
+                                           propane_error *err) {
     const int64_t count = propane_io_count(io);
     float *values = mem_array((size_t)count + 1, sizeof *values);
     if (!values) return propane_fail_memory(err, (size_t)count * sizeof *values);
     propane_status status = propane_session_get(s, io->name, PROPANE_FP32, values, count, err);
     if (!status) {
-        printf("output %s [", io->name);
+        printf("output %s [", cmd_run_called(s, function, io->name));
         for (int d = 0; d < io->rank; d++) printf("%s%lld", d ? ", " : "", (long long)io->dim[d]);
         printf("]: ");
         cmd_run_print_numbers(values, count);
@@ -120,7 +134,7 @@ static propane_status cmd_run_print_output(propane_session *s, const propane_io 
 static propane_status cmd_run_print_outputs(propane_session *s, const char *function, propane_error *err) {
     const propane_program *p = propane_session_program(s);
     for (int i = 0; i < propane_program_output_count(p); i++)
-        PROPANE_TRY(cmd_run_print_output(s, propane_program_output(p, i), err));
+        PROPANE_TRY(cmd_run_print_output(s, function, propane_program_output(p, i), err));
     return propane_session_label_name(s) ? cmd_run_print_classes(s, function, err) : PROPANE_OK;
 }
 
@@ -315,7 +329,8 @@ int cmd_run(int argc, char **argv) {
          .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
          .help = "array (.npy) or image (.png, .jpg) for an input; FILE.npz: several arrays; an extra leading "
-                 "dimension has a value per run"},
+                 "dimension has a value per run; NAME=TEXT for a category, NAME={\"key\": 1} or a .json file for a "
+                 "dictionary"},
         {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "seed for random values of inputs without --input"},
         {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output and state to DIR/NAME.npy"},

@@ -56,6 +56,7 @@ int propane_module_feature_count(const propane_module *module, const char *funct
 static propane_feature_kind api_feature_kind(const mil_value *v, const mil_feature *seen) {
     if (v->type.container == MIL_DICT) return PROPANE_PROBABILITIES;
     if (v->def && v->def->info->code == MIL_OP_classify) return PROPANE_LABEL;
+    if (seen && seen->keys) return seen->keys->text ? PROPANE_CATEGORY : PROPANE_DICTIONARY;
     return seen && seen->kind == MIL_FEATURE_IMAGE ? PROPANE_IMAGE : PROPANE_ARRAY;
 }
 
@@ -106,7 +107,9 @@ propane_status propane_module_feature(const propane_module *module, const char *
                             .optional = seen && seen->optional,
                             .has_standard = seen && seen->has_standard,
                             .standard = seen && seen->has_standard ? seen->standard : 0,
-                            .rows = seen ? seen->rows : NULL};
+                            .rows = seen ? seen->rows : NULL,
+                            .called = seen ? seen->called : NULL,
+                            .key_count = seen && seen->keys ? seen->keys->count : 0};
     if (mine.kind == PROPANE_IMAGE)
         mine.colour = seen->colour == MIL_RGB         ? "rgb"
                       : seen->colour == MIL_BGR       ? "bgr"
@@ -154,6 +157,16 @@ size_t propane_module_label(const propane_module *module, const char *function, 
     if (!classes || index < 0 || index >= mil_type_count(&classes->type)) return 0;
     if (classes->type.dtype == MIL_string) return (size_t)snprintf(out, room, "%s", mil_const_text(classes, index));
     return (size_t)snprintf(out, room, "%lld", (long long)mil_const_i64(classes, index));
+}
+
+size_t propane_module_key(const propane_module *module, const char *function, const char *input, int64_t index,
+                          char *out, size_t room) {
+    if (!out) room = 0;
+    if (room) out[0] = 0;
+    const mil_function *f = module && input ? api_function(module, function) : NULL;
+    const mil_feature *seen = f ? mil_feature_find(mil_interface_of(module, f->name), PROPANE_INPUT, input) : NULL;
+    if (!seen || !seen->keys || index < 0 || index >= seen->keys->count) return 0;
+    return (size_t)snprintf(out, room, "%s", seen->keys->list[index]);
 }
 
 const char *propane_module_metadata(const propane_module *module, const char *key) {

@@ -12,6 +12,7 @@
 #include "core/run/nonfinite.h"
 #include "core/run/public.h"
 #include "core/run/session.h"
+#include "core/run/session_keys.h"
 #include "core/run/session_states.h"
 
 struct propane_session {
@@ -218,7 +219,7 @@ propane_status propane_session_clear(propane_session *p, const char *name, propa
 static propane_status api_session_put(propane_session *p, const session_input *in, propane_error *err) {
     const int at = session_find_input(&p->s, in->name);
     if (at < 0) return api_session_unknown(p, in->name, true, err);
-    PROPANE_TRY(session_put(&p->s, in, err));
+    PROPANE_TRY(in->words ? session_put_words(&p->s, in->name, in->words, err) : session_put(&p->s, in, err));
     p->given[at] = true;
     return PROPANE_OK;
 }
@@ -236,13 +237,26 @@ propane_status propane_session_set_image(propane_session *p, const char *name, c
                          .dim = {height, width, 3},
                          .count = height * width * 3,
                          .data = (void *)(uintptr_t)rgb};
-    return api_session_put(p, &(session_input){name, picture, true}, err);
+    return api_session_put(p, &(session_input){name, picture, true, NULL}, err);
+}
+
+propane_status propane_session_set_keys(propane_session *p, const char *name, const char *const *keys,
+                                        const double *values, int64_t count, propane_error *err) {
+    NEED_AS(err, "session, name, keys", p, name, keys);
+    API_ERROR(err);
+    const int at = session_find_input(&p->s, name);
+    if (at < 0) return api_session_unknown(p, name, true, err);
+    for (int64_t i = 0; i < count; i++)
+        if (!keys[i]) return propane_fail(err, PROPANE_ERR_INVALID, "%s: keys[%lld] is NULL", __func__, (long long)i);
+    PROPANE_TRY(session_put_keys(&p->s, name, keys, values, count, err));
+    p->given[at] = true;
+    return PROPANE_OK;
 }
 
 /* Moves an array for several runs into the session. */
 static propane_status api_session_take_steps(propane_session *p, session_input *in, propane_error *err) {
     const int at = session_find_input(&p->s, in->name);
-    if (in->image || !session_has_steps(api_session_io(p, at), &in->array)) return PROPANE_OK;
+    if (in->image || in->words || !session_has_steps(api_session_io(p, at), &in->array)) return PROPANE_OK;
     PROPANE_TRY(session_inputs_move(&p->several, in, err));
     p->s.steps = 0;
     return session_count_steps(&p->s, &p->several, err);
@@ -281,7 +295,7 @@ static propane_status api_session_read(const char *path, const propane_session_o
     if (!choices) return propane_fail_memory(err, (size_t)o->shape_count * sizeof *choices);
     for (int i = 0; i < in->count; i++) {
         const session_input *given = &in->list[i];
-        if (given->array.rank > MIL_MAX_RANK || (given->image && o->resize)) continue;
+        if (given->words || given->array.rank > MIL_MAX_RANK || (given->image && o->resize)) continue;
         choices[count++] =
             (mil_shape_choice){.name = given->name,
                                .shape = mil_type_tensor(MIL_DTYPE_NONE, given->array.rank, given->array.dim),

@@ -32,7 +32,7 @@ static propane_status session_take_array(session_inputs *in, const char *name, s
     if (!own) return propane_fail_memory(err, length);
     memcpy(own, name, length);
     own[length] = 0;
-    in->list[in->count++] = (session_input){own, *array, image};
+    in->list[in->count++] = (session_input){own, *array, image, NULL};
     return PROPANE_OK;
 }
 
@@ -57,6 +57,12 @@ propane_status session_inputs_add(session_inputs *in, const char *given, propane
                             given);
     const char *path = equals + 1;
     const bool image = picture_is_name(path);
+    if (!image && !text_ends_with(path, ".npy") &&
+        (path[0] == '{' || !file_exists(path) || file_is_dir(path) || text_ends_with(path, ".json"))) {
+        PROPANE_TRY(session_take_array(in, given, (size_t)(equals - given), &array, false, err));
+        in->list[in->count - 1].words = mem_copy_string(path);
+        return in->list[in->count - 1].words ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    }
     PROPANE_TRY(image ? picture_read(path, 3, &array, err) : npy_read(path, &array, err));
     propane_status status = session_take_array(in, given, (size_t)(equals - given), &array, image, err);
     if (status) npy_free(&array);
@@ -72,6 +78,7 @@ propane_status session_inputs_move(session_inputs *in, session_input *from, prop
 void session_inputs_free(session_inputs *in) {
     for (int i = 0; i < in->count; i++) {
         mem_free((void *)(uintptr_t)in->list[i].name);
+        mem_free(in->list[i].words);
         npy_free(&in->list[i].array);
     }
     mem_free(in->list);
@@ -338,13 +345,21 @@ propane_status session_step(session *s, const session_inputs *in, int64_t step, 
     return PROPANE_OK;
 }
 
-int session_find_input(const session *s, const char *name) {
+/* Accepts what the file calls it, too. */
+static int session_place(const session *s, const char *name, propane_role role) {
     const int at = program_place(s->run.program, name);
+    if (at >= 0) return at;
+    const char *inside = mil_feature_inside(mil_interface_of(s->module, s->function->name), role, name);
+    return inside ? program_place(s->run.program, inside) : -1;
+}
+
+int session_find_input(const session *s, const char *name) {
+    const int at = session_place(s, name, PROPANE_INPUT);
     return at < s->inputs ? at : -1;
 }
 
 int session_find_output(const session *s, const char *name) {
-    const int at = program_place(s->run.program, name);
+    const int at = session_place(s, name, PROPANE_OUTPUT);
     return at < s->inputs ? -1 : at;
 }
 

@@ -29,6 +29,8 @@ typedef struct session_input {
     const char *name;
     npy array;
     bool image; /* the array is an image of bytes, [height, width, channels] */
+    char *
+        words; /* instead of an array: text whose meaning depends on the input (session_keys.h); NULL if there is none */
 } session_input;
 
 typedef struct session_inputs {
@@ -36,7 +38,7 @@ typedef struct session_inputs {
     int count;
 } session_inputs;
 
-/* Adds "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */
+/* Adds "NAME=FILE" (.npy, .png, .jpg), "FILE.npz", or "NAME=WORDS" for text and dictionaries. */
 PROPANE_CHECK propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err);
 void session_inputs_free(session_inputs *in);
 /* Moves the array to `in`, leaving `from` without one. */

@@ -13,6 +13,17 @@
 #include "core/pass/pass.h"
 #include "core/refusal/refusal.h"
 
+/* Gives the value that a classifier's labels come from the name of the dictionary that an app gets, which no device
+ * computes. */
+static propane_status session_program_name_classes(mil_function *f, mil_value *v, mil_value *dictionary,
+                                                   propane_error *err) {
+    const char *name = dictionary->name;
+    const char *aside = mil_scope_unique(f, "dictionary");
+    if (!aside) return propane_fail_memory(err, 0);
+    PROPANE_TRY(mil_rename(f, dictionary, aside, err));
+    return mil_rename(f, v, name, err);
+}
+
 /* Makes the value that a classifier's labels come from an output, unless it already is one. */
 static propane_status session_program_note_classes(session *s, propane_error *err) {
     mil_function *f = s->function;
@@ -23,7 +34,11 @@ static propane_status session_program_note_classes(session *s, propane_error *er
     mil_value *v = mil_in(op, "probabilities");
     const mil_interface *seen = mil_interface_of(s->module, f->name);
     s->classes = mil_in(op, "classes")->constant;
-    s->label = seen && seen->predicted[0] ? seen->predicted : "label";
+    const mil_feature *label = seen ? mil_feature_find(seen, PROPANE_OUTPUT, seen->predicted) : NULL;
+    s->label = label && label->called ? label->called : seen && seen->predicted[0] ? seen->predicted : "label";
+    bool is_output = !v->def;
+    for (int i = 0; i < f->result_count; i++) is_output |= f->results[i] == v;
+    if (!is_output) PROPANE_TRY(session_program_name_classes(f, v, op->results[1], err));
     mem_free(s->probabilities);
     s->probabilities = mem_copy_string(v->name);
     if (!s->probabilities) return propane_fail_memory(err, 0);

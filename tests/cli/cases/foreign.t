@@ -9,7 +9,7 @@ $ propane run joint.mil --seed 1 | grep output
 # Compiled models of other kinds say what they are.
 @ mkdir old.mlmodelc pipeline.mlmodelc && touch old.mlmodelc/coremldata.bin old.mlmodelc/model.espresso.net pipeline.mlmodelc/coremldata.bin
 $ propane show old.mlmodelc
-2> propane show: old.mlmodelc: a compiled neural network (model.espresso.net), which contains no ML Program; give the .mlmodel that it was compiled from
+2> propane show: old.mlmodelc: a compiled neural network (model.espresso.net), whose format is documented nowhere; give the .mlmodel that it was compiled from
 = 1
 $ propane run pipeline.mlmodelc
 2> propane run: pipeline.mlmodelc: a compiled model without model.mil: a pipeline, or not an ML Program; give the .mlpackage that it was compiled from

@@ -2,6 +2,7 @@
 
 $ propane convert "$REPO/tests/mil/older/tables.mlmodel" tables.mlpackage
 > tables.mlpackage: a Core ML package with 1 function
+> input 'room count' becomes 'room_count': MIL does not allow its name
 = 0
 $ propane show tables.mlpackage | grep -A4 input
 >   input   tensor<fp32, [1]> room_count
@@ -51,8 +52,37 @@ $ propane show cut.mlmodel
 2~ propane show: cut.mlmodel: not a Core ML model file: *
 = 1
 
-# A pipeline of 603 and 602: the part that cannot be read is named, not what a later part misses without it.
-@ printf '\010\001\322\014\012\012\003\332\045\000\012\003\322\045\000' > words.mlmodel
-$ propane show words.mlmodel
-2> propane show: words.mlmodel: model '1' of the pipeline is a vectorizer of dictionaries, which Propane does not support; ML Programs have no string or dictionary inputs: encode the column in the app and convert the rest
+# Text and dictionaries are given as they are, and names as in the file. The written package takes arrays and keeps the keys.
+@ printf 'program(1.3)\n{\n    func main<ios15>() {\n        tensor<fp32, [1]> area = const()[name = string("area"), val = tensor<fp32, [1]>([0.5])];\n    } -> (area);\n}\n' > half.mil && propane run half.mil --output . > half.txt; printf '{"pool": 2, "balcony": 6}' > words.json
+$ propane run "$REPO/tests/mil/older/categories.mlmodel" --input 'place of it=harbour' --input words=words.json --input area=area.npy | grep output
+> output price [1]: min 13.25, max 13.25, mean 13.25
+= 0
+$ propane convert "$REPO/tests/mil/older/categories.mlmodel" keyed.mlpackage
+> keyed.mlpackage: a Core ML package with 1 function
+> input 'place of it' becomes 'place_of_it': MIL does not allow its name
+> input 'place_of_it', a text, becomes an array [3]: 1 at the text's place in the list that the metadata "propane.keys.place_of_it" contains, and 0 elsewhere
+> input 'words', a dictionary, becomes an array [5]: its numbers in the order of the keys in the metadata "propane.keys.words", 0 for a missing key
+= 0
+$ propane run keyed.mlpackage --input place_of_it=harbour --input 'words={"pool": 2, "balcony": 6}' --input area=area.npy | grep output
+> output price [1]: min 13.25, max 13.25, mean 13.25
+= 0
+$ propane show "$REPO/tests/mil/older/categories.mlmodel" | grep -A1 'input '
+>   input   tensor<fp32, [3]> place_of_it (in the file: "place of it"): text, one of 3: old town, harbour, Zürich
+>           tensor<fp32, [5]> words: a dictionary of numbers by 5 keys: pool, garden, two\x0alines, 7, 
+= 0
+$ propane run "$REPO/tests/mil/older/categories.mlmodel" --input 'place of it=Mond'
+2> propane run: input 'place of it' does not know 'Mond'; it must be one of: 'old town', 'harbour', 'Zürich'
 = 1
+$ propane run "$REPO/tests/mil/older/categories.mlmodel" --input words=pool
+2> propane run: input 'words': 'pool' must be a dictionary, {"key": 1, ...}, a .json file with one, or an array (.npy)
+= 1
+$ propane run "$REPO/tests/mil/older/categories.mlmodel" --input 'words={"pool": "two"}'
+2> propane run: input 'words': the value of 'pool' must be a number
+= 1
+$ propane run "$REPO/tests/mil/older/mapping.mlmodel" --input colour=violet | grep output
+> output code [1]: min 7, max 7, mean 7
+= 0
+$ propane run "$REPO/tests/mil/older/columns.mlmodel" --seed 1 | grep -e output -e class
+> output odds of it [2]: min 0.165597, max 0.834403, mean 0.5
+> the class: no
+= 0

@@ -24,6 +24,16 @@ typedef enum mil_feature_kind {
 /* Numbers as in the file. */
 typedef enum mil_colour { MIL_GRAY = 10, MIL_RGB = 20, MIL_BGR = 30, MIL_GRAY_FP16 = 40 } mil_colour;
 
+/* What an app gives for an input of text or a dictionary, whose program takes an array of fp32 [count]: element i belongs
+ * to key i. A text becomes 1 at its place and 0 elsewhere; a dictionary becomes the numbers of its keys, and 0 for those
+ * that it lacks. Keys that are integers are written in decimal. */
+typedef struct mil_keys {
+    bool text;   /* one key, given as text, instead of a dictionary */
+    bool strict; /* a key that is not in the list is an error; otherwise it is ignored */
+    int64_t count;
+    const char **list;
+} mil_keys;
+
 typedef struct mil_shape_range {
     int64_t lower, upper; /* a negative upper bound means no limit */
 } mil_shape_range;
@@ -45,6 +55,9 @@ typedef struct mil_feature {
     double standard;
     /* The output that counts the valid rows of this one (the others are zeros), or NULL if all are valid. */
     const char *rows;
+    const mil_keys *keys; /* of an input of text or a dictionary; NULL for any other feature */
+    /* The name in a file of an older kind, if MIL does not allow it; NULL if it is `name`. */
+    const char *called;
 } mil_feature;
 
 typedef struct mil_interface {
@@ -70,6 +83,8 @@ struct mil_package {
 const mil_interface *mil_interface_of(const mil_module *m, const char *function);
 /* Finds a feature, or returns NULL, as for an interface that is NULL. */
 mil_feature *mil_feature_find(const mil_interface *seen, propane_role role, const char *name);
+/* Returns the name in the program of an input or output that the file may call otherwise; NULL if there is none. */
+const char *mil_feature_inside(const mil_interface *seen, propane_role role, const char *called);
 /* Lets mil_feature_find look names up instead of comparing all. Call it again when a list has changed. Returns false if
  * memory runs out. */
 bool mil_interface_index(mil_interface *seen);

@@ -31,6 +31,14 @@ mil_feature *mil_feature_find(const mil_interface *seen, propane_role role, cons
     return NULL;
 }
 
+const char *mil_feature_inside(const mil_interface *seen, propane_role role, const char *called) {
+    int count = 0;
+    const mil_feature *list = seen ? package_feature_list(seen, role, &count) : NULL;
+    for (int i = 0; i < count; i++)
+        if (list[i].called && strcmp(list[i].called, called) == 0) return list[i].name;
+    return NULL;
+}
+
 static bool package_feature_enter(piece_map *map, const char *name, int at) {
     return piece_map_enter(map, name, strlen(name), at) != NULL;
 }

@@ -4,8 +4,10 @@
  */
 #include <string.h>
 
+#include "core/base/memory.h"
 #include "core/base/text.h"
 #include "core/mil/coreml/package.h"
+#include "core/mil/coreml/package_keys.h"
 #include "core/mil/coreml/package_open.h"
 #include "core/mil/coreml/package_wire.h"
 #include "core/mil/coreml/package_writer.h"
@@ -207,22 +209,48 @@ static Coreml__FunctionDescription *package_interface_interface_of(package_write
     return d;
 }
 
+static void package_interface_pair(package_writer *w, Coreml__Metadata *to, const char *key, const char *value) {
+    Coreml__TextPair *pair = package_write_take(w, sizeof *pair);
+    if (!pair) return;
+    coreml__text_pair__init(pair);
+    pair->key = package_write_copy_text(w, key);
+    pair->value = package_write_copy_text(w, value);
+    to->user_defined[to->n_user_defined++] = pair;
+}
+
+/* An app has to encode text and dictionaries itself; it finds the keys in the metadata. */
+static void package_interface_keys(package_writer *w, const mil_feature *f, Coreml__Metadata *to) {
+    char *json = NULL;
+    text key = {0};
+    text_printf(&key, "%s%s", PACKAGE_KEYS, f->name);
+    w->failed |= key.failed || package_keys_print(f->keys, &json, w->err) != PROPANE_OK;
+    if (!w->failed) package_interface_pair(w, to, key.data, json);
+    text_deinit(&key);
+    mem_free(json);
+}
+
+static int package_interface_keyed(const struct mil_package *p) {
+    int count = 0;
+    for (int i = 0; p && p->interface_count && i < p->interfaces[0].input_count; i++)
+        count += p->interfaces[0].inputs[i].keys != NULL;
+    return count;
+}
+
 /* Returns NULL if there is no metadata. */
 static Coreml__Metadata *package_interface_metadata_of(package_writer *w) {
     const struct mil_package *p = w->module->package;
-    if (!p || !(p->text[0] || p->version[0] || p->author[0] || p->license[0] || p->user_count)) return NULL;
+    const int keyed = package_interface_keyed(p);
+    if (!p || !(p->text[0] || p->version[0] || p->author[0] || p->license[0] || p->user_count || keyed)) return NULL;
     PACKAGE_NEW(w, to, Coreml__Metadata, coreml__metadata__init);
     to->short_description = package_write_copy_text(w, p->text);
     to->version = package_write_copy_text(w, p->version);
     to->author = package_write_copy_text(w, p->author);
     to->license = package_write_copy_text(w, p->license);
-    to->user_defined = PACKAGE_LIST(w, Coreml__TextPair, p->user_count);
-    for (int i = 0; to->user_defined && i < p->user_count; i++) {
-        PACKAGE_NEW(w, pair, Coreml__TextPair, coreml__text_pair__init);
-        pair->key = package_write_copy_text(w, p->user[i].key);
-        pair->value = package_write_copy_text(w, p->user[i].value);
-        to->user_defined[to->n_user_defined++] = pair;
-    }
+    to->user_defined = PACKAGE_LIST(w, Coreml__TextPair, p->user_count + keyed);
+    for (int i = 0; to->user_defined && i < p->user_count; i++)
+        package_interface_pair(w, to, p->user[i].key, p->user[i].value);
+    for (int i = 0; to->user_defined && keyed && i < p->interfaces[0].input_count; i++)
+        if (p->interfaces[0].inputs[i].keys) package_interface_keys(w, &p->interfaces[0].inputs[i], to);
     return to;
 }
 

@@ -49,14 +49,36 @@ static propane_status package_names_rename_parts(const Coreml__Pipeline *pipelin
     return PROPANE_OK;
 }
 
-propane_status package_names_legal(Coreml__Model *pipeline, propane_error *err) {
+static const char **package_names_list(arena *a, size_t count, Coreml__Feature *const *features) {
+    const char **list = ARENA_ARRAY(a, count + 1, const char *);
+    for (size_t i = 0; list && i < count; i++)
+        if (!(list[i] = arena_string(a, features[i]->name))) return NULL;
+    return list;
+}
+
+propane_status package_names_legal(arena *a, Coreml__Model *pipeline, package_called *called, propane_error *err) {
+    const Coreml__ModelDescription *d = pipeline->description;
+    if (d) called->inputs = package_names_list(a, d->n_input, d->input);
+    if (d) called->outputs = package_names_list(a, d->n_output, d->output);
+    if (d && (!called->inputs || !called->outputs)) return propane_fail_memory(err, 0);
     PROPANE_TRY(package_names_rename_features(pipeline->description, err));
     return package_names_rename_parts(package_wire_pipeline(pipeline), 0, err);
 }
 
+static void package_names_call_list(mil_feature *list, int count, const char *const *called) {
+    for (int i = 0; called && i < count; i++)
+        if (strcmp(list[i].name, called[i]) != 0) list[i].called = called[i];
+}
+
+void package_names_call(mil_module *m, const package_called *called) {
+    mil_interface *seen = m->package->interface_count ? &m->package->interfaces[0] : NULL;
+    if (seen) package_names_call_list(seen->inputs, seen->input_count, called->inputs);
+    if (seen) package_names_call_list(seen->outputs, seen->output_count, called->outputs);
+}
+
 static void package_names_settle_feature(mil_feature *f, const mil_value *v) {
     const mil_type *type = &v->type;
-    const bool number = f->kind == MIL_FEATURE_INT64 || f->kind == MIL_FEATURE_DOUBLE;
+    const bool number = f->kind == MIL_FEATURE_INT64 || f->kind == MIL_FEATURE_DOUBLE || f->keys;
     if (type->container != MIL_TENSOR ||
         (type->dtype != MIL_fp32 && type->dtype != MIL_fp16 && type->dtype != MIL_int32))
         return;

@@ -17,7 +17,6 @@ typedef propane_status (*older_read)(mil_module *m, const uint8_t *data, size_t 
 #define APPLE                                                                                                          \
     "its first half is part of Apple's systems and not in the file: train your own network (in PyTorch, for "          \
     "example) and convert it with coremltools, ct.convert(..., convert_to=\"mlprogram\")"
-#define STRINGS "ML Programs have no string or dictionary inputs: encode the column in the app and convert the rest"
 #define CODE                                                                                                           \
     "its code belongs to an app: convert the original network with coremltools, ct.convert(..., "                      \
     "convert_to=\"mlprogram\")"
@@ -46,9 +45,9 @@ static const struct {
     {600, "a one-hot encoder", tabular_read_one_hot, NULL},
     {601, "an imputer", tabular_read_imputer, NULL},
     {602, "a feature vectorizer", tabular_read_vectorizer, NULL},
-    {603, "a vectorizer of dictionaries", NULL, STRINGS},
+    {603, "a vectorizer of dictionaries", tabular_read_dictionary, NULL},
     {604, "a scaler", tabular_read_scaler, NULL},
-    {606, "a mapping of categories", NULL, STRINGS},
+    {606, "a mapping of categories", tabular_read_mapping, NULL},
     {607, "a normalizer", tabular_read_normalizer, NULL},
     {609, "an extractor of array elements", tabular_read_extractor, NULL},
     {900, "an identity model", tabular_read_identity, NULL},

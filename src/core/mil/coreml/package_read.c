@@ -12,6 +12,7 @@
 #include "core/mil/coreml/package.h"
 #include "core/mil/coreml/package_compiled.h"
 #include "core/mil/coreml/package_folder.h"
+#include "core/mil/coreml/package_keys.h"
 #include "core/mil/coreml/package_names.h"
 #include "core/mil/coreml/package_older.h"
 #include "core/mil/coreml/package_pipeline.h"
@@ -202,7 +203,7 @@ static propane_status package_read_metadata(mil_module *m, const Coreml__Metadat
 
 /* Replaces the part by its program, packed like any other, so that the pipeline can join it. */
 static propane_status package_read_older_part(const mil_module *m, Coreml__Model *part, mil_opset opset,
-                                              propane_error *err) {
+                                              package_keyed **keyed, propane_error *err) {
     static const Coreml__ModelDescription none = COREML__MODEL_DESCRIPTION__INIT;
     mil_module *alone = mil_module_create(m->source);
     uint8_t *packed = NULL;
@@ -215,6 +216,7 @@ static propane_status package_read_older_part(const mil_module *m, Coreml__Model
     if (!status) status = package_read_interfaces(alone, part->description ? part->description : &none, err);
     if (!status) alone->package->spec_version = LEAST_VERSION;
     if (!status) status = package_older_read(alone, part, opset, NULL, err);
+    if (!status) status = package_keys_note(m->arena, alone, keyed, err);
     if (!status) status = mil_package_pack(alone, &packed, &bytes, err);
     if (!status) status = package_wire_unpack(packed, bytes, m->source, &program, err);
     if (!status) part->program = program->program, program->program = NULL;
@@ -266,30 +268,31 @@ static propane_status package_read_refuse_part(const mil_module *m, const Coreml
 }
 
 static propane_status package_read_each_older(const mil_module *m, const Coreml__Pipeline *pipeline, mil_opset opset,
-                                              int depth, bool *any, propane_error *err) {
+                                              int depth, bool *any, package_keyed **keyed, propane_error *err) {
     for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models; i++) {
         Coreml__Model *part = pipeline->models[i];
         const char *name = i < pipeline->n_names ? pipeline->names[i] : "";
         if (!part->program && !part->suppression && !package_wire_pipeline(part)) {
             if (!package_older_known(part)) return package_read_refuse_part(m, part, i, name, err);
-            const propane_status status = package_read_older_part(m, part, opset, err);
+            const propane_status status = package_read_older_part(m, part, opset, keyed, err);
             if (status) return package_read_say_part(m, i, name, err);
             *any = true;
         }
-        PROPANE_TRY(package_read_each_older(m, package_wire_pipeline(part), opset, depth + 1, any, err));
+        PROPANE_TRY(package_read_each_older(m, package_wire_pipeline(part), opset, depth + 1, any, keyed, err));
     }
     return PROPANE_OK;
 }
 
-static propane_status package_read_older_parts(const mil_module *m, Coreml__Model *model, propane_error *err) {
+static propane_status package_read_older_parts(const mil_module *m, Coreml__Model *model, package_keyed **keyed,
+                                               package_called *called, propane_error *err) {
     const Coreml__Pipeline *pipeline = package_wire_pipeline(model);
     const mil_opset opset = package_read_opset(pipeline, 0);
     bool any = false;
-    PROPANE_TRY(package_read_each_older(m, pipeline, opset ? opset : MIL_IOS15, 0, &any, err));
+    PROPANE_TRY(package_read_each_older(m, pipeline, opset ? opset : MIL_IOS15, 0, &any, keyed, err));
     if (!any) return PROPANE_OK;
     m->package->older = "a pipeline with models of older kinds";
     if (m->package->spec_version < LEAST_VERSION) m->package->spec_version = LEAST_VERSION;
-    return package_names_legal(model, err);
+    return package_names_legal(m->arena, model, called, err);
 }
 
 /* ---- the model file --------------------------------------------------------------------------------------------------------- */
@@ -308,9 +311,14 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
                             "15 to iOS 18): convert with minimum_deployment_target between iOS15 and iOS18",
                             m->source, model->specification_version, LEAST_VERSION, LAST_VERSION);
     const Coreml__ModelDescription *d = model->description ? model->description : &none;
-    if (pipeline) PROPANE_TRY(package_read_older_parts(m, model, err));
+    package_keyed *keyed = NULL;
+    package_called called = {0};
+    if (pipeline) PROPANE_TRY(package_read_older_parts(m, model, &keyed, &called, err));
     PROPANE_TRY(package_read_metadata(m, d->metadata, err));
     PROPANE_TRY(package_read_interfaces(m, d, err));
+    PROPANE_TRY(package_keys_attach(m, keyed, err));
+    package_names_call(m, &called);
+    PROPANE_TRY(package_keys_take(m, err));
     Coreml__Program *program = model->program;
     if (!program && !pipeline) {
         m->package->spec_version = LEAST_VERSION;
@@ -477,8 +485,8 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
         status = package_read_compiled(path, program.data, options, out, err);
     else if (package_folder_holds(path, "model.espresso.net") || package_folder_holds(path, "neural_network_optionals"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                              "%s: a compiled neural network (model.espresso.net), which contains no ML Program; give "
-                              "the .mlmodel that it was compiled from",
+                              "%s: a compiled neural network (model.espresso.net), whose format is documented nowhere; "
+                              "give the .mlmodel that it was compiled from",
                               path);
     else if (package_folder_holds(path, "coremldata.bin"))
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,

@@ -43,6 +43,8 @@ static void interface_program_open(const mil_feature *f, mil_type *type) {
 }
 
 static bool interface_program_type(mil_builder *b, mil_feature *f, mil_type *type) {
+    if (f->keys)
+        f->kind = MIL_FEATURE_ARRAY, f->dtype = MIL_fp32, f->shape = mil_type_tensor(MIL_fp32, 1, &f->keys->count);
     const mil_dtype dtype = f->dtype == MIL_int32 && f->kind == MIL_FEATURE_ARRAY ? MIL_int32 : MIL_fp32;
     const bool gray = f->colour == MIL_GRAY || f->colour == MIL_GRAY_FP16;
     *type = (mil_type){.dtype = dtype};
@@ -94,6 +96,7 @@ mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_option
     if (!name) return NULL;
     interface_program_open(f, &type);
     if (f->optional && !f->has_standard) f->has_standard = true, f->standard = 0;
+    if (strcmp(f->name, name) != 0) f->called = f->name;
     f->name = name;
     if (mil_open_settle(options, b->module->source, name, f, NULL, &type, &b->err)) {
         interface_program_say_open(b, f, options);
@@ -137,6 +140,7 @@ void interface_result(mil_builder *b, mil_feature *f, mil_value *v) {
         v = mil_build_cast(b, v, dtype);
     if (v) v = interface_program_named(b, f->name, v);
     if (!v) return;
+    if (strcmp(f->name, v->name) != 0) f->called = f->name;
     f->name = v->name;
     if (f->kind != MIL_FEATURE_IMAGE && v->type.container == MIL_TENSOR && v->type.dtype == dtype) {
         f->kind = MIL_FEATURE_ARRAY, f->dtype = dtype;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns linear models, feature vectorizers, scalers, normalizers, imputers, encoders of numbers, and extractors as
- * programs. One idea: every feature is an array of fp32, a number being an array of one element, so a linear model is a
- * matrix product. Refuses strings and dictionaries as inputs, which no ML Program has.
+ * Owns linear models, feature vectorizers, scalers, normalizers, imputers and extractors as programs. One idea: every feature is an array of fp32, a number being an array of one element, so a linear model is a
+ * matrix product. tabular_keys.c reads what encodes text and dictionaries.
  */
 #include <math.h>
 #include <string.h>
@@ -160,32 +159,6 @@ propane_status tabular_read_glm_classifier(mil_module *m, const uint8_t *data, s
 
 /* ---- columns ---------------------------------------------------------------------------------------------------------------- */
 
-/* Encodes numbers as categories: 1 where the input equals one of them. */
-propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
-                                    const mil_read_options *options, propane_error *err) {
-    tabular t;
-    mil_value *y = NULL;
-    wire_view strings, numbers;
-    if (tabular_begin(&t, m, data, bytes, opset, options)) {
-        (void)wire_part(t.body, 1, &strings);
-        (void)wire_part(t.body, 2, &numbers);
-        mil_value *labels = wire_count(strings, 1) ? NULL : interface_labels(&t.b, strings, numbers);
-        const int64_t count = tabular_count(labels);
-        double *list = mem_array((size_t)count + 1, sizeof *list);
-        if (!list) (void)!propane_fail_memory(&t.b.err, 0);
-        if (!labels || wire_whole(t.body, 10, 0))
-            tabular_fail(
-                &t, "an encoder of strings, or one that gives a dictionary, which no ML Program has: encode the column "
-                    "in the app, and convert what follows");
-        for (int64_t i = 0; list && i < count; i++) list[i] = (double)mil_const_i64(labels->constant, i);
-        mil_value *categories = list ? tabular_list(&t, "categories", list, count) : NULL;
-        mem_free(list);
-        y = DO(&t, equal, IN("x", t.in[0]), IN("y", categories));
-        if (y) y = mil_build_cast(&t.b, y, MIL_fp32);
-    }
-    return tabular_end(&t, y, err);
-}
-
 /* Returns a single number, or one per element. */
 static mil_value *tabular_numbers(tabular *t, wire_view message, uint32_t field, const char *name, double standard) {
     const int64_t count = wire_doubles(message, field, NULL, 0);
@@ -246,6 +219,21 @@ propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t b
     return tabular_end(&t, y, err);
 }
 
+/* A dictionary of numbers, which an encoder before made, is an array of the size that the vectorizer gives it. */
+static void tabular_size_dictionaries(mil_module *m, wire_view body) {
+    const mil_interface *seen = &m->package->interfaces[0];
+    for (wire_view one; wire_each(&body, 1, &one);) {
+        const char *name = wire_text(m->arena, one, 1);
+        const int64_t count = wire_whole(one, 2, 0);
+        for (int i = 0; name && count > 0 && i < seen->input_count; i++) {
+            mil_feature *f = &seen->inputs[i];
+            if (f->kind != MIL_FEATURE_DICT_INT64 || strcmp(f->name, name) != 0) continue;
+            f->kind = MIL_FEATURE_ARRAY, f->dtype = MIL_fp32;
+            f->shape = mil_type_tensor(MIL_fp32, 1, &count);
+        }
+    }
+}
+
 /* The message is a list of {name, elements}. */
 propane_status tabular_read_vectorizer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                        const mil_read_options *options, propane_error *err) {
@@ -257,6 +245,7 @@ propane_status tabular_read_vectorizer(mil_module *m, const uint8_t *data, size_
     const char **was = ARENA_ARRAY(a, seen->input_count + 1, const char *);
     if (!was) return propane_fail_memory(err, 0);
     for (int i = 0; i < seen->input_count; i++) was[i] = seen->inputs[i].name;
+    tabular_size_dictionaries(m, (wire_view){data, bytes, &(bool){false}});
     if (tabular_begin(&t, m, data, bytes, opset, options)) {
         const int count = wire_count(t.body, 1);
         if (count > seen->input_count * 2) tabular_fail(&t, "%d columns of %d inputs", count, seen->input_count);

@@ -16,6 +16,8 @@ TABULAR_READ(glm_classifier);
 TABULAR_READ(tree_regressor);
 TABULAR_READ(tree_classifier);
 TABULAR_READ(one_hot);
+TABULAR_READ(dictionary);
+TABULAR_READ(mapping);
 TABULAR_READ(imputer);
 TABULAR_READ(vectorizer);
 TABULAR_READ(scaler);
