@@ -500,6 +500,8 @@ def computed():
     b.add_concat_nd("times", ["end", "one"], "times", axis=0)
     b.add_tile("tile", ["x", "times"], "tile")
     n.want("tile", np.tile(x, (2, 1)))
+    b.add_tile("tile fewer", ["x", "end"], "tile_fewer")
+    n.want("tile_fewer", np.tile(x, 2))
     b.add_load_constant_nd("zero", "zero", np.array([0], np.float32), [1])
     b.add_concat_nd("from", ["zero", "one"], "from", axis=0)
     b.add_concat_nd("to", ["end", "three"], "to", axis=0)

@@ -97,11 +97,15 @@ def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feat
 
 
 def _is_flexible(path: str) -> bool:
-    """Returns whether an input of the file may have shapes other than its default."""
+    """Returns whether an input of the file may have shapes other than its default. A neural network of the first versions
+    takes sequences and batches of what it describes."""
     try:
-        description = importlib.import_module("coremltools.models.utils").load_spec(path).description
+        spec = importlib.import_module("coremltools.models.utils").load_spec(path)
     except Exception:  # a compiled model: it has no such file
         return False
+    description = spec.description
+    if (spec.WhichOneof("Type") or "").startswith("neuralNetwork") and spec.specificationVersion < 4:
+        return True
     kinds = [f.type.multiArrayType for d in [description, *description.functions] for f in d.input]
     return any(kind.WhichOneof("ShapeFlexibility") for kind in kinds)
 

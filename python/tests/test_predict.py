@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Arrays in and out: what is accepted, refused, and not copied; states, classifiers, flexible shapes, reports."""
+import os
 import time
 import warnings
 
 import numpy as np
 import pytest
-from conftest import ADDER, JUDGE, mil, refused, unary
+from conftest import ADDER, JUDGE, ROOT, mil, refused, unary
 
 import propane_ml as propane
 from propane_ml import arrays
@@ -369,3 +370,17 @@ def test_a_program_is_not_made_from_a_path():
         propane.Program("m.mlpackage")
     with refused("invalid", "got int"):
         propane.Program(3)
+
+
+def test_text_and_dictionaries_of_older_models():
+    program = propane.load(os.path.join(ROOT, "tests", "mil", "older", "categories.mlmodel"))
+    place, words, _ = program.inputs
+    assert (place.name, place.called, place.kind) == ("place_of_it", "place of it", "category")
+    assert place.keys == ("old town", "harbour", "Zürich") and words.kind == "dictionary" and len(words.keys) == 5
+    for name in ("place of it", "place_of_it"):
+        made = program.predict({name: "harbour", "words": {"pool": 2, "balcony": 6}, "area": [0.5]})
+        np.testing.assert_allclose(made["price"], [13.25])
+    with refused("invalid", "does not know 'moon'; it must be one of: 'old town', 'harbour', 'Zürich'"):
+        program.predict({"place of it": "moon", "words": {}, "area": [0.5]})
+    made = propane.load(os.path.join(ROOT, "tests", "mil", "older", "columns.mlmodel")).predict({"three (cm)": np.ones(3)})
+    assert set(made) == {"the class", "odds of it"} and set(made["odds of it"]) == {"no", "yes"}

@@ -8,7 +8,6 @@ or propane_ml is missing.
                                                     all of them, an hour of processor time now; the same words again go on
     ... --results all.jsonl --again                 those that failed once more, after a mend
     ... --results all.jsonl --report                what stands there, nothing is run
-    ... --most 0.02          another sample may meet a difference that nobody has listed yet: it is printed, two in a hundred pass
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
     --areas tensorflow              those of TensorFlow's front end, in an environment with tensorflow-cpu 2.12
     --areas ops,torch,network --backend neuralnetwork
@@ -131,7 +130,7 @@ def run(options, base, places, results):
     return count, good
 
 
-def report(rows, show, most):
+def report(rows, show):
     list_of, failed, unknown = known(), [r for r in rows if r["outcome"] == "failed"], []
     why = collections.Counter()
     for row in failed:
@@ -150,7 +149,7 @@ def report(rows, show, most):
     print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.2f} %), {predicted} of them predicted; {len(rows) - len(ran) - lacking} "
           f"skip themselves; {lacking} need a missing package; {len(failed) - len(unknown)} fail for known reasons; "
           f"{len({r['test'].split('[')[0] for r in ran})} test functions")
-    return len(unknown) <= most * len(ran) and bool(ran)
+    return not unknown and bool(ran)
 
 
 def options_of():
@@ -165,7 +164,6 @@ def options_of():
     parser.add_argument("--again", action="store_true", help="run those of --results that failed, too")
     parser.add_argument("--report", action="store_true", help="run nothing, tell what stands in --results")
     parser.add_argument("--show", type=int, default=40)
-    parser.add_argument("--most", type=float, default=0, help="part of those that run that may fail for reasons not listed")
     parser.add_argument("-k", default="")
     options = parser.parse_args()
     unknown = [a for a in options.areas.split(",") if a not in AREAS]
@@ -192,7 +190,7 @@ def missing(areas):
 def main():
     options = options_of()
     if options.report:
-        return 0 if report(read(options.results), options.show, options.most) else 1
+        return 0 if report(read(options.results), options.show) else 1
     lack = missing(options.areas.split(","))
     if lack:
         print(lack)
@@ -207,7 +205,7 @@ def main():
         count, good = run(options, base, places, results)
         rows = read(results)
     print(f"coremltools' tests, seed {options.seed}: {len(rows)} results; these areas have {count} tests of {options.backend}")
-    return 0 if report(rows, options.show, options.most) and good else 1
+    return 0 if report(rows, options.show) and good else 1
 
 
 if __name__ == "__main__":

@@ -63,8 +63,12 @@ propane_status session_put_keys(session *s, const char *name, const char *const 
     if (at >= 0 && !keys)
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%s' takes an array, not text or a dictionary",
                             shown(name));
-    if (keys && keys->text && (count != 1 || values))
-        return propane_fail(err, PROPANE_ERR_INVALID, "input '%s' takes one text, not a dictionary", shown(name));
+    if (keys && keys->text && count != 1)
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%s' takes one text, but count is %lld", shown(name),
+                            (long long)count);
+    if (keys && keys->text && values)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "input '%s' takes one text, not a dictionary: values must be NULL", shown(name));
     if (keys && !keys->text && !values)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "input '%s' takes a dictionary of numbers, not a text: {\"key\": 1, ...}", shown(name));

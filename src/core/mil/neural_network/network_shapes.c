@@ -244,12 +244,23 @@ void network_stack(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* Returns the repetitions that an input holds; the first dimensions, for which it has none, are repeated once. */
+static mil_value *shapes_repetitions(network *n, mil_value *given, int rank) {
+    int64_t once[MIL_MAX_RANK];
+    for (int i = 0; i < MIL_MAX_RANK; i++) once[i] = 1;
+    mil_value *list = network_list(n, given);
+    const int count = list && list->type.rank == 1 ? (int)list->type.dim[0] : rank;
+    if (!list || count >= rank) return list;
+    mil_value *both[2] = {shapes_ints(n, once, rank - count), list};
+    return both[0] ? mil_build_concat(&n->b, both, 2, 0) : NULL;
+}
+
 void network_tile(network *n, network_layer *l) {
     int64_t given[MIL_MAX_RANK], reps[MIL_MAX_RANK];
     const int rank = network_rank(l->in[0]), count = wire_wholes(l->params, 1, given, MIL_MAX_RANK);
     for (int i = 0; i < rank; i++) reps[i] = i < rank - count ? 1 : given[i - rank + count];
     if (count > rank) network_fail(n, l, "%d repetitions of an input of %d dimensions", count, rank);
-    mil_value *list = l->in_count == 2 ? network_list(n, l->in[1]) : shapes_ints(n, reps, rank);
+    mil_value *list = l->in_count == 2 ? shapes_repetitions(n, l->in[1], rank) : shapes_ints(n, reps, rank);
     l->out[0] = NETWORK_DO(n, tile, X(l->in[0]), NETWORK_IN("reps", list));
     l->out_count = 1;
 }
