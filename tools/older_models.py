@@ -99,6 +99,9 @@ def images():
     b.add_convolution("deconv", 4, 3, 3, 3, 2, 2, "valid", 1, w.transpose(2, 3, 0, 1), bias[:3], True, is_deconv=True,
                       input_name="x", output_name="deconv", padding_top=1, padding_bottom=1, padding_left=1, padding_right=0)
     n.want("deconv", F.conv_transpose2d(x, t(w), t(bias[:3]), stride=2)[:, :, 1:-1, 1:])
+    b.add_convolution("deconv_dilated", 4, 3, 3, 3, 2, 1, "valid", 1, w.transpose(2, 3, 0, 1), None, False, is_deconv=True,
+                      input_name="x", output_name="deconv_dilated", dilation_factors=[1, 2])
+    n.want("deconv_dilated", F.conv_transpose2d(x, t(w), stride=(2, 1), dilation=(1, 2)))
     b.add_convolution("dilated", 4, 5, 2, 2, 1, 1, "valid", 1, weights(5, 5, 4, 2, 2).transpose(2, 3, 1, 0), None, False,
                       input_name="x", output_name="dilated", dilation_factors=[2, 3])
     n.want("dilated", F.conv2d(x, t(weights(5, 5, 4, 2, 2)), dilation=(2, 3)))
@@ -306,7 +309,7 @@ def functions():
         n.want("act_" + name, want)
     p = x * 0.25 + 0.75
     for name, how, want in (("root", "sqrt", p.sqrt()), ("rroot", "rsqrt", 1 / (p + 1e-3).sqrt()), ("inverse", "inverse", 1 / (p + 1e-3)),
-                            ("power", "power", p**2.5), ("exp", "exp", p.exp()), ("log", "log", p.log()), ("abs", "abs", p.abs()),
+                            ("power", "power", p**2.5), ("exp", "exp", p.exp()), ("log", "log", (p + 1e-3).log()), ("abs", "abs", p.abs()),
                             ("most", "threshold", p.clamp(min=2.5))):
         b.add_unary(name, "x", name, how, alpha=2.5, shift=0.75, scale=0.25, epsilon=1e-3)
         n.want(name, want)

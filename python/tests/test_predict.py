@@ -361,7 +361,7 @@ def test_numbers_that_are_none_in_states_and_classifiers():
         program.predict({"x": [30000] * 4}, state=state)
     with pytest.warns(propane.NonfiniteWarning, match="'twice' produces the first of them"):
         program.predict({"x": [40000] * 4})
-    with pytest.warns(propane.NonfiniteWarning, match="output 'p' has 3 NaN of 3: input 'x' holds 1 infinity; softmax 'p' makes NaN"):
+    with pytest.warns(propane.NonfiniteWarning, match="output 'all' has 3 NaN of 3: input 'x' holds 1 infinity; softmax 'all' makes NaN"):
         propane.parse(JUDGE).predict({"x": [np.inf, 1, 2]})
 
 

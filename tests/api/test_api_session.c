@@ -193,16 +193,16 @@ TEST(lent_memory_is_read_and_written_where_it_lies) {
     _Alignas(16) float p[4] = {0};
     float out[3];
     EXPECT_OK(open_text(judge, NULL, &s, &err));
-    EXPECT_TEXT(propane_session_probabilities(s), "p");
+    EXPECT_TEXT(propane_session_probabilities(s), "all");
     EXPECT_OK(propane_session_lend(s, "x", x, sizeof x, &err));
-    EXPECT_OK(propane_session_lend(s, "p", p, sizeof p, &err));
+    EXPECT_OK(propane_session_lend(s, "all", p, sizeof p, &err));
     for (int run = 0; run < 3; run++, x[run - 1] += 5) {
         EXPECT_OK(propane_session_run(s, NULL, &err));
-        EXPECT_OK(propane_session_get(s, "p", PROPANE_FP32, out, 3, &err));
+        EXPECT_OK(propane_session_get(s, "all", PROPANE_FP32, out, 3, &err));
         EXPECT(memcmp(out, p, sizeof out) == 0 && fabsf(p[0] + p[1] + p[2] - 1) < 1e-6F);
     }
     EXPECT_MSG(p[1] > p[0] && p[0] > p[2], "%g %g %g", (double)p[0], (double)p[1], (double)p[2]);
-    EXPECT_OK(propane_session_lend(s, "p", NULL, 0, &err));
+    EXPECT_OK(propane_session_lend(s, "all", NULL, 0, &err));
     EXPECT_OK(propane_session_run(s, NULL, &err));
     EXPECT_OK(propane_session_lend(s, "x", NULL, 0, &err));
     EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "no value was given for x");

@@ -113,7 +113,7 @@ void network_unary(network *n, network_layer *l) {
     case RECIPROCAL: l->out[0] = NETWORK_DO(n, inverse, X(x), NETWORK_IN("epsilon", e)); break;
     case POWER: l->out[0] = NETWORK_DO(n, pow, X(x), Y(network_real(n, alpha))); break;
     case EXPONENT: l->out[0] = NETWORK_DO(n, exp, X(x)); break;
-    case LOGARITHM: l->out[0] = NETWORK_DO(n, log, X(x)); break;
+    case LOGARITHM: l->out[0] = NETWORK_DO(n, log, X(x), NETWORK_IN("epsilon", given == 0 ? NULL : e)); break;
     case ABSOLUTE: l->out[0] = NETWORK_DO(n, abs, X(x)); break;
     case THRESHOLD: l->out[0] = NETWORK_DO(n, maximum, X(x), Y(network_real(n, alpha))); break;
     default: network_refuse(n, l, "unknown function type %lld", (long long)type);

@@ -87,7 +87,8 @@ static bool windows_crop(network *n, const network_layer *l, windows *w, const m
     const int count = wire_wholes(l->params, size, wanted, SPACE);
     if (!is_same && !count) return true;
     for (int i = 0; i < w->axes; i++) {
-        const int64_t in = network_dim(x, i - w->axes), full = (in - 1) * w->stride[i] + w->kernel[i];
+        const int64_t in = network_dim(x, i - w->axes),
+                      full = (in - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
         const int64_t out = count == w->axes ? wanted[i] : in * w->stride[i];
         if (out > full || out < 1) {
             network_refuse(n, l, "its output has size %lld on an axis where strides and kernel imply %lld",
@@ -105,6 +106,7 @@ static mil_value *windows_deconv(network *n, const windows *w, mil_value *x, mil
                       NETWORK_IN("strides", windows_ints(n, w->stride, w->axes)),
                       NETWORK_IN("pad_type", mil_build_text(&n->b, "custom")),
                       NETWORK_IN("pad", windows_ints(n, w->pad, 2 * w->axes)),
+                      NETWORK_IN("dilations", windows_ints(n, w->dilation, w->axes)),
                       NETWORK_IN("groups", network_int(n, groups)));
 }
 
@@ -130,7 +132,6 @@ void network_convolution(network *n, network_layer *l) {
     mil_value *weight = l->in_count == 2 ? l->in[1] : network_weights(n, l, l->params, 90, "weight", 4, dims);
     mil_value *bias = windows_bias(n, l, 70, 91, channels);
     if (de) {
-        w.dilation[0] = w.dilation[1] = 1;
         windows_padding(&w, l, x, 50, 0);
         if (!windows_crop(n, l, &w, x, 100, 51)) return;
         y = windows_deconv(n, &w, x, weight, bias, groups);
