@@ -262,6 +262,7 @@ def compiled(n):
 
 TRAIN = "--steps 1 --layers 1 --width 16 --heads 2 --context 256 --held-out 0 --batch 1 --run n --no-report --eval-every 0 --tokenizer t.json --chat chatml --checkpoint-every 0".split()
 TOKENIZE = ["tokenize", "text", "--tokenizer", "t.json", "--print-ids", "lines"]
+GENERATE = ["generate", "hf", "--prompt-ids", "1", "-n", "1", "--print-ids", "--temperature", "0"]
 READERS = {  # the function that makes the input, units, the command
     "operations": (chain, 4000, ["estimate", "in.mil", "--target", "m4"]),
     "operations, checked": (chain, 4000, ["check", "in.mil", "--target", "m4"]),
@@ -310,12 +311,11 @@ READERS = {  # the function that makes the input, units, the command
     "elements of an npy": (files.npy, 100000, ["run", "in.mil", "-i", "x=x.npy"]),
     "entries of an npz": (files.npz_entries, 500, ["run", "in.mil", "-i", "in.npz"]),
     "elements in an npz": (files.npz_packed, 100000, ["run", "in.mil", "-i", "in.npz"]),
-    "names in an index": (files.index_tensors, 2000, ["show", "hf"]),
-    "shards": (files.index_shards, 50, ["show", "hf"]),
+    "shards of a model": (files.shards, 60, GENERATE),
     "layers of a model": (files.layers, 60, ["show", "hf"]),
     "layers, to GGUF": (files.layers, 60, ["convert", "hf", "o.gguf"]),
     "layers, to a folder": (files.layers, 60, ["convert", "hf", "o"]),
-    "layers, generating": (files.layers, 60, ["generate", "hf", "--prompt-ids", "1", "-n", "1", "--print-ids", "--temperature", "0"]),
+    "layers, generating": (files.layers, 60, GENERATE),
     "files of text": (with_bytes(files.texts), 100, ["train", "--data", "data", *TRAIN]),
     "files of examples": (with_bytes(files.instructions), 100, ["train", "--data", "data", *TRAIN]),
     "a list of examples": (with_bytes(files.json_list), 2000, ["train", "--data", "in.json", *TRAIN]),
@@ -333,8 +333,6 @@ READERS = {  # the function that makes the input, units, the command
     "pieces": (files.pieces, 20000, TOKENIZE),
     "a text in pieces": (files.unigram_text, 20000, TOKENIZE),
     "letters with marks": (files.marked, 10000, TOKENIZE),
-    "a chat template": (here(files.template), 2000, ["show", "m"]),
-    "an adapter's configuration": (here(files.adapter_targets), 5000, ["show", "a"]),
 }
 
 

@@ -2,7 +2,6 @@
 """Inputs of a chosen size that are more than a program's text: images, arrays, shards, folders of data, tables, plans and
 tokenizers. Each function writes its input of n units into the current folder. tests/campaign/growth.py measures what
 reading them costs."""
-import glob
 import json
 import os
 import shutil
@@ -120,56 +119,55 @@ def npz_packed(n):
         z.writestr("x.npy", npy_bytes(n))
 
 
-def weights(names):
-    header = {name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}
-    data = json.dumps(header).encode()
-    return struct.pack("<Q", len(data)) + data + bytes(4 * len(names))
-
-
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 16, "intermediate_size": 32,
           "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}
 
 
-def index(n, shards):
-    shutil.rmtree("hf", ignore_errors=True)
-    os.makedirs("hf")
-    write("hf/config.json", json.dumps(CONFIG))
-    file = lambda i: "model-%05d-of-%05d.safetensors" % (i * shards // n + 1, shards)
-    by_file = {}
-    for i in range(n):
-        by_file.setdefault(file(i), []).append("t%d" % i)
-    for name, tensors in by_file.items():
-        write("hf/" + name, weights(tensors))
-    write("hf/model.safetensors.index.json", json.dumps({"metadata": {"total_size": 4 * n},
-                                                         "weight_map": {"t%d" % i: file(i) for i in reversed(range(n))}}))
+def layer_shapes(i):
+    p = "model.layers.%d." % i
+    return {**{p + "self_attn.%s_proj.weight" % k: [16, 16] for k in "qkvo"}, p + "mlp.gate_proj.weight": [32, 16],
+            p + "mlp.up_proj.weight": [32, 16], p + "mlp.down_proj.weight": [16, 32], p + "input_layernorm.weight": [16],
+            p + "post_attention_layernorm.weight": [16]}
 
 
-def index_tensors(n):
-    index(n, 2)
-
-
-def index_shards(n):
-    index(n, n)
-
-
-def layers(n):
-    """A Hugging Face folder of n layers, each of nine tensors, with all shapes right."""
-    shutil.rmtree("hf", ignore_errors=True)
-    os.makedirs("hf")
-    write("hf/config.json", json.dumps(dict(CONFIG, num_hidden_layers=n, tie_word_embeddings=True)))
-    shapes = {"model.embed_tokens.weight": [256, 16], "model.norm.weight": [16]}
-    for i in range(n):
-        p = "model.layers.%d." % i
-        shapes.update({p + "self_attn.%s_proj.weight" % k: [16, 16] for k in "qkvo"})
-        shapes.update({p + "mlp.gate_proj.weight": [32, 16], p + "mlp.up_proj.weight": [32, 16], p + "mlp.down_proj.weight": [16, 32],
-                       p + "input_layernorm.weight": [16], p + "post_attention_layernorm.weight": [16]})
+def write_weights(path, shapes):
     header, at = {}, 0
     for name, shape in reversed(shapes.items()):
         size = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + size]}
         at += size
     data = json.dumps(header).encode()
-    write("hf/model.safetensors", struct.pack("<Q", len(data)) + data + bytes(at))
+    write(path, struct.pack("<Q", len(data)) + data + bytes(at))
+
+
+ENDS = {"model.embed_tokens.weight": [256, 16], "model.norm.weight": [16]}
+
+
+def empty_folder(n):
+    shutil.rmtree("hf", ignore_errors=True)
+    os.makedirs("hf")
+    write("hf/config.json", json.dumps(dict(CONFIG, num_hidden_layers=n, tie_word_embeddings=True)))
+
+
+def layers(n):
+    """A Hugging Face folder of n layers, each of nine tensors."""
+    empty_folder(n)
+    shapes = dict(ENDS)
+    for i in range(n):
+        shapes.update(layer_shapes(i))
+    write_weights("hf/model.safetensors", shapes)
+
+
+def shards(n):
+    """The same in n files, listed from the last to the first."""
+    empty_folder(n)
+    index = {}
+    for i in reversed(range(n)):
+        shapes = dict(layer_shapes(i), **(ENDS if i == 0 else {}))
+        name = "model-%05d-of-%05d.safetensors" % (i + 1, n)
+        write_weights("hf/" + name, shapes)
+        index.update(dict.fromkeys(shapes, name))
+    write("hf/model.safetensors.index.json", json.dumps({"metadata": {}, "weight_map": index}))
 
 
 # ---- training data and logs -------------------------------------------------------------------------------------------------
@@ -199,12 +197,12 @@ def tsv(n):
 
 
 def pairs(program, n):
-    template(program, 1)
+    small_model(program)
     write("in.jsonl", "".join(json.dumps({"prompt": "what is %d" % i, "chosen": "it is %d" % i, "rejected": "no"}) + "\n" for i in range(n)))
 
 
 def ids(program, n):
-    template(program, 1)
+    small_model(program)
     write("ids", " ".join(str(i * i % 251) for i in range(n)))
 
 
@@ -250,7 +248,7 @@ def trace(n):
                                                       for i in range(n)]}))
 
 
-# ---- tokenizers and templates -----------------------------------------------------------------------------------------------
+# ---- tokenizers -----------------------------------------------------------------------------------------------------------
 
 
 def tokenizer(vocabulary, merges=(), **more):
@@ -313,24 +311,9 @@ def marked(n):
     write("text", "a\u0301" * n)
 
 
-def template(program, n):
-    """A model's chat template of n statements, in a folder."""
+def small_model(program):
+    """A model m with a vocabulary of bytes."""
     if not os.path.exists("m"):
         write("book", "some text to train on, and some more of it\n" * 40)
         subprocess.run([program, "train", "--data", "book", "--kind", "bytes", "--layers", "1", "--width", "16", "--heads", "2", "--context", "64",
                         "--batch", "2", "--steps", "1", "--eval-every", "0", "--no-report", "--run", "m"], check=True, stdout=subprocess.DEVNULL)
-    write("m/chat_template.jinja", "{% if false %}x{% endif %}" * n + "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
-          "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-
-
-def adapter_targets(program, n):
-    """An adapter whose configuration names n targets."""
-    template(program, 1)
-    if not os.path.exists("a"):
-        subprocess.run([program, "train", "--init", "m", "--data", "book", "--lora-rank", "2", "--context", "16", "--batch", "2", "--steps", "1",
-                        "--eval-every", "0", "--no-report", "--run", "a"], check=True, stdout=subprocess.DEVNULL)
-    path = glob.glob("a/**/adapter_config.json", recursive=True)[0]
-    with open(path, encoding="utf-8") as f:
-        config = json.load(f)
-    config["modules_to_save"], config["exclude_modules"] = None, ["t%d" % i for i in range(n)]
-    write(path, json.dumps(config))

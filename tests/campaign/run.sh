@@ -6,11 +6,13 @@
 #   faults   failing requests for memory (make hard)      mutation  fuzz targets under ASan and UBSan (needs clang)
 #   soak     memory over time: training, serving          server  clients that hold, flood and lie (tests/serve)
 #   growth   the cost of doubling an input (needs valgrind)
+#   hostile  inputs that once took minutes or gigabytes
+#   surroundings  files that change while they are read, full and read-only file systems, limits (as root: all of them)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$1
 shift
-[ $# -gt 0 ] || set -- kill stop faults mutation soak server growth
+[ $# -gt 0 ] || set -- kill stop faults mutation soak server growth hostile surroundings
 export BUDGET="${BUDGET:-60}"
 failed=''
 for part; do
@@ -21,6 +23,7 @@ for part; do
     mutation) command -v clang > /dev/null || command -v clang-19 > /dev/null && sh fuzz/run.sh "$((BUDGET / 15 + 1))" | tail -20 ;;
     server) sh tests/run.sh "$build" serve/ && sh tests/campaign/attack.sh "$build" ;;
     growth) python3 -E -s tests/campaign/growth.py "$build/propane" || [ $? = 77 ] ;;
+    hostile | surroundings) python3 -I "tests/campaign/$part.py" "$build/propane" ;;
     *) echo "there is no part '$part'"; exit 2 ;;
     esac || failed="$failed $part"
     echo "$part: $(($(date +%s) - start)) s"
