@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The small parts of base: status, memory, arena, text, random numbers, SHA-256.
  */
+#include <locale.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/arena.h"
+#include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/rng.h"
 #include "core/base/sha256.h"
@@ -166,6 +168,32 @@ TEST(fewest_digits_of_numbers) {
                    text_digits(rows[i].value));
 }
 
+/* Programs that use the library may have set a locale with a decimal comma. */
+TEST(numbers_have_a_point_in_every_locale) {
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "ru_RU.UTF-8"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) found = setlocale(LC_NUMERIC, names[i]);
+    if (!found) SKIP("no locale with a decimal comma is installed");
+    double x = 0;
+    propane_error err;
+    char shown[40], *end = NULL, *json = NULL;
+    snprintf(shown, sizeof shown, "%g", 1.5);
+    EXPECT_TEXT(shown, "1,5");
+    EXPECT_TEXT(text_point(shown), "1.5");
+    EXPECT(text_strtod("-2.25e1,7", &end) == -22.5 && strcmp(end, ",7") == 0);
+    EXPECT(text_strtod("12", &end) == 12 && !*end);
+    EXPECT(text_strtod("x", &end) == 0 && *end == 'x');
+    const char *after = text_read_real("0.125;", &x);
+    EXPECT(after && *after == ';' && x == 0.125);
+    EXPECT(!(after = text_read_real("0,125", &x)) || *after == ',');
+    json_t *value = json_real(0.1);
+    EXPECT_OK(json_print(value, JSON_ENCODE_ANY, &json, NULL, &err));
+    EXPECT_TEXT(json, "0.1");
+    json_decref(value);
+    mem_free(json);
+    setlocale(LC_NUMERIC, "C");
+}
+
 TEST(text_grows_and_remembers_failure) {
     text t = {0};
     for (int i = 0; i < 1000; i++) text_printf(&t, "%d,", i);
@@ -305,5 +333,5 @@ TEST(no_more_memory_than_there_is) {
 SUITE("base/base", T(no_more_memory_than_there_is), T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
       T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_l2),
       T(arena_gives_aligned_zeroed_memory), T(bytes_become_base64), T(fewest_digits_of_numbers),
-      T(text_grows_and_remembers_failure), T(text_for_people), T(rng_gives_the_published_sequence),
-      T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))
+      T(numbers_have_a_point_in_every_locale), T(text_grows_and_remembers_failure), T(text_for_people),
+      T(rng_gives_the_published_sequence), T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

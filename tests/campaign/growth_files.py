@@ -65,7 +65,7 @@ def png_texts(n):
 
 
 def write_jpeg(rows, more=b""):
-    """A gray picture, every block the same: each code has one bit."""
+    """A gray image, every block the same: each code has one bit."""
     segment = lambda marker, data: b"\xff" + bytes([marker]) + struct.pack(">H", len(data) + 2) + data
     one = lambda table: bytes([table, 1]) + bytes(15) + b"\0"
     blocks = SIDE // 8 * (rows // 8)
