@@ -180,6 +180,10 @@ TEST(numbers_have_a_point_in_every_locale) {
     snprintf(shown, sizeof shown, "%g", 1.5);
     EXPECT_TEXT(shown, "1,5");
     EXPECT_TEXT(text_point(shown), "1.5");
+    text t = {0};
+    text_real(&t, 9, -0.25);
+    EXPECT_TEXT(t.data, "-0.25");
+    text_deinit(&t);
     EXPECT(text_strtod("-2.25e1,7", &end) == -22.5 && strcmp(end, ",7") == 0);
     EXPECT(text_strtod("12", &end) == 12 && !*end);
     EXPECT(text_strtod("x", &end) == 0 && *end == 'x');

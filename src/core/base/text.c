@@ -120,6 +120,12 @@ char *text_point(char *printed) {
     return printed;
 }
 
+void text_real(text *t, int digits, double value) {
+    char shown[60];
+    snprintf(shown, sizeof shown, "%.*g", digits < 17 ? digits : 17, value);
+    text_append(t, text_point(shown));
+}
+
 const char *text_read_real(const char *from, double *out) {
     char *end = NULL;
     errno = 0;

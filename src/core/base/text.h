@@ -33,6 +33,7 @@ const char *text_read_real(const char *from, double *out);
  * than 400 characters are cut there. text_point changes a printed number in place and returns it. */
 double text_strtod(const char *from, char **end);
 char *text_point(char *printed);
+void text_real(text *t, int digits, double value); /* appends "%.*g" with that point */
 /* Ignores case: "MODEL.GGUF" ends with ".gguf". */
 bool text_ends_with(const char *string, const char *end);
 /* Formats values for people: "70.4 KB" (1 KB is 1000 bytes), "1h02m", "3m07s". The results live in `out`. */

@@ -344,7 +344,10 @@ static void tokenizer_file_print_pieces(const tokenizer *t, text *out) {
     text_append(out, "]");
     if (t->kind != TOKENIZER_LLAMA) return;
     text_append(out, ",\n\"scores\": [");
-    for (int i = 0; i < t->vocab; i++) text_printf(out, "%s%.9g", i ? "," : "", (double)t->scores[i]);
+    for (int i = 0; i < t->vocab; i++) {
+        text_append(out, i ? "," : "");
+        text_real(out, 9, t->scores[i]);
+    }
     text_append(out, "],\n\"byte_ids\": [");
     for (int i = 0; i < 256; i++) text_printf(out, "%s%d", i ? "," : "", (int)t->byte_id[i]);
     text_append(out, "]");

@@ -87,7 +87,9 @@ void run_log_write(run_log *l, json_t *object) {
 }
 
 static void run_log_number(text *out, const char *name, double value) {
-    if (isfinite(value)) text_printf(out, ",\"%s\":%.9g", name, value);
+    if (!isfinite(value)) return;
+    text_printf(out, ",\"%s\":", name);
+    text_real(out, 9, value);
 }
 
 static void run_log_put_power(text *out, const energy_reading *power) {
