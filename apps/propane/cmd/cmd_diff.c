@@ -293,6 +293,16 @@ static int cmd_diff_compiled(const char *a, const char *b) {
     return status ? cli_error("diff", &err) : words ? CLI_FAILED : CLI_OK;
 }
 
+/* Refuses flags without an effect. Returns -1 if there are none. */
+static int cmd_diff_refuse(bool compiled, const char *expect) {
+    if (compiled)
+        return cli_refuse("diff",
+                          "--input|--resize|--seed|--shape|--device-a|--device-b|--precision-a|--precision-b|"
+                          "--function|--tolerance|--memory|--html|--ops|--json",
+                          "compiled programs, whose fields are compared");
+    return expect ? cli_refuse("diff", "--device-b|--precision-b", "recorded outputs (--expect)") : -1;
+}
+
 int cmd_diff(int argc, char **argv) {
     static const char wide[] = "fp32";
     diff_job j = {.left = {.size = sizeof j.left, .device = "cpu", .precision = wide, .keep = true},
@@ -340,15 +350,9 @@ int cmd_diff(int argc, char **argv) {
     if (j.expect && (j.b || j.html))
         return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");
     if (j.expect && j.left.precision == wide) j.left.precision = "typed";
-    if (j.expect && (code = cli_refuse("diff", "--device-b|--precision-b", "recorded outputs (--expect)")) >= 0)
-        return code;
-    if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) {
-        code = cli_refuse("diff",
-                          "--input|--resize|--seed|--shape|--device-a|--device-b|--precision-a|--precision-b|"
-                          "--function|--tolerance|--memory|--html|--ops|--json",
-                          "compiled programs, whose fields are compared");
-        return code >= 0 ? code : cmd_diff_compiled(j.a, j.b);
-    }
+    const bool compiled = j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b);
+    if ((code = cmd_diff_refuse(compiled, j.expect)) >= 0) return code;
+    if (compiled) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
     propane_session *recorded = NULL;
     j.right.function = j.left.function;

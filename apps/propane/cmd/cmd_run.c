@@ -288,8 +288,9 @@ static bool cmd_run_is_compiled(const run_job *j) {
 }
 
 /* Flags without a meaning for registers. */
-static const char compiled_ignores[] = "--resize|--keep|--function|--shape|--device|--precision|--blas|--iterations|"
-                                       "--warmup|--profile|--trace|--bisect|--json";
+static const char run_compiled_ignores[] =
+    "--resize|--keep|--function|--shape|--device|--precision|--blas|--iterations|"
+    "--warmup|--profile|--trace|--bisect|--json";
 
 static propane_status cmd_run_model(run_job *j, propane_error *err) {
     propane_session *s = NULL;
@@ -362,7 +363,8 @@ int cmd_run(int argc, char **argv) {
                          "Exit code: 4 if an output has NaN or infinity that does not come from the inputs; the first "
                          "such operation is named.");
     if (code >= 0) return code;
-    if (cmd_run_is_compiled(&j) && (code = cli_refuse("run", compiled_ignores, "a compiled program")) >= 0) return code;
+    if (cmd_run_is_compiled(&j) && (code = cli_refuse("run", run_compiled_ignores, "a compiled program")) >= 0)
+        return code;
     propane_error err = {0};
     j.session.threads = (int)threads;
     cli_catch_signals();
