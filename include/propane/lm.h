@@ -301,6 +301,8 @@ typedef struct propane_plan_options {
     const char *head;
     const char *gradients; /* where the matrix products of weight gradients run: "host" (also NULL), "device" */
     int64_t lora_rank;     /* only adapters of this rank are trained; 0: all weights */
+    const char
+        *stream; /* of the residual between a layer's halves: "fp32" (also NULL); "fp16" for plan layer in fp16 */
 } propane_plan_options;
 /* Returns whether the path is a model in any form, its config.json, or a known model's name ("stories110m"). */
 bool propane_plan_takes(const char *model);
@@ -351,6 +353,7 @@ typedef struct propane_training_estimate_options {
     /* of updates: "on" (also NULL); "early" (train --overlap) assumes that all guesses are right; not with workers */
     const char *overlap;
     const char *gradients; /* as in propane_plan_options; not with workers */
+    const char *stream;    /* as in propane_plan_options; in comparisons it concerns plan layer; not with workers */
 } propane_training_estimate_options;
 /* Estimates the cost of a model's (propane_plan_takes) training steps; nothing is measured. Prints PROPANE_TEXT or
  * PROPANE_JSON, terminated; free it with propane_free. `options` may be NULL. */
@@ -367,6 +370,7 @@ typedef struct propane_where_options {
     int64_t lora_rank;      /* of mode lora; 0 means 8 */
     int64_t batch, context; /* 0 means 1 and 256 */
     int64_t accumulate;     /* batches per update; 0 means 10 */
+    const char *stream;     /* of plan layer: "fp32", "fp16"; NULL: fp16 on chips that refuse fp32 inputs */
 } propane_where_options;
 /* Reports the cost of 1,000 tokens of a model (propane_plan_takes) on a chip's engine, CPU and GPU, the reasons,
  * and the command to run. Engine and CPU are estimated; the GPU's figures are published by others. Prints

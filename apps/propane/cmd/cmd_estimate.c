@@ -124,6 +124,8 @@ int cmd_estimate(int argc, char **argv) {
          .help = "where the output head runs; auto: as in the plan"},
         {"--gradients", CLI_CHOICE, &model.gradients, .words = "host|device",
          .help = "where the products for weight gradients run [host]"},
+        {"--stream", CLI_CHOICE, &model.stream, .words = "fp32|fp16",
+         .help = "type of the residual stream between a layer's halves; fp16 is for plan layer [fp32]"},
         {"--moments", CLI_CHOICE, &model.moments, .words = "fp32|bf16|int8", .help = "storage of AdamW's moments"},
         {"--clip-norm", CLI_CHOICE, &model.clipping, .words = "exact|lagged", .help = "lagged: updates begin earlier"},
         {"--overlap", CLI_CHOICE, &model.overlap, .words = "on|early", .help = "early: before clipping is known"},

@@ -82,6 +82,8 @@ int cmd_plan(int argc, char **argv) {
          .help = "where the products for weight gradients run [host]"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences per batch"},
         {"--context", CLI_INT, &context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
+        {"--stream", CLI_CHOICE, &search.stream, .words = "fp32|fp16",
+         .help = "type of the residual stream between a layer's halves; fp16 is for plan layer [fp32]"},
         {"--lora-rank", CLI_INT, &search.lora_rank, 0, 4096, "N", "train only adapters of this rank; 0: all weights"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "precision of the device's programs"},
         {"--weights", CLI_CHOICE, &weights, .words = propane_weight_modes(),
@@ -124,6 +126,7 @@ int cmd_plan(int argc, char **argv) {
                                           .context = context,
                                           .head = head,
                                           .gradients = search.gradients,
+                                          .stream = search.stream,
                                           .lora_rank = search.lora_rank};
     return cmd_plan_make(model, &options, weights, chips, chip_count, write);
 }

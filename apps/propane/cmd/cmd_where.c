@@ -32,6 +32,7 @@ static int cmd_where_try(const propane_where_options *o, where_trial *t) {
     if (o->mode && strcmp(o->mode, "forward") == 0)
         return cli_misuse("where", "--trial trains a model; --mode must be full or lora");
     t->mode = o->mode ? o->mode : o->lora_rank ? "lora" : NULL;
+    t->stream = o->stream;
     t->lora_rank = o->lora_rank, t->batch = o->batch, t->accumulate = o->accumulate;
     cli_catch_signals();
     propane_status status = cmd_where_context(o, t, &err);
@@ -57,6 +58,8 @@ int cmd_where(int argc, char **argv) {
         {"--batch", CLI_INT, &o.batch, 1, 1024, "N", "sequences per batch"},
         {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
         {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches per update"},
+        {"--stream", CLI_CHOICE, &o.stream, .words = "fp32|fp16",
+         .help = "type of plan layer's residual stream; default: fp16 on chips that refuse fp32 inputs"},
         {"--data", CLI_TEXT, &o.data, .words = "FILE",
          .help = "training data for --trial and for the command that is printed"},
         {"--trial", CLI_SWITCH, &trial,

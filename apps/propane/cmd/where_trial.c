@@ -99,6 +99,10 @@ static void trial_make_words(const where_trial *t, const trial_row *r, const cha
     const bool engine = strcmp(r->device, "ane") == 0;
     trial_add(w, engine ? "--plan" : "--blas");
     trial_add(w, "auto");
+    if (engine && t->stream) {
+        trial_add(w, "--stream");
+        trial_add(w, t->stream);
+    }
 }
 
 /* ---- the process -------------------------------------------------------------------------------------------------------------- */

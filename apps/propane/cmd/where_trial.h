@@ -11,6 +11,7 @@
 typedef struct where_trial {
     const char *model, *data;
     int64_t layers, width, heads;                  /* of a model without weights; 0 if it has some */
+    const char *stream;                            /* of the engine's plan; NULL for train's default */
     const char *mode;                              /* "full" or "lora"; NULL for both, if the model has weights */
     int64_t lora_rank, batch, context, accumulate; /* lora_rank 0 means 8 */
     double seconds;                                /* of training, after the first step */

@@ -53,6 +53,12 @@ propane_status api_plan_config(const char *model, model_config *out, propane_err
     return PROPANE_OK;
 }
 
+propane_status api_plan_check_stream(const char *stream, propane_error *err) {
+    return !stream || strcmp(stream, "fp16") == 0 || strcmp(stream, "fp32") == 0
+               ? PROPANE_OK
+               : propane_fail(err, PROPANE_ERR_INVALID, "stream '%.40s' is not one of fp32, fp16", stream);
+}
+
 /* ---- plans ------------------------------------------------------------------------------------------------------------------ */
 
 static propane_status api_plan_fill(propane_plan *p, const char *model, const propane_plan_options *o,
@@ -64,11 +70,13 @@ static propane_status api_plan_fill(propane_plan *p, const char *model, const pr
                              .context = o->context,
                              .head = partition_head_find(o->head ? o->head : "auto"),
                              .gradients = o->gradients && strcmp(o->gradients, "device") == 0,
+                             .half_stream = o->stream && strcmp(o->stream, "fp16") == 0,
                              .sum_bytes = half ? PARTITION_SUM_BYTES : 0};
     if (own.head == PARTITION_HEAD_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "head '%.40s' is not one of auto, host, device", o->head);
     if (o->gradients && !own.gradients && strcmp(o->gradients, "host") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "gradients '%.40s' is not one of host, device", o->gradients);
+    PROPANE_TRY(api_plan_check_stream(o->stream, err));
     if (own.batch < 1 || own.context < 0 || o->lora_rank < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "batch, context and rank must not be negative");
     if (o->precision && !half && strcmp(o->precision, "fp32") != 0)

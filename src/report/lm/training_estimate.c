@@ -22,6 +22,7 @@ static void api_training_print_cost(text *to, const partition *p, const partitio
         : c->how.early ? ", updates guessed rightly"
                        : "",
         (long long)c->how.accumulate);
+    if (p->options.half_stream) text_append(to, ", stream fp16");
     if (p->options.lora) text_printf(to, ", only adapters of rank %lld", (long long)p->options.lora->rank);
     text_append(to, "\n");
     for (int i = 0; kernels && i < c->kernel_count; i++) {
@@ -116,6 +117,7 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
                    {"reloads_per_update", c->reloads}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         json_put(out, figures[i].name, json_real(figures[i].value));
+    json_put(out, "stream", json_string(p->options.half_stream ? "fp16" : "fp32"));
     if (refused) json_put(out, "refused", json_string(refused));
     json_put(out, "kernels", kernels);
     return out;
@@ -231,6 +233,7 @@ static propane_status api_training_estimate(const model_config *config, const pr
                                   .weights = o->compare ? NULL : o->weights,
                                   .head = o->head,
                                   .gradients = o->gradients,
+                                  .half_stream = o->stream && strcmp(o->stream, "fp16") == 0,
                                   .moments = o->moments,
                                   .lagged = strcmp(o->clipping, "lagged") == 0,
                                   .early = strcmp(o->overlap, "early") == 0,
@@ -281,6 +284,14 @@ static propane_status api_training_check_words(const propane_training_estimate_o
     if (o->workers > 0 && o->gradients && strcmp(o->gradients, "device") == 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "gradients: estimates for several workers cannot have gradients on the device");
+    PROPANE_TRY(api_plan_check_stream(o->stream, err));
+    const bool half = o->stream && strcmp(o->stream, "fp16") == 0;
+    if (half && o->workers > 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "stream: estimates for several workers do not count a stream in fp16");
+    if (half && !o->compare && o->plan && strcmp(o->plan, "layer") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "stream fp16 is for plan layer; plan %.40s keeps the stream on the host", o->plan);
     if (strcmp(o->clipping, "exact") != 0 && strcmp(o->clipping, "lagged") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "clipping '%.40s' is not one of exact, lagged", o->clipping);
     if (strcmp(o->overlap, "on") != 0 && strcmp(o->overlap, "early") != 0)

@@ -229,6 +229,8 @@ static propane_status where_take(const propane_where_options *o, where_question 
     if (o->lora_rank > 0 && q->kind != COST_WORK_LORA)
         return propane_fail(err, PROPANE_ERR_INVALID, "lora-rank %lld needs mode lora, not %s", (long long)o->lora_rank,
                             mode);
+    PROPANE_TRY(api_plan_check_stream(o->stream, err));
+    q->stream = o->stream;
     *lora = (model_lora){.rank = o->lora_rank > 0 ? o->lora_rank : 8};
     lora->alpha = (double)lora->rank;
     q->batch = o->batch ? o->batch : 1;

@@ -48,10 +48,11 @@ static const char *where_line(const where_question *q, const char *machine, aren
 
 /* Estimates bytes, as a lower bound. A forward pass keeps weights and one layer's activations: the state without
  * moments. */
-static double where_memory(const where_question *q, const char *device, const char *precision, const char *plan) {
+static double where_memory(const where_question *q, const char *device, const char *precision, const char *plan,
+                           bool half_stream) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
-    o.device = device, o.precision = precision, o.plan = plan;
+    o.device = device, o.precision = precision, o.plan = plan, o.stream = half_stream ? "fp16" : "fp32";
     o.batch = q->batch, o.context = q->context, o.accumulate = q->accumulate;
     o.lora_rank = q->kind == COST_WORK_LORA ? q->lora->rank : 0;
     o.lora_targets = "";
@@ -151,12 +152,17 @@ static void where_take_engine(const where_question *q, const partition_candidate
     out->memory_j = c.memory_j / thousands, out->idle_j = c.idle_j / thousands;
     out->host_share = c.host_flops / (c.engine_flops + c.host_flops);
     out->host_ms = c.host_ms / thousands;
-    out->memory = where_memory(q, "sim:m4", "fp16", k->partition->options.name);
+    out->memory = where_memory(q, "sim:m4", "fp16", k->partition->options.name, k->partition->options.half_stream);
     /* constants are in programs instead of one fp16 copy for all */
     out->memory += fmax(0, k->cost.constant_bytes - 2 * (double)model_arch_parameters(q->config));
     out->compile_s = k->cost.compile_ms / 1e3;
     out->error = "unknown, because no step of these plans was measured";
     out->line = where_engine_line(q, k, a);
+}
+
+/* Unless one is given, a chip that refuses the layer plan's fp32 stream gets it in fp16. */
+static bool where_half_stream(const where_question *q, const chip *c) {
+    return q->stream ? strcmp(q->stream, "fp16") == 0 : !chip_listed(partition_chips("layer", MIL_fp16, false), c);
 }
 
 /* Adds the best candidate of each plan; those that no rule refuses come first. */
@@ -169,8 +175,7 @@ static propane_status where_add_engine(const where_question *q, const chip *c, a
                                       .batches = &batches,
                                       .batch_count = 1,
                                       .context = q->context,
-                                      /* a chip that refuses the layer plan's fp32 stream gets it in fp16 */
-                                      .half_stream = !chip_listed(partition_chips("layer", MIL_fp16, false), c)};
+                                      .half_stream = where_half_stream(q, c)};
     partition_comparison all;
     propane_status status = partition_compare(q->config, &asked, c, &all, err);
     for (int n = 0; status == PROPANE_OK && n < partition_name_count(); n++) {
@@ -258,7 +263,7 @@ static void where_add_processor(const where_question *q, const chip *c, double f
         .joules = u.joules / thousands,
         .host_share = 1,
         .host_ms = u.ms / thousands,
-        .memory = where_memory(q, "cpu", "fp32", "layer"),
+        .memory = where_memory(q, "cpu", "fp32", "layer", false),
         .reason = arena_printf(a, "matrix products %.0f %%, elementwise operations %.0f %%, AdamW %.0f %% of the time",
                                100 * u.products_ms / u.ms, 100 * u.element_ms / u.ms, 100 * u.update_ms / u.ms),
         .error = "11 % (median of four published steps, all of an M2 Pro)",

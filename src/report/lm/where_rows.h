@@ -22,6 +22,7 @@ typedef struct where_question {
     where_goal goal;
     const model_lora *lora; /* for COST_WORK_LORA */
     int64_t batch, context, accumulate;
+    const char *stream; /* of plan layer: "fp16", "fp32", or NULL for what the chip takes */
 } where_question;
 
 typedef struct where_row {

@@ -21,6 +21,17 @@ $ propane where stories110m --target m1
 >~     propane train *--plan layer --stream fp16 --head device *
 >~   gpu: unknown, *
 = 0
+# A stream that is given is taken on any chip.
+$ propane where stories110m --target m4 --stream fp16
+>~ engine  layer, stream fp16, head and gradients device, *
+>~     propane train *--plan layer --stream fp16 --head device *
+= 0
+$ propane estimate stories110m --plan layer --stream fp16 --target m1
+>~ M1, estimated: plan layer, *, stream fp16
+= 0
+$ propane estimate stories110m --plan six --stream fp16
+2> propane estimate: stream fp16 is for plan layer; plan six keeps the stream on the host
+= 2
 $ propane where stories110m --target m4,m3-pro --lora-rank 4 --goal joules --data text.txt --batch 2
 >~ M3 Pro, stories110m: training adapters of rank 4, batch 2 x 256, *
 >~ for joules: engine (*
