@@ -428,7 +428,7 @@ static void check_alone(cpu_isa isa, cpu_weights format, int64_t m, int64_t k, b
                           .x = {.data = x + from * k, .dtype = CPU_F32, .row_stride = 1, .col_stride = k},
                           .c = {.data = (n ? together : alone) + from * m, .row_stride = 1, .col_stride = m}};
             void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
-            cpu_gemv_run(&g, scratch);
+            cpu_gemv_run_group(&g, 1, scratch);
             mem_pages_free(scratch, cpu_gemv_scratch_bytes(&g));
         }
         EXPECT_MSG(memcmp(alone, together, (size_t)(m * n) * 4) == 0, "%s, form %d, [%lld, %lld], %d vectors%s",

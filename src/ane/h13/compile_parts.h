@@ -59,6 +59,8 @@ PROPANE_CHECK propane_status compile_result(compile *c, const mil_op *op, const 
 bool compile_chw(const mil_type *type, int64_t out[3]);
 /* Returns whether the channels are a single dimension, so that those in front of it are 1. */
 bool compile_plain(const mil_type *type);
+/* Returns whether another type can view the value's memory: both have dense rows or the same last dimension. */
+bool compile_same_bytes(const mil_type *a, const mil_type *b);
 /* Returns the fp16 bits of each element of a constant, in the arena; NULL if memory runs out. */
 const uint16_t *compile_halves(compile *c, const mil_const *k);
 /* Returns the constant that a value is or reshapes, or NULL if the value is computed. */
