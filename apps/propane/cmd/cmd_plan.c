@@ -67,6 +67,20 @@ static int cmd_plan_make(const char *model, const propane_plan_options *options,
     return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "context ", &err);
 }
 
+/* Members that a search and a plan share are read from `search`. */
+static propane_plan_options cmd_plan_options(const char *name, const char *precision, const char *head, int64_t batch,
+                                             int64_t context, const propane_training_estimate_options *search) {
+    return (propane_plan_options){.size = sizeof(propane_plan_options),
+                                  .plan = name,
+                                  .precision = precision,
+                                  .batch = batch,
+                                  .context = context,
+                                  .head = head,
+                                  .gradients = search->gradients,
+                                  .lora_rank = search->lora_rank,
+                                  .stream = search->stream};
+}
+
 int cmd_plan(int argc, char **argv) {
     const char *model = NULL, *name = "layer", *head = "auto", *precision = "fp32", *weights = "inputs", *write = NULL,
                *target = NULL;
@@ -119,14 +133,6 @@ int cmd_plan(int argc, char **argv) {
         search.weights = weights_given ? weights : NULL;
         return cmd_plan_search(model, &search, json);
     }
-    const propane_plan_options options = {.size = sizeof options,
-                                          .plan = name,
-                                          .precision = precision,
-                                          .batch = batch,
-                                          .context = context,
-                                          .head = head,
-                                          .gradients = search.gradients,
-                                          .stream = search.stream,
-                                          .lora_rank = search.lora_rank};
+    const propane_plan_options options = cmd_plan_options(name, precision, head, batch, context, &search);
     return cmd_plan_make(model, &options, weights, chips, chip_count, write);
 }
