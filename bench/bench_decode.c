@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Measures generation with a model of the shape of Stories110M and random weights. For each form of the weights it
  * prints tokens/s, the bytes read per token, and their rate as a part of the memory's speed. Reading a prompt is shown
- * as a part of the speed of the same machine's matrix products. Everything is measured in turns, so that all forms
- * share good and bad moments; the best turn is printed.
+ * as a part of the speed of the same machine's matrix products. All forms are measured in turns, so that each is
+ * affected equally by changes of the machine's speed; the best turn is printed.
  *
  *   bench_decode [rounds] [position] [names]    threads: PROPANE_THREADS, instruction set: PROPANE_ISA
  *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes one table of the goals for speed: each row's goal and what was reached, with peers beside.
+"""Writes one table of the goals for speed: each row's goal and what was reached, next to its peers.
 
     goals.py MODEL [--propane build/release/propane] [--old PROPANE] [--rounds 3] [--count 64] [--rows decode,streams,...]
                    [--formats f16,q8_0,q4_0,q4_k] [--tokenizer FILE]
@@ -10,9 +10,9 @@ seconds of whole commands, first tokens also the kernel's, minima over the round
 that of a long answer less that of a short one. Programs run in alternation; --old is another build, for comparison. A row
 whose package is missing says so. The groups of rows:
 
-    decode    one token of one stream, per weight format, beside llama.cpp (package xllamacpp), one thread
+    decode    one token of one stream, per weight format, against llama.cpp (package xllamacpp), one thread
     streams   tokens of four streams over those of one
-    first     `propane generate -n 1` beside loading and one token in llama.cpp
+    first     `propane generate -n 1` against loading and one token in llama.cpp
     plan      planning 100,000 operations over planning 10,000
     build     processor seconds of `make` from nothing, without ccache
     train     bench/peers/pytorch_step.py;  images: bench/peers/vision.py (their own output, if installed)
@@ -80,7 +80,7 @@ def decode(o, files):
         each = [(t[i + 1] - t[i]) / o.count * 1e3 for i in range(0, len(t), 2)]
         reached = f"{each[-1] / each[0]:.2f}" if peer else "not measured: no package xllamacpp"
         row(f"decoding {kind}, one thread, llama.cpp's time over ours", "1.15", reached,
-            f"{each[0]:.2f} ms a token" + (f"; before: {each[1]:.2f}" if o.old else ""))
+            f"{each[0]:.2f} ms per token" + (f"; before: {each[1]:.2f}" if o.old else ""))
 
 
 def streams(o, files):
@@ -136,8 +136,8 @@ def peer_script(name, package, script, arguments=()):
 
 
 GROUPS = {"decode": decode, "streams": streams, "first": first, "plan": plan, "build": build,
-          "train": peer_script("training beside PyTorch", "torch", "pytorch_step.py", ["--steps", "5"]),
-          "images": peer_script("images beside ONNX Runtime", "onnxruntime", "vision.py", ["--rounds", "1", "--runs", "3"])}
+          "train": peer_script("training next to PyTorch", "torch", "pytorch_step.py", ["--steps", "5"]),
+          "images": peer_script("images next to ONNX Runtime", "onnxruntime", "vision.py", ["--rounds", "1", "--runs", "3"])}
 
 
 def main():

@@ -62,7 +62,7 @@ def main():
                 peak[form] = max(peak[form], bytes_)
                 times[form] += ms
     for form in FORMS:
-        print("%s: peak %.0f MB, %.2f bytes a parameter less than fp32; step %.3f of fp32's time (median of %d)"
+        print("%s: peak %.0f MB, %.2f bytes per parameter less than fp32; step %.3f of fp32's time (median of %d)"
               % (form, peak[form] / 1e6, (peak["fp32"] - peak[form]) / parameters,
                  statistics.median(times[form]) / statistics.median(times["fp32"]), len(times[form])))
 

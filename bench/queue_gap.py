@@ -33,7 +33,7 @@ def describe(path):
         updates.append(sum(e - b for b, e in update))
         beside.append(sum(overlap(u, q) for u in update for q in queues))
     values = [statistics.median(v) / 1e3 for v in (gaps, rests, updates, beside)]
-    print("%s: gap %.2f, rest %.2f, update %.2f of which beside requests %.2f" % (path, *values))
+    print("%s: gap %.2f, rest %.2f, update %.2f of which during requests %.2f" % (path, *values))
 
 
 for name in sys.argv[1:]:

@@ -3,9 +3,10 @@
 # Builds every fuzz target with libFuzzer, AddressSanitizer and UBSan and runs it, as many at a time as there are cores:
 # fuzz/run.sh SECONDS [TARGET...]
 # FUZZ_SEED=N draws the same inputs again; without it each run draws others.
-# With CAMPAIGN_STATE, what was run is added to that file: files and seconds of each target (tests/campaign/volumes.sh).
-# The corpora in fuzz/corpus are read, not written; findings stay in build/fuzz. The library is built of what targets
-# reach (they read files and texts, and run nothing on a device); what a new one needs besides is what its link misses.
+# With CAMPAIGN_STATE, the files and seconds of each target are added to that file (tests/campaign/volumes.sh).
+# The corpora in fuzz/corpus are read, not written; findings stay in build/fuzz. The library is built of the sources
+# that the targets use (they read files and texts, and run nothing on a device). What a new one needs besides is what
+# its link misses.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seconds=$1

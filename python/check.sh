@@ -17,7 +17,7 @@ timeout 300 "$python" -m pip install -q --disable-pip-version-check cffi numpy p
 make -s -j"$(getconf _NPROCESSORS_ONLN)" WERROR=1 build/release/libpropane.a || exit 1
 PROPANE_BUILD=$PWD/build/release timeout 300 "$python" -m pip install -q --disable-pip-version-check --force-reinstall --no-deps ./python > build/python.log 2>&1 ||
     { tail -20 build/python.log; echo "pip install ./python failed"; exit 1; }
-# From a folder without the sources: what was installed is what is tested.
+# Runs in a folder without the sources, so that the installed package is tested.
 mkdir -p build/python-check && cd build/python-check || exit 2
 source=../../python log=../python.log
 failed=0

@@ -269,7 +269,7 @@ def sealed(f, connection, count):
         if [r["clients"] for r in done] != [2] * count or count > 1 and not done[-1]["loss"] < done[0]["loss"]:
             fail("two clients should have learnt")
         if any(r.get("secure", False) != secure for r in done):
-            fail("the rounds were not those that were asked for")
+            fail("the rounds were not the requested ones")
     worst = max(float(np.abs(outputs[0][name] - outputs[1][name]).max()) for name in outputs[0])
     say(f"secure aggregation, {connection}: the largest difference to plain means after {count} rounds is {worst:.2g}")
     if not 0 < worst < 1e-3:

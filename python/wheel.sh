@@ -5,7 +5,7 @@
 # in a root without anything else (empty_root.sh),
 # and looks that the extension takes nothing from the system but what manylinux promises: the C library and zlib.
 # On macOS (untried): pip wheel as below with MACOSX_DEPLOYMENT_TARGET=13.0 ARCHFLAGS="-arch arm64", then
-# `delocate-wheel -w build/wheel build/wheel/raw/*.whl` in place of auditwheel.
+# `delocate-wheel -w build/wheel build/wheel/raw/*.whl` instead of auditwheel.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 here=$PWD out=$PWD/build/wheel

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a library without language models (make WITHOUT=lm) has in place of src/lm and src/report/lm: each function
- * of propane/lm.h refuses, so that programs link against either library; so does training one; and their files are of
- * no known kind. The functions are made out of the header by without_lm.awk.
+ * Replaces src/lm and src/report/lm in a library without language models (make WITHOUT=lm). Each function of
+ * propane/lm.h refuses, so that programs link against either library. Training one is refused as well, and their files
+ * are of no known kind. The functions are made out of the header by without_lm.awk.
  */
 #include <string.h>
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Fails on a path in the documents, or in a comment of the sources, that does not exist in this repository. These count
 # as paths: a word that begins with one of the repository's folders (or a folder of src/, which is often left out), the
-# target of a link, and the name of a source file by itself. A * and words in capitals (ID, NAME) match anything. The
+# target of a link, and the name of a source file alone. A * and words in capitals (ID, NAME) match anything. The
 # change log describes the past and is left out.
 set -u
 cd "$(dirname "$0")/.." || exit 2

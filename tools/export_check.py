@@ -8,7 +8,7 @@ become packages. (Without transformers, the committed models in tests/data are u
 1e-4 of the largest (fp32) or 1e-2 (fp16), and the greedy continuation must be that of `propane generate`. If coremltools is
 installed, it loads each package, its shape inference succeeds with the call length left open, its operations are those that
 Propane prints, and a package read and written again by Propane is the same program. Exits with 77 if neither is installed;
-the last line says what was done.
+the last line reports what was done.
 """
 import json
 import os

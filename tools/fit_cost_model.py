@@ -7,8 +7,9 @@ its constants, src/ane/chip/cost_constants.def. Needs Python 3 and numpy; nothin
     tools/fit_cost_model.py POINTS.csv --cross-validate [--seed N]
 
 The model has two parts. The first is a formula with a dozen constants per chip: fixed cost of a call, arithmetic against
-weight streaming, copies of inputs and outputs. Constants are fitted chip by chip, each held near what its generation has
-(a chip with two points gets its sisters' constants). The second is what the formula leaves over: a smooth correction of
+weight streaming, copies of inputs and outputs. Constants are fitted chip by chip, each held near the value of its
+generation (a chip with two points gets the constants of related chips). The second models the formula's remaining
+error: a smooth correction of
 the logarithm, a sum over the published points of alpha x similarity (a ridge regression on a kernel; outliers weigh
 less). Far from every published point it vanishes. Cross-validation fits both parts on four fifths and predicts the rest.
 
@@ -24,7 +25,7 @@ CHIPS = ['m1', 'm1_pro', 'm1_max', 'm1_ultra', 'm2', 'm2_pro', 'm2_max', 'm2_ult
 KINDS = ['matmul', 'conv1x1', 'conv3x3', 'chain', 'elementwise', 'softmax']
 PATHS = ['direct', 'e5rt', 'coreml', 'linux']
 
-# ---- features: what a row says about a program; a string is the reason why it is left out ------------------------------
+# ---- features of a row's program; a string is the reason why the row is left out ------------------------------
 
 
 def number(text):
@@ -63,7 +64,7 @@ REASONS = [  # (column, word in lower case, reason); the first match counts
     ('note', 'zero-filled', 'zero data'),
     ('note', 'do not agree', 'contradicts its own rate'), ('note', 'printed latency', 'contradicts its own rate'),
     ('dtype', 'cast-only', 'quantised mixture'), ('note', 'split into', 'quantised mixture'),
-    ('shape', 'dynamic', 'weights given at run time, packed with the activation'),
+    ('shape', 'dynamic', 'weights passed at run time, packed with the activation'),
     ('shape', 'programs', 'several programs'), ('note', 'weight staging', 'several programs'),
     ('shape', '_norm', 'normalisation'), ('shape', 'kw=', 'kernel not square'),
 ]
@@ -95,7 +96,7 @@ def features(r):
     if kind == 'softmax' and 'channels' in shape:
         return 'normalisation'
     if r['path'] == 'direct' and 'H=1,W=1,' in shape:
-        return 'single pixel, published below every floor'
+        return 'single pixel, published time below any possible minimum'
     weights = number(r['bytes_weights'])
     io = number(r['bytes_in']) + number(r['bytes_out'])
     stream = kind in ('elementwise', 'softmax')
@@ -336,8 +337,8 @@ def write(path, points, constants, alpha, rows):
         f.write('/* SPDX-License-Identifier: MIT\n * Constants of the time model (cost_model.c), written by tools/fit_cost_model.py from %d '
                 'published points. Not to be edited.\n *\n * COST_CHIP   per chip: ' % len(points) + ', '.join(CONSTANTS).replace(
                     'pow2, int8', 'pow2,\n *             int8').replace('t0_coreml, t0_linux', 't0_coreml,\n *             t0_linux') +
-                '\n * COST_SCALE  length of the axes of the correction; COST_DIFFERENT factors for what differs\n'
-                ' * COST_BAND   similarity to the nearest point at least, median and 90th percentile of the relative error there\n'
+                '\n * COST_SCALE  length of the axes of the correction; COST_DIFFERENT factors for properties that differ\n'
+                ' * COST_BAND   lowest similarity to the nearest point, median and 90th percentile of the relative error there\n'
                 ' *             (five-fold cross-validation)\n'
                 ' * COST_POINT  chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, place on the axes\n *             (x 100), alpha\n */\n'
                 '#ifndef COST_CHIP\n#define COST_CHIP(chip, ...)\n#endif\n#ifndef COST_SCALE\n#define COST_SCALE(...)\n#endif\n'

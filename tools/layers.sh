@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Fails on an #include of a higher layer. There is one line per folder of src (or of apps), which lists what it may
-# include besides itself. NAME allows that folder's files; NAME/* also those of all its subfolders. The longest
-# matching line applies to a file. A file may have a separate line, written without its ending: it may then include
+# Fails on an #include of a higher layer. There is one line per folder of src (or of apps), which lists the folders
+# that it may include besides itself. NAME allows that folder's files; NAME/* also those of all its subfolders. The
+# longest matching line applies to a file. A file may have a separate line, written without its ending: it may then include
 # more than its folder, and only files whose line names it may include it.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -65,7 +65,7 @@ trainer_list: train/trainer
 # whole-file writing and memory would otherwise be in the tree twice. Each other line below is an exception with its
 # reason.
 apps/propane: core/base report/run apps/propane/*
-# the lab examines the driver and the framework below it, not the library, so it includes what it examines
+# the lab examines the driver and the framework below it, not the library, so it includes both
 apps/ane-lab: core/* cpu ane/* train train/optim lm/step apps/propane apps/ane-lab/*
 apps/ane-lab/macho: core/base
 apps/ane-lab/trace: ane/driver

@@ -27,7 +27,7 @@ sdk=$PWD/$out/sdk
 rm -rf "$sdk"
 mkdir -p "$sdk/usr/lib"
 ln -s "$(cd "$headers" && pwd)" "$sdk/usr/include"
-# Newer lists name only arm64e; lld wants the plain arm64 that we link for.
+# Newer lists name only arm64e, but lld needs the plain arm64 for which we link.
 sed -e 's/, *arm64e\.x1-maccatalyst//g; s/arm64e\.x1-macos/arm64-macos/g' "$lib/darwin/libSystem.tbd" > "$sdk/usr/lib/libSystem.tbd"
 grep -q 'arm64-macos' "$sdk/usr/lib/libSystem.tbd" || sed -i.old 's/arm64e-macos/arm64-macos/g' "$sdk/usr/lib/libSystem.tbd"
 for name in m pthread dl; do ln -s libSystem.tbd "$sdk/usr/lib/lib$name.tbd"; done

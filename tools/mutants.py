@@ -8,7 +8,8 @@ it: campaigns compare them with slow references.
 Each error changes one line in a copy of the repository: a comparison, a connective, a sign, a constant, a negated condition or a
 removed call. The script then runs the tests of the area (tests/run.sh with the names in AREAS). It prints each survivor as a diff,
 then a count per area, and exits with 1 below 90 %. A survivor means that a test is missing, unless both versions behave alike:
-those are listed with reasons in tools/mutants_same.txt and are not drawn. Neither are changes of what a message says. Errors that
+those are listed with reasons in tools/mutants_same.txt and are not drawn. Changes of message texts are not drawn
+either. Errors that
 do not compile are drawn again. --programs leaves out the command's cases, which take most of the time; more errors then survive. A
 run that takes more than four times as long as a clean one counts as found.
 """

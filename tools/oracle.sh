@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Records what the cpu driver makes of programs, so that two builds can be compared: every step and buffer of each
-# plan, and a SHA-256 of each output, for every instruction set of this machine.
+# Records the cpu driver's plans and results of programs, so that two builds can be compared: every step and buffer of
+# each plan, and a SHA-256 of each output, for every instruction set of this machine.
 #
 #   tools/oracle.sh OUT [BUILD]            writes OUT; BUILD: build/release
 #   tools/oracle.sh --compare OLD NEW      prints the differences by program and stage; exits with 1 if there are any

@@ -11,7 +11,7 @@ arch_NAME/reference.safetensors             F32 unless said otherwise
     loss        F64 [1]: mean cross-entropy over all targets
     grads.NAME  of the loss; NAME and shape as in model.safetensors
 
-The arithmetic is float64 on the float32 weights. Norm weights lie around 1, biases around 0 (none at 0).
+The arithmetic is float64 on the float32 weights. Norm weights are around 1, and biases around 0 (none is 0).
 """
 import json
 import os

@@ -22,7 +22,7 @@ static void main_note(void *context, const char *sentence) {
 
 int cli_argc;
 char **cli_argv;
-static int output_errno; /* of the first failed write to standard output; later calls no longer have it */
+static int output_errno; /* errno of the first failed write to standard output; later calls no longer have it */
 
 bool cli_is_terminal(int fd) {
     const char *term = getenv("TERM");
@@ -111,8 +111,8 @@ static const char *main_command_name(const char *word) {
     return word;
 }
 
-/* Without this, a file that is opened later would take the place of a closed standard stream, and messages would be
- * written into it. Opened for the other direction: using the stream stays an error. */
+/* Without this, a file that is opened later would get the descriptor of a closed standard stream, and messages
+ * would be written into it. The stream is opened for the other direction, so using it is still an error. */
 static void main_fill_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)

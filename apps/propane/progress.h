@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * How long work shows progress. On a terminal it redraws one line with a plot of the loss. Elsewhere it prints plain
+ * Shows the progress of long work. On a terminal it redraws one line with a plot of the loss. Elsewhere it prints plain
  * lines, now and then with the time. With --json it prints one object per line.
  */
 #ifndef APPS_PROPANE_PROGRESS_H

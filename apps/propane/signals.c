@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the effect of Ctrl-C, SIGTERM and SIGHUP. A command that has something to keep catches them (cli_catch_signals)
- * and ends by itself. Any other command is ended by the signal, after a thread has removed unfinished files, which a
+ * Owns the effect of Ctrl-C, SIGTERM and SIGHUP. A command that must save something catches them (cli_catch_signals)
+ * and ends in its own time. Any other command is ended by the signal, after a thread has removed unfinished files,
+ * which a
  * handler may not do. Signals that are ignored (nohup, a shell's background job) stay ignored.
  */
 #include <errno.h>
@@ -34,7 +35,7 @@ void cli_on_interrupt(void (*tell)(void *object), void *object) {
 
 int cli_interrupt_code(void) { return signals_first ? 128 + signals_first : CLI_INTERRUPTED; }
 
-/* Returns whether this is a second signal, and not one that comes with the first. timeout(1) sends a signal to a
+/* Returns whether this is a second signal rather than a copy of the first. timeout(1) sends a signal to a
  * process and then to its group, and a terminal to all its processes. */
 static bool signals_is_second(void) {
     static atomic_int_least64_t first;

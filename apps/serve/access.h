@@ -20,7 +20,7 @@ typedef struct access_rules {
 /* Returns whether pages of an origin ("https://app.example.org") may use the server: this machine's and those listed,
  * or all if "*" is listed. */
 bool access_origin(const char *origin, const char *const *allowed, int count);
-/* Checks the Host header of a request, "name:port", to refuse names that somebody elsewhere could point to this
+/* Checks the Host header of a request, "name:port", to refuse names that an outsider could point to this
  * machine's address (DNS rebinding). Allowed are addresses, names without a dot, names under .localhost, and the names
  * of the allowed origins, or all if "*" is listed. NULL means that there is no such header; the client is then not a
  * browser, and is allowed. */

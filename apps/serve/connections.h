@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The connections of a server that have no request in progress, and limits so that they cannot block it. A request must
+ * The connections of a server that have no request in progress, and limits that keep them from blocking it. A request must
  * arrive completely within a time limit. Once three quarters of the places are taken, connections that have been idle
  * for a second are ended, the longest idle first; once seven eighths are taken, a quarter of a second is enough.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the execution of requests: prompts to ids, one completion of a request after the other, text into objects.
+ * Owns the execution of requests: encodes prompts, runs the completions of a request one after the other, and turns text into objects.
  */
 #include "apps/serve/engine.h"
 
@@ -43,7 +43,7 @@ struct serve_answer {
     size_t told;      /* bytes of text before it */
     json_t *logprobs; /* logprobs of the choice, or since the last part */
     json_t *choices;
-    text bytes;         /* printed but not yet written */
+    text bytes;         /* bytes printed but not yet written */
     int prompt, choice; /* index of the prompt, and of the choice for it */
     token_list ids;     /* ids of the prompt */
     const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
@@ -105,7 +105,7 @@ static bool engine_on_step(void *context, const infer_step *step) {
         serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->told);
     text_append_n(&a->content, step->text, step->length);
     a->told += step->length;
-    /* whether a text is a tool call is only known at its end */
+    /* only the end of a text shows whether it is a tool call */
     const bool now = a->r->stream && !a->r->tools;
     if (now && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
     if (!a->out.wanted(a->out.context)) a->gone = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Executes requests: from clients' requests to the bytes of the answers. As many run at once as the machine has
- * sequences, and their tokens are read in one pass. It knows nothing of connections: bytes that are ready are passed to
+ * sequences, and their tokens are read in one pass. It does not handle connections: bytes that are ready are passed to
  * an outlet.
  */
 #ifndef APPS_SERVE_ENGINE_H
@@ -20,7 +20,7 @@ typedef struct serve_engine {
     /* bytes of the vocabulary's longest token: a text has at least its length divided by this many tokens; 0 if not
      * known */
     size_t longest_piece;
-    /* whose prompt is read next: alternately the one with the least left, and the one that began first */
+    /* which prompt is read next: alternately the one with the least left, and the one that began first */
     bool shortest;
 } serve_engine;
 
@@ -46,7 +46,7 @@ serve_answer *serve_begin(serve_engine *e, const serve_request *r, const serve_o
  * alternately of the answer that began first and of the one with the least left. A long prompt therefore delays the
  * others, including those with a short prompt to read, by only one part at a time. */
 void serve_advance(serve_engine *e, serve_answer *const *answers, int count);
-bool serve_is_done(const serve_answer *a); /* everything was passed on */
+bool serve_is_done(const serve_answer *a); /* true if everything has been passed on */
 void serve_free(serve_answer *a);
 /* Sends an error as the answer. */
 void serve_answer_problem(const serve_problem *p, const serve_outlet *out);

@@ -269,7 +269,7 @@ static void http_request_drop_ids(serve_request *r) {
     if (!texts) json_object_del(r->root, serve_request_key(r));
 }
 
-/* Refuses what an embedding does not use: drawing and streams. */
+/* Refuses options that embeddings do not use: sampling and streams. */
 static bool http_request_read_embedding(serve_request *r, serve_problem *p) {
     const json_t *o = r->root;
     const char *format = NULL;

@@ -35,8 +35,8 @@ static bool http_send_allows(const access_rules *rules, const char *origin) {
     return !origin || access_origin(origin, rules->origins, rules->origin_count);
 }
 
-/* Adds the headers for a page that may read the answer and, for a preflight request (OPTIONS), those for what it may
- * send. */
+/* Adds the headers that let a page read the answer and, for a preflight request (OPTIONS), those that list what it
+ * may send. */
 static void http_send_add_cors(const access_rules *rules, struct MHD_Connection *c, struct MHD_Response *response,
                                int http) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * POST /v1/responses in its minimal form: a text or messages, and one answer. The body is translated into a chat
- * request, which is then answered. Streams, stored conversations and tools are refused.
+ * request, which is then answered as usual. Streams, stored conversations and tools are refused.
  */
 #ifndef APPS_SERVE_RESPONSES_H
 #define APPS_SERVE_RESPONSES_H

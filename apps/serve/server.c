@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the handling of connections, the queue and the worker's thread. A job is what both threads know of a request,
- * and the server's single lock guards all of it. A connection that has nothing to send is suspended and resumed by the
+ * Owns the handling of connections, the queue and the worker's thread. A job is the state of a request that both
+ * threads share, and the server's single lock guards all of it. A connection that has nothing to send is suspended and resumed by the
  * worker.
  */
 #include "apps/serve/server.h"

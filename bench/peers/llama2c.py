@@ -144,8 +144,8 @@ def main():
     for name in speeds:
         speed = statistics.median(speeds[name])
         rate[name] = speed * READ * BYTES[name] / 1e9
-        beside = f"   {rate[name] / rate[BESIDE[name]]:.2f} times {BESIDE[name]}'s bytes/s" if name in BESIDE else "   (llama2.c)"
-        print(f"{name:6} {speed:8.1f} tokens/s {rate[name]:8.2f} GB/s{beside}")
+        comparison = f"   {rate[name] / rate[BESIDE[name]]:.2f} times {BESIDE[name]}'s bytes/s" if name in BESIDE else "   (llama2.c)"
+        print(f"{name:6} {speed:8.1f} tokens/s {rate[name]:8.2f} GB/s{comparison}")
     if "fp32" not in ids:
         return 0
     same = sum(a == b for a, b in zip(ids["run"], ids["fp32"]))

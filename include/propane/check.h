@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is known about each Neural Engine: a program's findings, its time and energy, and its registers. Nothing
+ * Owns the checks and estimates for each Neural Engine: a program's findings, its time and energy, and its registers. Nothing
  * here runs a program. The rules that hold for every call are at the top of propane.h.
  */
 #ifndef PROPANE_CHECK_H
@@ -32,8 +32,8 @@ typedef struct propane_check_options {
     /* How the program reaches the engine: "direct" or "coreml". NULL means "coreml" for Core ML's files and modules
      * read from them, otherwise "direct". */
     const char *path;
-    /* A file with a plan that Core ML made on a device with the target, which must be a single chip: MLComputePlan
-     * as JSON, or a report from Xcode. The report shows where the plan and the rules differ. NULL for no plan. */
+    /* A file with a plan that Core ML made on a device with the target chip (the target must be a single chip):
+     * MLComputePlan as JSON, or a report from Xcode. The report shows where the plan and the rules differ. NULL for no plan. */
     const char *plan;
 } propane_check_options;
 
@@ -55,7 +55,7 @@ typedef struct propane_verdict { /* the result on one chip */
     int refusals, warnings, notes;
     int fallbacks;           /* findings of operations that leave the engine */
     int segments, switches;  /* between the engine and the CPU; 0 unless the path is "coreml" */
-    double switch_ms;        /* cost of the switches: estimated, not measured */
+    double switch_ms;        /* cost of the switches, estimated, not measured */
     const char *switches_at; /* the first switches, "topk 'v', conv 'y'"; belongs to the report */
 } propane_verdict;
 
@@ -145,7 +145,7 @@ bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
-/* ---- registers: a program as an engine takes it ------------------------------------------------------------------ */
+/* ---- registers: a program as an engine executes it ------------------------------------------------------------------ */
 
 /* A program as an engine's registers (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
 typedef struct propane_object propane_object;

@@ -132,10 +132,11 @@ typedef struct propane_profile_row {
     double flops, bytes; /* per run; `bytes` counts operands and results once */
     int64_t runs, ns;    /* totals since the profile was switched on */
     int64_t engine_ns;   /* the same total by the engine's clock; negative if not available */
-    int64_t repeats;     /* runs that the device cancelled and was given again (propane_completion) */
+    int64_t repeats;     /* runs that the device cancelled and that were submitted again (propane_completion) */
 } propane_profile_row;
 
-/* Switches the profile on, with all counts at 0, or off, as it is at first. Returns PROPANE_ERR_UNSUPPORTED if the
+/* Switches the profile on, with all counts at 0, or off, which is the initial state. Returns PROPANE_ERR_UNSUPPORTED if
+ * the
  * device keeps none. Must not be called while a request of the program is in flight. */
 PROPANE_CHECK propane_status propane_program_profile(propane_program *program, bool on, propane_error *err);
 int propane_program_profile_count(const propane_program *program);
@@ -210,7 +211,7 @@ typedef struct propane_completion {
     int64_t engine_ns; /* by the engine's clock; negative if not requested or not available */
     double energy_j;   /* negative if not known */
     bool simulated;    /* device_ns and energy_j come from a model */
-    int repeats;       /* times the device cancelled it before it began and was given it again */
+    int repeats;       /* how often the device cancelled it before it began, so that it was submitted again */
 } propane_completion;
 
 /* Creates a request and checks its bindings once: every input and output exactly once, and sizes. The request may

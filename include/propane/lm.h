@@ -49,7 +49,7 @@ typedef struct propane_export_options {
     /* tokens that one call may process: at most 8 lengths, the first is the default; NULL means 1 and 64 */
     const int64_t *lengths;
     int length_count;
-    int64_t stateless; /* tokens of every call of a program without a cache; 0: with a cache */
+    int64_t stateless; /* tokens per call of a program without a cache; 0 means with a cache */
 } propane_export_options;
 /* Converts the model to one program with a cache in states, for Core ML or a session. `options` may be NULL. */
 PROPANE_CHECK propane_status propane_model_export(propane_model *model, const propane_export_options *options,
@@ -88,7 +88,7 @@ PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *t
 /* Decodes ids into bytes, terminated; free them with propane_free. */
 PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                       int64_t count, char **text, size_t *length, propane_error *err);
-/* Does the same for people to read. Bytes that are not UTF-8 appear as U+FFFD, and an id outside the vocabulary as
+/* Does the same for display to people. Bytes that are not UTF-8 appear as U+FFFD, and an id outside the vocabulary as
  * nothing (propane_tokenizer_decode refuses it). `inside` means that other text precedes it, so that a leading
  * blank is kept. */
 PROPANE_CHECK propane_status propane_tokenizer_show(const propane_tokenizer *tokenizer, const int32_t *ids,
@@ -105,7 +105,7 @@ typedef struct propane_corpus propane_corpus;
 typedef struct propane_corpus_options {
     size_t size;           /* sizeof(propane_corpus_options) */
     const char *tokenizer; /* a file or a model's folder; NULL trains one */
-    const char *kind;      /* of a trained one: "bpe" (also NULL), "chars", "bytes" */
+    const char *kind;      /* kind of a trained one: "bpe" (also NULL), "chars", "bytes" */
     int vocabulary;        /* maximum number of bpe ids, 257 to 65536; 0 means 4096 */
 } propane_corpus_options;
 /* Opens a text, or a token file with its tokenizer. `options` may be NULL. */
@@ -158,7 +158,8 @@ typedef struct propane_sampling {
     bool ignore_end; /* continues after the end-of-text id */
     /* -1 for none; N for those of the drawn id and of the N most likely ids (at most PROPANE_MAX_LOGPROBS). */
     int logprobs;
-    const struct propane_chat *chat; /* the text ends where its answers end; NULL: at the end-of-text id */
+    const struct propane_chat
+        *chat; /* the text ends where answers in this format end; NULL means at the end-of-text id */
 } propane_sampling;
 /* Returns the command's defaults: 200 ids, temperature 0.8, top_p 0.95, seed 1. Set `size` first. */
 void propane_sampling_default(propane_sampling *sampling);
@@ -171,7 +172,7 @@ typedef struct propane_logprob {
 } propane_logprob;
 typedef struct propane_token {
     size_t size;
-    int32_t id;     /* -1: no new id, only the rest of the text */
+    int32_t id;     /* -1 if there is no new id, only the rest of the text */
     bool end;       /* it ends the text */
     double logprob; /* if requested */
     const propane_logprob *top;
@@ -240,7 +241,7 @@ void propane_chat_free(propane_chat *chat);
 const char *propane_chat_format(const propane_chat *chat); /* "chatml", ... */
 /* Encodes a conversation followed by the prefix of an answer, as at most `room` ids; free them with propane_free.
  * If there are more, the oldest turns after the system message are left out and *dropped (may be NULL) counts those
- * messages. Returns PROPANE_ERR_LIMIT if the last turn is too long by itself. */
+ * messages. Returns PROPANE_ERR_LIMIT if the last turn alone is too long. */
 PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const propane_chat_message *messages,
                                                  int count, int64_t room, int32_t **ids, int64_t *id_count,
                                                  int *dropped, propane_error *err);
@@ -306,7 +307,7 @@ typedef struct propane_plan_options {
 } propane_plan_options;
 /* Returns whether the path is a model in any form, its config.json, or a known model's name ("stories110m"). */
 bool propane_plan_takes(const char *model);
-/* Makes a plan. `model` NULL means the standard small one. `options` may be NULL. A message about an option begins
+/* Makes a plan. A NULL `model` means the default small one. `options` may be NULL. A message about an option begins
  * with the member's name. */
 PROPANE_CHECK propane_status propane_plan_create(const char *model, const propane_plan_options *options,
                                                  propane_plan **out, propane_error *err);
@@ -338,7 +339,7 @@ typedef struct propane_training_estimate_options {
     double latency_ms;    /* one-way latency of a message */
     const char *wire;     /* "fp32" (also NULL), "bf16", "fp16", "int4" */
     int64_t outer;        /* steps between two outer ones, or rounds; 0 means 500 */
-    int64_t lora_rank;    /* only adapters are trained; 0: all weights, or with workers rank 8 */
+    int64_t lora_rank;    /* only adapters of this rank are trained; 0 means all weights, or with workers rank 8 */
     const char *head;     /* as in propane_plan_options */
     const char *moments;  /* of AdamW: "fp32" (also NULL), "bf16", "int8" */
     const char *clipping; /* which norm is used: "exact" (also NULL), "lagged" (train --clip-norm) */
@@ -362,10 +363,11 @@ PROPANE_CHECK propane_status propane_estimate_training(const char *model,
                                                        propane_form form, char **out, propane_error *err);
 
 typedef struct propane_where_options {
-    size_t size;            /* sizeof(propane_where_options) */
-    const char *target;     /* as above; NULL means "m4" */
-    const char *mode;       /* NULL means "full", or "lora" with lora_rank; "forward": no training */
-    const char *goal;       /* "time" (also NULL), "joules"; "background": while people work with CPU and GPU */
+    size_t size;        /* sizeof(propane_where_options) */
+    const char *target; /* as above; NULL means "m4" */
+    const char *mode;   /* NULL means "full", or "lora" with lora_rank; "forward": no training */
+    const char
+        *goal; /* "time" (also NULL), "joules"; "background": least disturbance of a person who uses CPU and GPU */
     const char *data;       /* for the commands that are printed; NULL means "DATA" */
     int64_t lora_rank;      /* of mode lora; 0 means 8 */
     int64_t batch, context; /* 0 means 1 and 256 */

@@ -35,9 +35,9 @@ typedef struct propane_session_options {
     const char *const *files;
     int file_count;
     /* A folder for the smallest program that the device refuses. If the device refuses the program, parts of it are
-     * compiled until the operation is found; the error names it with the rule that covers it. The program is
+     * compiled until the refused operation is found; the error names the operation and the rule that covers it. The program is
      * written to this folder, or to FOLDER-2, ... if it exists. This takes minutes on a device that waits after a
-     * refusal. NULL: the error is the device's. */
+     * refusal. With NULL, the error is the device's. */
     const char *bisect;
     /* With keep: only these values, so that they can be examined one after the other in little memory. A value that
      * is not kept may be fused with the operation that reads it. 0 means every value. */
@@ -66,7 +66,7 @@ PROPANE_CHECK propane_status propane_session_set(propane_session *session, const
                                                  const void *values, int64_t count, propane_error *err);
 /* Places an input or output in the caller's memory of `bytes` bytes, with the layout in its propane_io: nothing is
  * copied from then on. The rules of propane_buffer_wrap apply to the memory, which must stay until other memory is
- * lent. NULL gives the session a buffer again, with nothing in it. Returns PROPANE_ERR_UNSUPPORTED for a state, and
+ * lent. NULL lets the session allocate a buffer again, which is empty. Returns PROPANE_ERR_UNSUPPORTED for a state, and
  * if propane_buffer_wrap does. */
 PROPANE_CHECK propane_status propane_session_lend(propane_session *session, const char *name, void *memory,
                                                   size_t bytes, propane_error *err);
@@ -110,8 +110,8 @@ PROPANE_CHECK propane_status propane_session_run(propane_session *session, propa
 typedef struct propane_nonfinite {
     size_t size; /* sizeof(propane_nonfinite), set by the caller */
     int64_t numbers, nan, infinite;
-    /* Made by an operation or held by a constant; false if they come from the inputs alone, or were not searched
-     * for. */
+    /* True if an operation makes them or a constant holds them; false if they come only from the inputs, or were
+     * not searched for. */
     bool made;
     const char *from; /* source of the first: "operation", "constant" or "input"; NULL if not known. Static */
     const char *op;   /* the operation's kind; NULL for constants and inputs. Static */
@@ -139,8 +139,8 @@ PROPANE_CHECK propane_status propane_session_run_batch(propane_session *session,
 /* Sets the states to zero again. */
 PROPANE_CHECK propane_status propane_session_reset(propane_session *session, propane_error *err);
 /* Returns the class at `rank` (0 is the likeliest) of a classifier's last run, with its probability (may be NULL).
- * Writes the label as snprintf does (NULL to omit it). Returns PROPANE_ERR_UNSUPPORTED if the model is no
- * classifier. */
+ * Writes the label as snprintf does (NULL to omit it). Returns PROPANE_ERR_UNSUPPORTED if the model is
+ * not a classifier. */
 PROPANE_CHECK propane_status propane_session_label(propane_session *session, int rank, char *label, size_t room,
                                                    double *probability, propane_error *err);
 /* Returns the name of the label, or NULL if the model is not a classifier. */

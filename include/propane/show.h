@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns showing the contents of a file as text, JSON or a page for a browser. It is for people; programs use
+ * Owns the display of a file's contents as text, JSON or a page for a browser. It is for people; programs use
  * module.h. The rules that hold for every call are at the top of propane.h.
  */
 #ifndef PROPANE_SHOW_H
@@ -9,7 +9,7 @@
 
 PROPANE_BEGIN
 
-/* ---- files: what is in them -------------------------------------------------------------------------------------- */
+/* ---- files: their contents -------------------------------------------------------------------------------------- */
 
 /* Returns the kind of a file: "program", "weights" (of programs), "compiled" (registers of an engine), "gguf",
  * "tokens", "examples" (instruction data), "folder" (of a model). NULL if its first bytes do not show the kind, or

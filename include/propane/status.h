@@ -75,7 +75,7 @@ typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN, PROPAN
 typedef struct propane_look {
     size_t size; /* sizeof(propane_look) */
     bool styled; /* with a terminal's colours */
-    int width;   /* columns that lines and tables keep to; 0 means any */
+    int width;   /* widest line or table, in columns; 0 means no limit */
 } propane_look;
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ PROPANE_CHECK propane_status propane_set_threads(int threads, propane_error *err
 int propane_threads(void);
 
 /* Chooses whether model and adapter weights in safetensors files are compared with the checksums that Propane
- * writes into them. Applies to files opened from now on; true at first. Files of other programs have no checksums
+ * writes into them. Applies to files opened from now on; initially true. Files of other programs have no checksums
  * and are accepted as they are. Checkpoints are always compared when a run is resumed. */
 void propane_set_verify(bool verify);
 
@@ -104,7 +104,7 @@ typedef struct propane_products {
     /* The library that a device opened now would use; NULL if only our kernels are used. Lives as long as the
      * process. */
     const char *library;
-    bool measured; /* the library is used only for what was measured to be faster */
+    bool measured; /* the library is used only for products for which it was measured to be faster */
     int64_t own_calls, library_calls;
     double own_flops, library_flops;
 } propane_products;
@@ -127,8 +127,8 @@ void propane_set_interrupt(propane_asked asked, void *context);
 
 /* Sets the functions that allocate the library's memory, except tensors (pages of the system) and the memory of
  * other libraries. `size` is sizeof(propane_allocator). `allocate` need not clear memory; `resize` gets a pointer
- * from these functions, or NULL. They are called from any thread. NULL restores the system's functions, as at
- * first. Returns PROPANE_ERR_INVALID while any object of the library is alive. */
+ * from these functions, or NULL. They are called from any thread. NULL restores the system's functions, which
+ * are the default. Returns PROPANE_ERR_INVALID while any object of the library is alive. */
 typedef struct propane_allocator {
     size_t size;
     void *context;

@@ -40,7 +40,7 @@ PROPANE_CHECK propane_status propane_options_load(propane_options *options, cons
 /* Gives each option that was not set the value from the run's start, if "resume" is set and the folder "run" has a
  * checkpoint. */
 PROPANE_CHECK propane_status propane_options_recall(propane_options *options, propane_error *err);
-/* Reports what is missing, out of range or contradictory. Creating a trainer recalls and checks on its own. */
+/* Reports what is missing, out of range or contradictory. Creating a trainer also recalls and checks. */
 PROPANE_CHECK propane_status propane_options_check(const propane_options *options, propane_error *err);
 
 typedef struct propane_option_info {
@@ -73,8 +73,8 @@ void propane_ranks_close(propane_ranks *ranks); /* waits for the other ranks */
  * work alone. */
 void propane_options_set_ranks(propane_options *options, propane_ranks *ranks);
 
-/* Trainers created with these options use this device, which others may use too; it must outlive them. NULL: each
- * trainer opens the device of the option "device". */
+/* Trainers created with these options use this device, which others may use too; it must outlive them. With NULL,
+ * each trainer opens the device of the option "device". */
 PROPANE_CHECK propane_status propane_options_set_device(propane_options *options, propane_device *device,
                                                         propane_error *err);
 
@@ -97,10 +97,10 @@ typedef struct propane_data {
     bool examples;    /* of instruction data: one JSON object per line; */
     const int32_t *ids;
     int64_t id_count;                   /* or tokens */
-    const propane_tokenizer *tokenizer; /* for ids; NULL: the one of the options or of the initial model */
+    const propane_tokenizer *tokenizer; /* for ids; NULL means the one of the options or of the initial model */
     const propane_tensor *arrays;       /* for a program: its inputs and y, float (the class as an integer) */
     int array_count;
-    const propane_tensor *validation; /* likewise for validation; NULL: the part "val-fraction" of the arrays */
+    const propane_tensor *validation; /* the same for validation; NULL means the part "val-fraction" of the arrays */
     int validation_count;
 } propane_data;
 
@@ -118,10 +118,11 @@ typedef struct propane_step {
     int64_t step; /* 1 after the first step */
     double loss;  /* mean over everything that counts in its batches; in nats per token for a language model */
     double lr, loss_scale, gradient_norm;
-    bool skipped; /* a gradient was not finite, so the weights did not move */
+    bool skipped; /* a gradient was not finite, so the weights did not change */
     double rate;  /* tokens or samples per second */
     double device_ms, host_ms;
-    const char *simulated; /* the chip whose model produced device_ms and the fields below, static; NULL: measured */
+    const char *
+        simulated; /* the chip whose model produced device_ms and the fields below, static; NULL if they were measured */
     double energy_j, flops;
     double utilisation;  /* part of the arithmetic that the chip can do in device_ms; 0 if not known */
     int64_t outer_bytes; /* "outer": sent by this rank for an agreement that began here, or for a warm-up step */
@@ -159,7 +160,7 @@ PROPANE_CHECK propane_status propane_trainer_run(propane_trainer *trainer, const
 PROPANE_CHECK propane_status propane_trainer_advance(propane_trainer *trainer, int64_t steps,
                                                      const propane_trainer_callbacks *callbacks, propane_error *err);
 /* Trains one step and nothing else, for callers with their own loop. Returns PROPANE_ERR_INVALID if all steps are
- * done. After PROPANE_ERR_CANCELLED nothing has moved. `out` may be NULL. */
+ * done. After PROPANE_ERR_CANCELLED nothing has changed. `out` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_step(propane_trainer *trainer, propane_step *out, propane_error *err);
 /* Evaluates the current weights. Returns PROPANE_ERR_INVALID if nothing is held out. `out` may be NULL. */
 PROPANE_CHECK propane_status propane_trainer_evaluate(propane_trainer *trainer, propane_evaluation *out,
@@ -210,7 +211,8 @@ typedef struct propane_learnt {
 /* Describes a trained tensor, with `index` from 0. Returns false after the last one. */
 bool propane_trainer_learnt(const propane_trainer *trainer, int index, propane_learnt *out);
 /* Copies the current values of such a tensor as fp32; `count` must be the tensor's. Here and below,
- * PROPANE_ERR_UNSUPPORTED is returned with the option "compact-vocab", whose rows mean other ids in each run. */
+ * PROPANE_ERR_UNSUPPORTED is returned with the option "compact-vocab", whose rows represent different ids in each run.
+ * */
 PROPANE_CHECK propane_status propane_trainer_get(const propane_trainer *trainer, int index, float *values,
                                                  int64_t count, propane_error *err);
 /* Sets values of trained tensors by name, with their shapes and in fp32. Moments, the data's order and the schedule

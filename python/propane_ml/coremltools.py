@@ -334,7 +334,7 @@ def _set_everywhere(name: str, value: Any) -> None:
 
 def _framework() -> types.ModuleType:
     """Returns a module with the names that coremltools imports from its extension."""
-    fake = types.ModuleType("coremltools.libcoremlpython", "Propane in the place of Core ML")
+    fake = types.ModuleType("coremltools.libcoremlpython", "Propane instead of Core ML")
     for kind in (_MLModelProxy, _MLModelAssetProxy):
         setattr(fake, kind.__name__, kind)
     for name in ("_MLComputePlanProxy", "_MLModelStructureProxy", "_MLCPUComputeDeviceProxy", "_MLGPUComputeDeviceProxy",

@@ -43,8 +43,9 @@ def from_record(record: ArrayRecord, names: Sequence[str]) -> Dict[str, Any]:
 
 
 def folder_of(context: Context) -> str:
-    """Returns the folder in which this client keeps its state for this Flower run. The node's `state` gives the location,
-    and `name` or `partition-id` its identity, because the number that the server assigns changes when a client without a key
+    """Returns the folder in which this client keeps its state for this Flower run. The node's `state` determines the
+    location, and `name` or `partition-id` its identity, because the number that the server assigns changes when a
+    client without a key
     returns."""
     root = str(context.node_config.get("state") or context.run_config.get("state") or
                os.path.join(tempfile.gettempdir(), f"propane-flower-{os.getuid()}"))

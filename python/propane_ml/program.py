@@ -206,7 +206,7 @@ class Program(Handle):
         check(lib.propane_module_copy(self._alive(), out, err), err)
         return out[0]
 
-    # ---- what others say of it
+    # ---- reports about it
 
     def check(self, target: Optional[str] = None, *, os: Optional[str] = None, per_rule: int = 0,
               way: Optional[str] = None) -> Report:

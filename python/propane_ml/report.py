@@ -104,7 +104,7 @@ class Verdict:
 
 
 class Report(Handle):
-    """What the known rules of the Neural Engines say about a program. A program that no rule refuses may still fail."""
+    """Findings of the Neural Engines' known rules about a program. A program that no rule refuses may still fail."""
 
     findings: List[Finding]
     verdicts: List[Verdict]

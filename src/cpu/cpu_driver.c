@@ -73,7 +73,7 @@ static cpu_plan_options cpu_driver_options_of(const cpu_device *d, const propane
                               .fuse = true};
 }
 
-/* Checks whether a function can be planned; then it can also be run. */
+/* Checks whether a function can be planned, and therefore run. */
 static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const cpu_plan_options o = cpu_driver_options_of(impl, options);

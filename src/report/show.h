@@ -19,7 +19,7 @@ PROPANE_CHECK propane_status api_show_program(const char *path, text *to, propan
 PROPANE_CHECK propane_status api_show_json(const char *path, const char *kind, text *to, propane_error *err);
 
 /* For language models (report/lm, or src/without_lm.c in a build without them). Returns the kind from the name only
- * (`map` NULL) or from the content; NULL if it is none of these. `o` receives the keys of its kind. */
+ * (if `map` is NULL) or from the content; NULL if it is none of these. `o` receives the keys of its kind. */
 const char *api_show_model_kind(const char *path, const file_map *map);
 PROPANE_CHECK propane_status api_show_model_contents(const char *path, const char *kind, text *to, propane_error *err);
 PROPANE_CHECK propane_status api_show_model_json(const char *path, const char *kind, json_t *o, propane_error *err);

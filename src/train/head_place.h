@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Names for where the head's vocabulary product runs.
+ * Names for the place where the head's vocabulary product runs.
  */
 #ifndef TRAIN_HEAD_PLACE_H
 #define TRAIN_HEAD_PLACE_H

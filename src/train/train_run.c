@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the life of a run. Everything that a later process must know is in train_state. The loop below reads top down:
+ * Owns the life of a run. Everything that a later process needs is in train_state. The loop below reads top down:
  * bring the programs up to date, evaluate, save, step.
  */
 #include "train/train_run.h"
@@ -97,7 +97,7 @@ void train_run_free(train_run *r) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
-/* The host reports a request only once; it is remembered until the run has ended. */
+/* The host reports a request to stop only once, so it is remembered until the run has ended. */
 static bool train_run_is_asked(train_run *r) {
     if (!r->ended) r->ended = poll_ask();
     return r->ended || (r->cancel && atomic_load(r->cancel));
@@ -286,7 +286,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     const bool begins = train_run_looks_ahead(r, &ahead);
     train_report p = {.lr = ahead.how.lr, .loss_scale = r->state.scaler.scale};
     PROPANE_TRY(r->kind->gradients(r, begins ? &ahead : NULL, &p.loss, &p.gradient_norm, err));
-    PROPANE_TRY(file_map_check(err)); /* before data read from it changes a weight, or at least a file */
+    PROPANE_TRY(file_map_check(err)); /* checked before data read from it changes a weight, or at least a file */
     p.skipped = !train_scaler_step(&r->state.scaler, isfinite(p.gradient_norm) && isfinite(p.loss));
     if (!p.skipped) {
         adamw_step how = train_run_how(r, p.gradient_norm);

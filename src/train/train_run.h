@@ -2,8 +2,8 @@
  * A training run. It reads options, data and a model, and writes checkpoints and a result into the run's folder. A run
  * resumed from its checkpoint continues bit for bit as if it had not been interrupted.
  *
- * There are two kinds, made by the language models' language_run.h and by train/imported_run.h. Everything that is done
- * with a run after it is made is declared here.
+ * There are two kinds, made by the language models' language_run.h and by train/imported_run.h. All operations on an
+ * existing run are declared here.
  */
 #ifndef TRAIN_TRAIN_RUN_H
 #define TRAIN_TRAIN_RUN_H

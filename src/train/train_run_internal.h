@@ -137,7 +137,7 @@ PROPANE_CHECK propane_status train_run_path(train_run *r, const char *name, char
 /* Reads these blocks of the checkpoint and, with block 0, the state. */
 PROPANE_CHECK propane_status train_run_load(train_run *r, int first, int last, propane_error *err);
 /* Returns PROPANE_ERR_CANCELLED if the current work must be abandoned; the caller returns to the end of the last step.
- * All ranks stop if one was asked to, and all are informed if one was asked for a checkpoint. */
+ * If one rank was asked to stop, all stop; if one was asked for a checkpoint, all are informed. */
 PROPANE_CHECK propane_status train_run_check_cancel(train_run *r, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * How the device's programs receive their weights. This is the only list; flags, messages, checks and estimates read
- * it.
+ * The ways in which the device's programs receive their weights. This is the only list; flags, messages, checks and
+ * estimates read it.
  *
  *   inputs   as separate inputs
  *   packed   next to the activations in one input (lm/step/weight_packing.h)

@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "support/test.h"
 
-/* A path where no file is, and a name that nothing has. */
+/* A path without a file, and a name that does not exist. */
 #define NOTHING "Makefile/none"
 
 /* ---- arguments ---------------------------------------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static text call_faults;
 
 /* ---- calls -------------------------------------------------------------------------------------------------------------------- */
 
-/* Fills the places in which a call must not leave the previous contents. */
+/* Fills the results that a call must overwrite. */
 static int call_make(calls *c, const call_row *row, propane_error *err) {
     c->slot_count = c->room_count = 0;
     c->given[0] = 0;

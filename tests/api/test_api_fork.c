@@ -40,8 +40,8 @@ static propane_status run(propane_session *s, float *first) {
     return status;
 }
 
-/* Uses the parent's session in a child: 0 runs and closes it, 1 closes it, 2 does neither. Exits with 0 if all is
- * well. */
+/* Uses the parent's session in a child: 0 runs and closes it, 1 closes it, 2 does neither. Exits with 0 on
+ * success. */
 static int child_does(propane_session *s, int what) {
     float first = 0;
     limit_child();
@@ -73,7 +73,7 @@ TEST(a_child_uses_and_closes_what_its_parent_made) {
 #endif
 }
 
-/* With the device's thread, which a request of its queue starts. */
+/* With the device's thread, which a queued request starts. */
 TEST(a_request_of_the_parent_is_over_in_the_child) {
 #ifdef FORK_NEEDS_NO_SANITIZER
     SKIP(FORK_NEEDS_NO_SANITIZER);

@@ -79,7 +79,7 @@ TEST(slices_whose_bounds_are_inputs) {
     propane_session_close(s);
 }
 
-/* The count of numbers above zero decides what is gathered, and the k of topk depends on that: values of values. */
+/* The count of numbers above zero decides what is gathered, and the k of topk depends on that. */
 static const char found[] =
     "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [2, 3]> x) {\n"
     "tensor<bool, [2, 3]> above = greater(x = x, y = fp32(0));\n"

@@ -183,7 +183,7 @@ TEST(functions_inputs_outputs_and_states_are_told) {
     propane_module_free(m);
 }
 
-/* An older program knows fewer members: none after them is changed. */
+/* A program built with an older header has fewer members: none after them is changed. */
 TEST(structures_may_grow) {
     struct older {
         size_t size;

@@ -120,7 +120,7 @@ TEST(a_cleared_input_is_asked_for_again) {
     EXPECT_OK(propane_session_clear(s, NULL, &err));
     sum_of(s, "no value was given for x [4], y [4], z [4]");
     EXPECT_FAIL(propane_session_clear(s, "q", &err), PROPANE_ERR_NOT_FOUND, "available: x, y, z");
-    /* Lent memory belongs only to the caller again. */
+    /* Lent memory belongs to the caller alone again. */
     _Alignas(16) float mine[4] = {7, 7, 7, 7};
     EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, one, 4, &err));
     EXPECT_OK(propane_session_set(s, "z", PROPANE_FP32, one, 4, &err));
@@ -464,7 +464,7 @@ TEST(a_host_ends_a_run) {
         EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, x, 4, &err));
         for (int64_t end = clock_ns() + 60000000; clock_ns() < end;) continue; /* the callback is called every 50 ms */
         propane_set_interrupt(asked_once, &left);
-        /* The first run fails, apart from those that the device's thread completes before this thread looks. */
+        /* The first run fails, unless the device's thread completes it before this thread checks. */
         while (!status && count < 2000) status = propane_session_run(s, NULL, &err), count += !status;
         EXPECT_MSG(status == PROPANE_ERR_CANCELLED && strstr(err.text, "the run was stopped at"), "%d: %s", count,
                    err.text);

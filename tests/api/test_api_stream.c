@@ -68,7 +68,7 @@ TEST(each_text_is_what_it_is_alone) {
     EXPECT_OK(propane_generator_create(m, NULL, NULL, &one, &err));
     EXPECT_OK(propane_generator_create(m, NULL, &options, &several, &err));
     EXPECT(propane_generator_parallel(one) == 1 && propane_generator_parallel(several) == STREAMS);
-    for (int round = 0; round < 2; round++) { /* the places are free again */
+    for (int round = 0; round < 2; round++) { /* the slots are free again */
         memset(together, 0, sizeof together);
         EXPECT_OK(write_all(several, together, &err));
     }

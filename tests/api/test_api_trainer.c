@@ -328,7 +328,7 @@ TEST(the_best_validation_is_the_first_of_the_smallest) {
         propane_evaluation e = {.size = sizeof e};
         few[1].values = nan ? nowhere : sample_y;
         EXPECT_OK(propane_trainer_create(o, &data, &t, &err));
-        for (int step = 1; step <= 2; step++) { /* the weights do not change, nor does the loss */
+        for (int step = 1; step <= 2; step++) { /* neither the weights nor the loss change */
             EXPECT_OK(propane_trainer_step(t, NULL, &err));
             EXPECT_OK(propane_trainer_evaluate(t, &e, &err));
             EXPECT(nan ? isnan(e.loss) : isfinite(e.loss));

@@ -103,7 +103,7 @@ TEST(refusals_name_path_and_reason) {
     mem_free(dir);
 }
 
-/* The bytes of a pipe are counted as they come. */
+/* The bytes of a pipe are counted as they arrive. */
 TEST(a_pipe_is_read_to_the_limit) {
     err = (propane_error){0};
     static const char bytes[1002];
@@ -168,7 +168,8 @@ TEST(temporary_names_cannot_be_foretold) {
     mem_free(dir);
 }
 
-/* In a child: what it is writing is removed, what its parent is writing stays, and nothing takes a name afterwards. */
+/* In a child: files that it is writing are removed, files that its parent is writing stay, and no file gets its final
+ * name afterwards. */
 static void remove_what_is_mine(const char *dir, bool writes) {
     file_writer *file = NULL;
     folder_writer *folder = NULL;
@@ -210,7 +211,7 @@ TEST(what_is_being_written_can_be_removed) {
     mem_free(dir);
 }
 
-/* Swept names have a form that is made here, are held by nobody, and are not links. */
+/* Only files whose names have the form of this library, that are not locked and that are not links are swept. */
 TEST(only_rubbish_is_swept) {
     char *dir = test_temp_dir();
     static const char *const kept[] = {"a.tmp-notes", "a.tmp-0123456789abcdeX", "b.tmp-4711", "a.tmp-12345678",

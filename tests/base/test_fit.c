@@ -13,7 +13,7 @@ static propane_error err;
 
 static int64_t rounded(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* Returns what the most demanding step needs at once; it is a step in which some span begins. */
+/* Returns the largest number of bytes that one step needs; some span begins in that step. */
 static int64_t least(const fit_span *s, int count) {
     int64_t most = 0;
     for (int i = 0; i < count; i++) {
@@ -73,7 +73,7 @@ TEST(many_spans) {
     mem_free(s);
 }
 
-/* A stack and what replaces it: taps that end one after the other, and results that begin there and stay. */
+/* A stack and its replacement: taps that end one after the other, and results that begin there and stay. */
 TEST(results_take_the_place_of_what_ended) {
     fit_span s[20];
     for (int i = 0; i < 10; i++) {

@@ -8,7 +8,7 @@
 #include "core/base/map.h"
 #include "support/test.h"
 
-enum { NAMES = 1000, SLOTS = 1 << 11 }; /* SLOTS: the capacity for so many names, which at most two thirds fill */
+enum { NAMES = 1000, SLOTS = 1 << 11 }; /* SLOTS: the capacity for that many names; at most two thirds are used */
 
 static char names[NAMES][12];
 

@@ -136,7 +136,7 @@ TEST(scaling) {
     unsigned char ramp[8 * 8], even[3 * 3 * 3];
     npy from = {.kind = 'u', .size = 1, .rank = 3, .dim = {8, 8, 1}, .count = 64, .data = ramp}, got;
     for (int i = 0; i < 64; i++) ramp[i] = (unsigned char)(10 * (i % 8));
-    EXPECT_OK(picture_resize(&from, 4, 4, &got, &err)); /* means of a ramp are the ramp, except at the rim */
+    EXPECT_OK(picture_resize(&from, 4, 4, &got, &err)); /* averages over a ramp are the ramp, except at the edges */
     for (int y = 0; y < 4; y++)
         for (int x = 1; x < 3; x++) EXPECT(((unsigned char *)got.data)[4 * y + x] == 5 + 20 * x);
     npy_free(&got);

@@ -251,7 +251,7 @@ TEST(the_first_task_that_fails_is_told) {
     EXPECT_OK(pool_try(try_one, &none, 50, &err));
     EXPECT(atomic_load(&none.runs) == 50);
     EXPECT_FAIL(pool_try(try_one, &some, 50, &err), PROPANE_ERR_INVALID, "task 7");
-    EXPECT_OK(pool_try(try_one, &once, 50, &err)); /* the second attempt succeeds, and also runs what was skipped */
+    EXPECT_OK(pool_try(try_one, &once, 50, &err)); /* the second attempt succeeds, and also runs the skipped tasks */
     for (int i = 0; i < 50; i++) EXPECT_MSG(atomic_load(&once.done[i]), "task %d was left out", i);
     EXPECT_OK(pool_try(try_one, &none, 0, &err));
 }

@@ -163,7 +163,7 @@ def byte_vocabulary():
 
 
 def with_bytes(make):
-    """The input, and a vocabulary of bytes beside it."""
+    """The input, and a vocabulary of bytes next to it."""
     return lambda n: (byte_vocabulary(), make(n))
 
 
@@ -218,7 +218,7 @@ def layers(n):
 
 
 def parts(data):
-    """The fields of a message: number, the whole of it, what it contains."""
+    """The fields of a message: number, all bytes, contents."""
     at = 0
     while at < len(data):
         begin, (key, at) = at, unpacked(data, at)

@@ -242,7 +242,7 @@ def hwx(program, n):
 
 
 def trace(n):
-    """A profile beside a program of one operation."""
+    """A profile and a program of one operation."""
     relu(8, "fp16")
     write("profile.json", json.dumps({"traceEvents": [{"name": "y", "ph": "X", "ts": 10 * i, "dur": 5, "pid": 1, "tid": 1, "cat": "op"}
                                                       for i in range(n)]}))

@@ -74,8 +74,8 @@ typedef struct meaning {
     mil_tensor *want;
     mil_tensor *rounded;         /* of a pair of operations: the value between them is rounded too; NULL for one */
     double *moved[MOST_RESULTS]; /* SUM: how far each element may move */
-    double least;                /* smaller values are lost in between: a denormal is scaled afterwards */
-    bool leaves;                 /* leaves the range of fp32 in between, though the double does not: not compared */
+    double least;                /* smaller intermediate values are lost: a denormal is scaled afterwards */
+    bool leaves; /* exceeds the range of fp32 at an intermediate value, although the double does not: not compared */
 } meaning;
 
 /* Moves each float by about `by` units of fp32's last place, up or down. */
@@ -90,7 +90,7 @@ static void move(const op_case *c, rng *r, double by, mil_tensor *to) {
     }
 }
 
-/* `c` is the case, with inputs in place of constants if the operation accepts them. */
+/* `c` is the case, with inputs instead of constants if the operation accepts them. */
 static void find_moves(meaning *m, const op_case *c) {
     mil_tensor moved[OP_CASE_INPUTS], *out = NULL;
     rng r;
@@ -113,7 +113,7 @@ static void find_moves(meaning *m, const op_case *c) {
     }
 }
 
-/* Adds the effects of a rounding in between that no movement of the operands shows. A mean that is off moves
+/* Adds the effects of intermediate rounding that moving the operands does not show. A mean that is off moves
  * everything that it centres, even where the result is at its extreme. Gates saturate at 1, and a logarithm begins
  * at it. */
 static void add_moves_on_the_way(meaning *m) {
@@ -269,7 +269,8 @@ static bool is_right(const meaning *m, int k, int64_t i, double got) {
     if (m->rounded) return is_same(mil_round(dtype, want), got) || is_same(m->rounded[k].data[i], got);
     if (!mil_dtype_is_float(dtype)) return got == want;
     if (m->how >= STEPS && isinf(m->moved[k][i])) return true;
-    if (m->how == SUM && isfinite(want) && fabs(want) > FLT_MAX) return !isfinite(got); /* inf - inf in between */
+    if (m->how == SUM && isfinite(want) && fabs(want) > FLT_MAX)
+        return !isfinite(got); /* inf - inf as an intermediate value */
     if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
     const double off = m->how == ROUNDED_ONCE ? 0
                        : m->how == ELEMENT    ? 6 * (double)FLT_EPSILON * fabs(want) + 0x1p-149

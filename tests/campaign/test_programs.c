@@ -108,7 +108,8 @@ static void fill_extremes(program *p, rng *r, int count) {
     p->extreme = true;
 }
 
-/* Returns false for operations whose order of sums decides, as in test_numbers: zeros times infinity may be left out,
+/* Returns false for operations whose results depend on the order of sums, as in test_numbers: zeros times infinity may
+ * be left out,
  * and of large scores that are nearly equal, rounding decides which is the largest. */
 static bool follows_extremes(const program *p) {
     static const mil_opcode open[] = {MIL_OP_conv_transpose, MIL_OP_einsum, MIL_OP_local_response_norm, MIL_OP_rnn,
@@ -168,7 +169,7 @@ static void program_free(program *p) {
 
 /* ---- comparing ------------------------------------------------------------------------------------------------------------ */
 
-/* Returns whether rounding in between decides if a result is finite, infinite or NaN, or which integer it is. */
+/* Returns whether intermediate rounding decides if a result is finite, infinite or NaN, or which integer it is. */
 static bool unlike(double exact, double rounded, bool real) {
     if (!real || isinf(exact)) return exact != rounded;
     return isnan(exact) != isnan(rounded) || isfinite(exact) != isfinite(rounded);
@@ -382,7 +383,7 @@ static void count_into_state(const char *name, int done, int wrong) {
 }
 
 static void try_on(column *c, const program *p) {
-    if (c->device && (p->drawn || (p->extreme && c->unit > 0))) return; /* Apple's words round in other places */
+    if (c->device && (p->drawn || (p->extreme && c->unit > 0))) return; /* Apple's words round at other points */
     const double worst = c->device ? run_device(c->device, p, c->unit) : run_plan(p, &c->options, NULL, NULL);
     if (worst < 0) {
         c->refused++;
@@ -479,7 +480,8 @@ TEST(programs_mean_the_same_everywhere) {
  * SURE are tried. */
 enum { WITHIN = 1000, ENOUGH = 4, SURE = 40, MOST = 10 * WITHIN };
 
-/* Returns after how many programs an error in steps of that kind is found; 0 if in none. *spoiled_in counts the
+/* Returns the number of programs after which an error in steps of that kind is found; 0 if it is never found.
+ * *spoiled_in counts the
  * programs that had one. */
 static int found_after(const char *kind, const cpu_plan_options *o, int *spoiled_in) {
     static planted error;

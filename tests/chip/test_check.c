@@ -403,7 +403,8 @@ TEST(segments_are_counted) {
         EXPECT(s->engine == (coreml ? 2 : 0) && s->cpu == (coreml ? 1 : 0) && s->switches == (coreml ? 2 : 0));
         EXPECT(s->moved == (coreml ? 1 : 0));
         EXPECT_TEXT(s->places, coreml ? "tan 'b', add 'c'" : "");
-        /* one more call of the engine; three tensors of 2,048 bytes that change sides cost almost nothing */
+        /* one more call of the engine; moving three tensors of 2,048 bytes between CPU and engine costs almost
+         * nothing */
         EXPECT_MSG(coreml ? s->ms > 0.01 && s->ms < 2 : s->ms == 0, "%g ms", s->ms);
         EXPECT(chip_report_worst(r) == (coreml ? CHIP_FALL : CHIP_WARN));
         chip_report_free(r);
@@ -554,8 +555,8 @@ TEST(bytes_without_a_meaning_are_no_fault) {
     mem_free(dir);
 }
 
-/* A benchmark that writes these records concluded that only 512 channels compile; 2 x 512 x 512 is the size that it
- * wrote. */
+/* A benchmark that writes these records concluded that only 512 channels compile; the size in its records is 2 x
+ * 512 x 512. */
 TEST(the_record_of_512_channels_is_named) {
     propane_error err = {0};
     char *dir = test_temp_dir();
@@ -597,7 +598,7 @@ typedef struct request_case {
     int in_count, out_count, procedure;
 } request_case;
 
-/* Function main(a [1,768,1,16] fp32, b likewise) -> (y, z), with 49,152 bytes each: the published case. */
+/* Function main(a [1,768,1,16] fp32, b of the same type) -> (y, z), with 49,152 bytes each: the published case. */
 #define GOOD_IN  {{"a", 49152, 0}, {"b", 49152, 0}}
 #define GOOD_OUT {{"y", 49152, 0}, {"z", 49152, 0}}
 static const request_case good_request = {"", GOOD_IN, GOOD_OUT, 2, 2, 0};

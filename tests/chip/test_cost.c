@@ -82,8 +82,8 @@ TEST(what_is_not_covered_has_a_reason) {
     table_free(&t);
 }
 
-/* A rate of a stated size is a time, and a first call takes longer. Weights of zeros and hosts with slow copies have
- * constants. */
+/* A rate with a size is converted to a time, and a first call takes longer. Weights of zeros and hosts with slow
+ * copies have separate constants. */
 TEST(conditions_that_a_row_states_are_modelled) {
     static const char rows[] =
         "id,chip,path,workload,shape,dtype,flops,bytes_in,bytes_weights,bytes_out,latency_ms,tflops,note\n"
@@ -191,7 +191,7 @@ TEST(a_program_is_the_sum_of_its_operations) {
     mil_module_free(m);
 }
 
-/* The same product, summed over channels and over the last axis: the second turns what it reads and writes. */
+/* The same product, summed over channels and over the last axis: the second transposes its inputs and its result. */
 TEST(sums_over_the_last_axis_take_longer) {
     static const char source[] =
         HEAD "    func over_channels<ios18>(tensor<fp16, [1, 768, 2048]> x, tensor<fp16, [768, 768]> w) {\n"

@@ -131,8 +131,8 @@ static double worst_error(const shape *s, const values *v, int role, double *lar
     return worst;
 }
 
-/* Bound: 3e-6 of the largest value, and half a unit more for fp16. Observed: 4e-7. Sharp: scores reach some hundreds,
- * whose last bit is 3e-5; observed below 2.5e-5. */
+/* Bound: 3e-6 of the largest value, and half a unit more for fp16. Observed: 4e-7. Sharp: scores reach several
+ * hundred, whose last bit is 3e-5; observed below 2.5e-5. */
 static void check(const shape *s, cpu_isa isa, bool backward, bool causal) {
     cpu_attention a = {.kernels = cpu_kernels_of(isa),
                        .backward = backward,
@@ -191,7 +191,7 @@ static void check_all(bool backward) {
 TEST(forward) { check_all(false); }
 TEST(backward) { check_all(true); }
 
-/* Several blocks of keys, some with a period that they do not divide, and scores of which few matter. */
+/* Several blocks of keys, some with a period that they do not divide, and scores of which only a few matter. */
 TEST(blocks) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!cpu_isa_available((cpu_isa)isa) || isa == CPU_ISA_AVX512_BF16) continue;
@@ -207,7 +207,7 @@ TEST(blocks) {
     }
 }
 
-/* The same bits with one thread and with three, which get the items in other portions. */
+/* The same bits with one thread and with three, which divide the items differently. */
 TEST(threads) {
     shape s = {.items = 8, .groups = 2, .context = 270, .width = 16, .turned = true};
     cpu_isa isa;

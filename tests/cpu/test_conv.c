@@ -49,7 +49,7 @@ static const net nets[] = {
     {1, 19, 5, 40, 31, 3, 1, 2, 2, true, false, GELU, SQUEEZE},
     {2, 16, 6, 5, 8, 5, 1, 2, 1, false, true, CLIP, CONCAT},
     {1, 12, 16, 16, 48, 4, 4, 0, 1, true, false, NONE, TURNED},
-    {2, 3, 32, 33, 21, 8, 8, 0, 1, true, false, NONE, TURNED}, /* channels that are apart are read in place */
+    {2, 3, 32, 33, 21, 8, 8, 0, 1, true, false, NONE, TURNED}, /* channels with gaps between them are read in place */
     {1, 4, 9, 10, 17, 1, 2, 0, 1, true, true, RELU, ALONE},
     {1, 1024, 4, 9, 40, 1, 1, 0, 1, true, true, RELU, ALONE}, /* points that map to the same cache lines */
     {1, 1300, 3, 8, 65, 1, 1, 0, 1, true, true, TANH, ALONE}, /* several passes */
@@ -320,7 +320,7 @@ static int steps_of(net t) {
     return steps;
 }
 
-/* The second step copies the result, whose channels are apart again. */
+/* The second step copies the result, whose channels have gaps again. */
 TEST(a_layer_is_one_step) {
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, HARD_SWISH, ALONE}) == 2);
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, THRESHOLD, ALONE}) == 2);

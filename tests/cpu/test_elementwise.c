@@ -187,7 +187,7 @@ static const float specials[] = {
     65504,   65520,      5.9604645e-8f, 2.9e-8f,   30000,      1e10f,       16777216};
 enum { SPECIALS = sizeof specials / sizeof specials[0] };
 
-/* Fills every 997th float of both signs (4.3 million), the specials, and the range where functions bend. */
+/* Fills every 997th float of both signs (4.3 million), the special values, and the range with the largest curvature. */
 static size_t fill_domain(float *x, size_t max) {
     size_t n = 0;
     for (int i = 0; i < SPECIALS; i++) x[n++] = specials[i];
@@ -255,8 +255,8 @@ TEST(signs_of_zero) {
         }
 }
 
-/* Every count from 0 to 67 at every misalignment produces the same results as each element alone, in place too, and
- * writes nothing beyond. */
+/* Every count from 0 to 67 at every misalignment produces the same results as each element alone, also in place,
+ * and writes nothing past the end. */
 TEST(unary_lengths) {
     float x[96], y[96], one[1];
     rng r;

@@ -79,7 +79,7 @@ static void build_quantized_weights(fuse_program *p) {
     mil_build_result(&p->b, mil_build_matmul(&p->b, a, x, false, false));
 }
 
-/* fp16 read as fp32 by a matrix product; miss: by a sum, too. */
+/* fp16 read as fp32 by a matrix product; miss: a sum reads it as well. */
 static void build_cast(fuse_program *p) {
     mil_value *x = mil_build_cast(&p->b, input(p, "x", MIL_fp16, SHAPE(20, 64)), MIL_fp32);
     mil_build_result(&p->b, mil_build_matmul(&p->b, input(p, "w", MIL_fp32, SHAPE(20, 20)), x, false, false));
@@ -201,7 +201,7 @@ TEST(every_rule_has_a_pair) {
     mil_module_free(module);
 }
 
-/* They read fp32, so the casts stay; the planner once ended the process. */
+/* They read fp32, so the casts stay; the planner once crashed here. */
 static void build_layers_after_casts(fuse_program *p) {
     mil_value *rows = mil_build_cast(&p->b, input(p, "r", MIL_fp16, SHAPE(12, 8)), MIL_fp32);
     mil_value *image = mil_build_cast(&p->b, input(p, "i", MIL_fp16, SHAPE(1, 8, 2, 3)), MIL_fp32);

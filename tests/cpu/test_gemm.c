@@ -133,7 +133,7 @@ static void products_free(products *p) {
     *p = (products){0};
 }
 
-/* Returns the largest error as a fraction of its bound. Elements between C's must not change. */
+/* Returns the largest error as a fraction of its bound. Elements between those of C must not change. */
 static double check(const cpu_gemm *g, const work *w, products *reference, const char *what) {
     double worst = 0;
     int64_t size = g->c.dtype == CPU_F16 ? 2 : 4;

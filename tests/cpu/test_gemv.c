@@ -26,7 +26,8 @@ typedef struct stored {
     double *value; /* [m, k]: the values that the bits represent */
 } stored;
 
-/* Random codes and scales: of kquants.def's blocks every byte is a code or a scale, fp16 numbers may be negative. */
+/* Random codes and scales: every byte of kquants.def's blocks is a code or a scale, and fp16 numbers may be
+ * negative. */
 static stored make_kquant(cpu_weights format, int64_t m, int64_t k, rng *r) {
     const model_packing packing = (model_packing)(MODEL_KQUANT + (format - CPU_WEIGHTS_KQUANT));
     int64_t scale_bytes, bytes = model_packing_bytes(packing, m * k, &scale_bytes);
@@ -147,7 +148,7 @@ TEST(every_form_on_every_instruction_set) {
                 check_everywhere((cpu_weights)format, shapes[i][0], shapes[i][1], &r);
 }
 
-/* What products of many columns are made of: exactly the numbers of the fp32 reading, from any block on. */
+/* The decoded operand of products with many columns: exactly the numbers of the fp32 reading, from any block on. */
 TEST(rows_of_blocks_are_the_fp32_reading) {
     enum { ROWS = 3, K = 768 };
     rng r;
@@ -173,7 +174,7 @@ TEST(rows_of_blocks_are_the_fp32_reading) {
     }
 }
 
-/* The same forms as one side of a product of many columns, which makes rows of them while it packs. */
+/* The same forms as one operand of a product with many columns, which decodes rows of them while it packs. */
 /* A NaN in a vector reaches all of its results, wherever it is; infinities leave none finite. */
 TEST(nothing_finite_comes_of_nan_and_infinity) {
     enum { ROWS = 5, K = 256 };
@@ -336,7 +337,7 @@ TEST(plans_read_what_is_stored) {
     check_program(MODEL_INT4, MIL_fp32, 48, 40, 1, 1); /* rows that stay fp16 */
 }
 
-/* How often a plan of W x, with W in blocks of 256, reads what is stored; `seen`: W is a result, too. */
+/* How often a plan of W x, with W in blocks of 256, reads the stored form; `seen`: W is also a result. */
 static int stored_products(bool seen) {
     mil_module *module = mil_module_create("test");
     mil_builder b = {0};
@@ -409,7 +410,7 @@ TEST(products_of_the_same_vectors_are_one_step) {
 }
 
 /* A vector gets the same bits alone and among others, in any part of the matrix: a stream of text does not depend on
- * those that run beside it. */
+ * the streams that run at the same time. */
 static void check_alone(cpu_isa isa, cpu_weights format, int64_t m, int64_t k, bool exact, rng *r) {
     stored w = make(format, m, k, r);
     float *x = mem_array((size_t)(k * CPU_GEMV_COLUMNS), 4), *alone = mem_array((size_t)(m * CPU_GEMV_COLUMNS), 4),

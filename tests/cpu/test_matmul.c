@@ -329,7 +329,7 @@ TEST(relative_positions) {
                         check_positions(form & 1 ? MIL_fp16 : MIL_fp32, heads[h], sizes[s], form & 2 ? 8 : 16, isa);
 }
 
-/* B is divided along k at other places if C has more rows than columns. */
+/* B is divided along k at other points if C has more rows than columns. */
 static void check_square_and_tall(int isa) {
     matmul_test t;
     begin(&t, MIL_fp32, (uint64_t)isa);

@@ -182,7 +182,7 @@ static mil_value *table(plan_test *t, mil_dtype dtype, int64_t n, int64_t length
     return mil_build_const_f64(&t->b, "table", &type, data);
 }
 
-/* RoPE and its gradient, on a scaled operand that others read, too. `bad`: the matrix does more than pick rows. */
+/* RoPE and its gradient, on a scaled operand with other readers. `bad`: the matrix does more than select rows. */
 static void build_rope(plan_test *t, mil_dtype dtype, int64_t length, bool bad) {
     mil_builder *b = &t->b;
     mil_value *h = param(t, "h", dtype, SHAPE(2, 3, 12, length)), *d = param(t, "d", dtype, SHAPE(2, 3, 12, length));
@@ -275,8 +275,8 @@ TEST(columns_go_over_their_fold_in_passes) {
     }
 }
 
-/* Multiplications read by a single sum, and constants at reduced factors, in columns and in rows. `twice`: what is read
- * twice or is a result must stay. */
+/* Multiplications read by a single sum, and constants at reduced factors, in columns and in rows. `twice`: values that
+ * are read twice or are results must stay. */
 TEST(products_go_into_what_reads_them) {
     for (int i = 0; i < 8; i++) {
         const bool rows = i & 1, twice = i & 2, large = i & 4;
@@ -316,8 +316,8 @@ TEST(products_go_into_what_reads_them) {
     }
 }
 
-/* Attention with its gradient, with the heads of a group one after the other. `hole`: the mask lets one later position
- * through. */
+/* Attention with its gradient, with the heads of a group one after the other. `hole`: the mask admits one later
+ * position. */
 static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     mil_builder *b = &t->b;
     double *mask = arena_array(t->arena, (size_t)(s * s), sizeof *mask);
@@ -389,7 +389,7 @@ TEST(products_of_the_same_operand_pack_it_once) {
     }
 }
 
-/* A value that is also wanted outside the step is both stored and used. */
+/* A value that is also read outside the step is both stored and used. */
 TEST(taps_are_stored_by_the_step_that_makes_them) {
     plan_test t;
     begin(&t);
@@ -570,7 +570,7 @@ TEST(elementwise_chains_reuse_memory) {
 }
 
 /* A select with operands of one column spreads them. A chain of many has more values than a step has registers, so it
- * becomes several steps. `reduced`: a reduction in the same step makes the operands. */
+ * becomes several steps. `reduced`: a reduction in the same step computes the operands. */
 TEST(long_chains_of_selects_are_several_steps) {
     static const int lengths[] = {8, 32, 33, 34, 47, 48, 49, 100, 300};
     for (size_t l = 0; l < 2 * (sizeof lengths / sizeof lengths[0]); l++) {
@@ -717,7 +717,7 @@ TEST(no_memory_is_reported) {
     arena_free(t.arena);
 }
 
-/* Sums are divided into chunks if nothing needs them whole; the division must not show. */
+/* Sums are divided into chunks if nothing needs all of them at once; the division must not change the result. */
 TEST(long_reductions) {
     plan_test t;
     begin(&t);

@@ -49,7 +49,7 @@ TEST(sizes_and_memory_are_checked) {
     propane_device_close(device);
 }
 
-/* A driver's own locks are taken for reads and writes and given back, also after a failure. */
+/* A driver's own locks are acquired for reads and writes and released, also after a failure. */
 TEST(copies_lock_the_buffer) {
     begin("full");
     propane_buffer *b = buffer_of(16);
@@ -75,7 +75,7 @@ typedef struct kind {
     propane_dtype dtype;
     size_t bytes;
     bool real;
-    double min, max; /* of what it holds exactly among the values below */
+    double min, max; /* of the values below that it represents exactly */
 } kind;
 
 static const kind kinds[] = {
@@ -97,7 +97,7 @@ static const kind *kind_of(propane_dtype dtype) {
     return NULL;
 }
 
-/* Puts a number into memory as a type, by means of the library's own fp32 path only for reals. */
+/* Stores a number as a type; only reals use the library's own fp32 path. */
 static void put(propane_dtype dtype, void *at, double value) {
     const kind *k = kind_of(dtype);
     if (k->real) {
@@ -120,8 +120,8 @@ static void put(propane_dtype dtype, void *at, double value) {
     if (k->bytes == 4) memcpy(at, &n, 4);
 }
 
-/* Every type into every other one: the numbers that both hold are kept, an integer outside is refused and named, and
- * reals never become integers. Memory may be at any address. */
+/* Every type into every other one: numbers that both can represent are kept, an integer outside the range is refused
+ * and named, and reals never become integers. Memory may be at any address. */
 TEST(every_pair_of_types_keeps_values_or_refuses) {
     static const double numbers[] = {0,      1,      2,     -1,    127,      128,        -128,
                                      -129,   255,    256,   -256,  2048,     32767,      32768,
@@ -169,7 +169,7 @@ TEST(every_pair_of_types_keeps_values_or_refuses) {
     propane_device_close(device);
 }
 
-/* A matrix whose rows are apart, one whose columns come first, broadcast dimensions of one, and scalars. */
+/* A matrix with gaps between its rows, one whose columns come first, broadcast dimensions of one, and scalars. */
 TEST(strides_place_the_elements) {
     begin("scripted");
     propane_buffer *b = buffer_of(64);
@@ -208,7 +208,7 @@ TEST(strides_place_the_elements) {
     propane_device_close(device);
 }
 
-/* As many dimensions as there may be, all of them dense: one run, whatever else the structure holds. */
+/* The maximum number of dimensions, all of them dense: one run, whatever else the structure contains. */
 TEST(all_dimensions_may_be_one_run) {
     begin("scripted");
     propane_buffer *b = buffer_of(16);
@@ -224,7 +224,7 @@ TEST(all_dimensions_may_be_one_run) {
     propane_device_close(device);
 }
 
-/* The element that is named is counted over all runs. */
+/* The index in the message counts elements over all runs. */
 TEST(a_refused_element_is_counted_through_the_rows) {
     begin("scripted");
     propane_buffer *b = buffer_of(64);
@@ -242,7 +242,7 @@ TEST(layouts_that_leave_the_buffer_are_refused) {
     const int32_t values[8] = {0};
     const propane_io good = {.name = "x", .dtype = PROPANE_INT32, .rank = 2, .dim = {2, 3}, .stride = {12, 4}};
     propane_io io = good;
-    EXPECT_OK(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err)); /* exactly to the end */
+    EXPECT_OK(propane_buffer_write(b, &io, PROPANE_INT32, values, 6, &err)); /* up to the exact end */
     EXPECT_FAIL(propane_buffer_write(b, &io, PROPANE_INT32, values, 5, &err), PROPANE_ERR_INVALID,
                 "write 'x': 5 elements were given, but its shape has 6");
     io.stride[0] = 13;

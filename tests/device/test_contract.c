@@ -44,7 +44,7 @@ static propane_status request_of(propane_program *p, propane_buffer *in, propane
 
 /* ---- the ends ---------------------------------------------------------------------------------------------------- */
 
-/* Whatever the order in which the user lets go, each object ends once, after everything that refers to it. */
+/* In whatever order the user releases objects, each is destroyed once, after everything that refers to it. */
 TEST(every_object_ends_once_in_any_order) {
     static const char *const orders[] = {"rbpd", "dpbr", "pdrb", "bdrp"};
     for (int i = 0; i < 4; i++) {
@@ -76,8 +76,8 @@ TEST(every_object_ends_once_in_any_order) {
 
 /* ---- buffers of other devices ------------------------------------------------------------------------------------ */
 
-/* A device of the host runs on buffers that the host sees only while they are locked: locked around each run, the
- * outputs for writing. */
+/* A device of the host runs on buffers that the host sees only while they are locked. They are locked around each
+ * run, outputs for writing. */
 TEST(buffers_of_other_devices_are_locked_while_a_request_runs) {
     propane_device *host = opened("host"), *full = opened("full");
     propane_program *p = compiled(host);
@@ -96,7 +96,8 @@ TEST(buffers_of_other_devices_are_locked_while_a_request_runs) {
     EXPECT_OK(propane_wait(mixed, NULL, &err));
     EXPECT(script.locked == 7 && script.unlocked == 7 && script.locked_for_writing == 4);
     EXPECT(atomic_load(&scripted_count) == begun + 4);
-    for (int fails = 0; fails < 2; fails++) { /* what was locked before the failure is unlocked, and nothing runs */
+    for (int fails = 0; fails < 2;
+         fails++) { /* buffers that were locked before the failure are unlocked, and nothing runs */
         script = (script_calls){.fail = 'l', .fail_in = fails};
         EXPECT_OK(propane_submit(&r, 1, &err));
         EXPECT_FAIL(propane_wait(r, NULL, &err), PROPANE_ERR_DEVICE, "call 'l' fails");
@@ -111,7 +112,7 @@ TEST(buffers_of_other_devices_are_locked_while_a_request_runs) {
     propane_device_close(host), propane_device_close(full);
 }
 
-/* Only a device of the host takes buffers of others, and only those that the host can see. */
+/* Only a device of the host accepts buffers of others, and only those that the host can see. */
 TEST(buffers_of_other_devices_need_memory_of_the_host) {
     propane_device *host = opened("host"), *full = opened("full"), *other = opened("other");
     propane_program *on_host = compiled(host), *on_full = compiled(full);
@@ -185,7 +186,8 @@ TEST(shares_are_found_by_output_and_input) {
     EXPECT(driver_share_compare(&shares[2], &shares[2]) == 0);
 }
 
-/* Events may be replaced: other ones, another number, or only other values; the old ones are let go. */
+/* Events may be replaced by others, by another number of them, or by the same with other values. The old ones are
+ * released. */
 TEST(events_of_a_request_are_replaced) {
     const int64_t live = mem_live_count();
     propane_device *d = opened("scripted");
@@ -213,7 +215,7 @@ TEST(events_of_a_request_are_replaced) {
         EXPECT_MSG(propane_event_value(one) == want[i].one && propane_event_value(two) == want[i].two, "%d: %llu, %llu",
                    i, (unsigned long long)propane_event_value(one), (unsigned long long)propane_event_value(two));
     }
-    /* a wait for a value that is there does not wait; both values of two waits are changed */
+    /* a wait for a value that was reached returns at once; both values of two waits are changed */
     const propane_event_point there[] = {{one, 9}, {two, 8}}, less[] = {{one, 1}, {two, 1}};
     EXPECT_OK(propane_request_events(r, there, 2, &again, 1, &err));
     EXPECT_OK(propane_request_events(r, less, 2, &other, 1, &err));
@@ -267,7 +269,7 @@ TEST(options_of_a_compile_are_checked_before_the_driver_sees_them) {
     propane_device_close(plain), propane_device_close(full), propane_device_close(second);
 }
 
-/* Inputs and outputs of 1 GB and more must fit into what the machine can spare; below that nobody asks. */
+/* Inputs and outputs of 1 GB and more must fit into the machine's available memory; smaller ones are not checked. */
 TEST(inputs_and_outputs_need_memory) {
     static const struct {
         int64_t count; /* of fp32 numbers, once in and once out */
@@ -322,7 +324,7 @@ TEST(inputs_and_outputs_are_found_by_name_and_number) {
     propane_device_close(d);
 }
 
-/* All items or none, by the driver at once or one after the other. */
+/* All items are compiled or none, by the driver at once or one after the other. */
 TEST(several_programs_are_compiled_together) {
     static const char *const uris[] = {"full", "scripted"};
     for (int i = 0; i < 2; i++) {
@@ -468,7 +470,7 @@ TEST(a_queue_has_from_1_to_4096_places) {
     propane_completion done = {.size = sizeof done};
     EXPECT_OK(propane_wait(r, &done, &err));
     EXPECT(done.simulated && done.engine_ns == -1 && done.energy_j == -1);
-    for (int i = 0; i < 5; i++) { /* the ring goes round */
+    for (int i = 0; i < 5; i++) { /* the ring wraps around */
         EXPECT_OK(propane_submit(&s, 1, &err));
         EXPECT_OK(propane_wait(s, NULL, &err));
     }

@@ -111,7 +111,7 @@ TEST(devices_are_listed_and_opened_by_name) {
     propane_device_close(NULL);
 }
 
-/* ---- order and room ---------------------------------------------------------------------------------------------------- */
+/* ---- order and capacity ------------------------------------------------------------------------------------------ */
 
 TEST(a_chain_runs_in_order_and_the_queue_has_127_places) {
     rig r = rig_open("scripted");
@@ -184,7 +184,7 @@ TEST(a_failure_stays_with_its_request) {
     propane_event *event = event_create(&r);
     job a = job_create(&r, SCRIPT_OK, 0), b = job_create(&r, SCRIPT_FAIL, 0), c = job_create(&r, SCRIPT_OK, 0);
     set_events(&b, NULL, 0, event, 5);
-    set_events(&c, event, 5, NULL, 0); /* a failure signals too, or this would hang */
+    set_events(&c, event, 5, NULL, 0); /* a failure signals as well; otherwise this would hang */
     propane_request *chain[] = {a.request, b.request, c.request};
     propane_completion done = {.size = sizeof done};
     for (int round = 0; round < 3; round++) {

@@ -487,7 +487,7 @@ CONFORM(padded_rows_are_written_and_read) {
             EXPECT(bits == 0); /* the padding stays unchanged */
     }
     propane_buffer_unlock(b);
-    /* Columns apart and rows interleaved, so that no two neighbours are dense. */
+    /* Gaps between columns and interleaved rows, so that no two neighbours are dense. */
     propane_io sparse = {.name = "sparse", .dtype = PROPANE_INT16, .rank = 3, .dim = {2, 1, 3}, .stride = {2, 99, 8}};
     int32_t numbers[6] = {1, -2, 3, -32768, 32767, 0}, again[6];
     EXPECT_OK(propane_buffer_write(b, &sparse, PROPANE_INT32, numbers, 6, &err));

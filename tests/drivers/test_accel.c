@@ -49,7 +49,7 @@ TEST(each_call_fails_once) {
     EXPECT(accel_calls_fail("m2", second) == 6); /* tasks, three surfaces, program, procedure */
 }
 
-/* What the kernel's driver of ABI 2 refuses, this node does. */
+/* This node supports what the kernel's driver of ABI 2 refuses. */
 TEST(programs_and_procedures_are_checked) {
     propane_error err = {0};
     accel_node *n = NULL, *first = NULL;

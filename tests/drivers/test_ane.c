@@ -332,8 +332,7 @@ static long bytes_of_uneven(const char *uri) {
     return bytes;
 }
 
-/* Once a trial has shown that sizes may differ, no surface grows. What is proved for one route is not proved for the
- * other. */
+/* Once a trial has shown that sizes may differ, no surface grows. A proof for one route does not apply to the other. */
 TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     set("sizes", "equal");
     try_sizes(0, "; the number, size or order");
@@ -552,7 +551,7 @@ static void choose_way(const char *uri, const char *chosen, const char *also) {
     expect_nothing_left();
 }
 
-/* A device tries nothing, so ways that would crash or hang cannot do so. */
+/* A device tries nothing, so methods that would crash or hang are never called. */
 TEST(a_device_uses_the_standard_way_and_tries_nothing) {
     forget();
     set("direct", "wrong");
@@ -619,7 +618,7 @@ TEST(real_time_may_do_without_a_task) {
     choose_way("ane:client", "real-time evaluation is used", " ms (beginRealTimeTask returns NO)");
 }
 
-/* What a trial found before it crashed is kept, and the way that crashed is not used. */
+/* Findings before a trial's crash are kept, and the method that crashed is not used. */
 TEST(a_trial_that_crashes_leaves_the_safe_way) {
     forget();
     pid_t child = fork();
@@ -1250,7 +1249,7 @@ TEST(memory_that_runs_out_in_a_trial_leaves_nothing) {
     empty_temporary_folder();
 }
 
-/* Uses one process per fault, because what is loaded is never looked up again. */
+/* Uses one process per fault, because loaded classes are never looked up again. */
 TEST(every_fault_ends_in_its_message) {
     for (int i = 0; i < FAULTS; i++) {
         pid_t child = fork();

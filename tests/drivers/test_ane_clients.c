@@ -106,8 +106,8 @@ static void expect_sum(id surface, float want) {
 
 /* ---- PM: Epistates/pmetal/crates/pmetal-metal/src/ane/runtime.rs ------------------------------------------------------------ */
 
-/* Exists, load; else write, compile, load; one file; then neither descriptor nor folder; attributes of the inner
- * model. */
+/* Loads the program if it exists; otherwise writes, compiles and loads it. One file; then neither descriptor nor
+ * folder; attributes of the inner model. */
 static void run_pm(memory_program *p) {
     id error = NULL, in = new_surface(SURFACE), out[] = {new_surface(SURFACE), new_surface(SURFACE)};
     EXPECT(!CALL(bool, (id, SEL, int), p->model, "compiledModelExists", 0));

@@ -190,7 +190,7 @@ TEST(what_is_cancelled_keeps_its_turn) {
     ane_rig_expect_nothing_left();
 }
 
-/* A request that waits for ever becomes an error in time. The GPU is released, nothing that the engine may still use is
+/* A request that waits for ever fails after a time limit. The GPU is released, nothing that the engine may still use is
  * freed, and the device runs nothing more. */
 TEST(a_request_that_does_not_end_is_left_alone) {
     ane_rig r;

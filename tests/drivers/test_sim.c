@@ -355,8 +355,8 @@ static float array_result(double units) {
                      "        tensor<fp16, [1, 2]> z = matmul(x = x, y = y, transpose_x = f, transpose_y = f)[name = " \
                      "string(\"z\")];\n    } -> (z);\n}\n"
 
-/* The differences between this arithmetic and wide sums: what is dropped, how halves are rounded, what stays
- * infinite. */
+/* The differences between this arithmetic and wide sums: dropped bits, rounding of halves, and sums that
+ * stay infinite. */
 TEST(products_are_rounded_and_sums_saturate) {
     static const struct {
         float x[4], y[4], exact, wide;

@@ -129,7 +129,7 @@ mil_module *oracle_program(const oracle *o, propane_error *err) {
     mil_builder b = {0};
     const mil_op_info *info = program_operation(op);
     if (strcmp(op, "chain") == 0) return oracle_chain(o, err);
-    if (!info) { /* MIL does not have it */
+    if (!info) { /* MIL has no such operation */
         propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is not one operation", op);
         return NULL;
     }

@@ -217,7 +217,7 @@ TEST(values_stay_on_chip) {
     EXPECT(chain_kept(true) == 4);
 }
 
-/* The first operation makes no task, so none is in front of the second one's. */
+/* The first operation produces no task, so the second one's is the first. */
 TEST(nothing_is_kept_before_the_first_task) {
     propane_error err = {0};
     mil_builder b = {0};
@@ -396,7 +396,8 @@ static void batch_check(const batch_case *a, bool constant, uint32_t subtype) {
     mil_module_free(module);
 }
 
-/* Batches are staged together and multiplied apart; a shared kernel takes all of them as rows; with many rows and few
+/* Batches are staged together and multiplied apart; a shared kernel processes all of them as rows; with many rows and
+ * few
  * columns, the second operand is the kernel. */
 TEST(products_take_few_tasks) {
     static const batch_case list[] = {{3, 3, 256, 64, 96, true, false, 7},     {3, 3, 64, 256, 256, false, true, 5},

@@ -58,7 +58,7 @@ TEST(tasks_of_h14_are_read) {
     text_deinit(&u);
 }
 
-/* Nobody published words of H16; its framing and names come from one source. */
+/* No words of H16 are published; its framing and names come from one source. */
 TEST(later_generations_have_names) {
     static const uint32_t words[] = {0x000e0003, 0,          0,          0,    0,    0,          0,
                                      0,          0x00050000, 0x00008001, 0x40, 0x20, 0x00001240, 0x102};

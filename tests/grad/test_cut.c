@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Cutting. Kernels that run one after the other, bound by name, produce the joint function's results to the last bit.
- * What is received, recomputed and left out is exactly what the plan says.
+ * The kernels receive, recompute and leave out exactly the values that the plan lists.
  */
 #include <stdlib.h>
 
@@ -225,7 +225,7 @@ TEST(crossing_values) {
     mil_module_free(into);
 }
 
-/* Recomputes a in the last kernel: it receives x instead of a, and a is then no tap of the first kernel. */
+/* Recomputes a in the last kernel: it receives x instead of a, so a is no longer a tap of the first kernel. */
 TEST(recomputed_values) {
     propane_error err = {0};
     mil_module *m = mil_module_create("m"), *into = mil_module_create("into");

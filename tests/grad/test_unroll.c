@@ -169,7 +169,7 @@ TEST(computed_boxes_in_every_mode) {
     "));\n        } -> (more), (int32 j, tensor<fp32, [2, 3]> t) {\n            int32 k = add(x = j, y = int32(1));\n"
 
 static const char *const loops[] = {
-    /* A value from outside, in each of four iterations. */
+    /* A value from outside the loop, in each of four iterations. */
     HEAD "tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> w) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "4") "            tensor<fp32, [2, 3]> u = mul(x = t, y = w);\n"
@@ -201,7 +201,7 @@ static const char *const loops[] = {
              "            tensor<fp32, [3]> row = slice_by_index(x = x, begin = b, end = e, end_mask = tensor<bool, "
              "[2]>([false, true]), squeeze_mask = tensor<bool, [2]>([true, false]));\n"
              "            tensor<fp32, [2, 3]> u = mul(x = t, y = row);\n        } -> (k, u);\n    } -> (y);\n}\n",
-    /* No iteration at all: the result is an input. */
+    /* A loop without iterations: the result is an input. */
     HEAD "tensor<fp32, [2, 3]> x) {\n        int32 zero = const()[val = int32(0)];\n"
          "        int32 n, tensor<fp32, [2, 3]> y = while_loop(loop_vars = (zero, x)) " COUNT(
              "0") "            tensor<fp32, [2, 3]> u = sin(x = t);\n        } -> (k, u);\n"
@@ -433,7 +433,7 @@ TEST(lists_that_a_run_decides_are_refused) {
                         " l1 = list_write(ls = l0, index = at, value = x);\n"
                         "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(0));\n    } -> (a);\n}\n",
                    "index of a list is computed at run time");
-    /* What is written at a computed place does not depend on x, but what is read from there does. */
+    /* The value written at a computed position does not depend on x, but the value read from there does. */
     expect_refused(HEAD "tensor<fp32, [3]> x, tensor<fp32, [3]> c, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = c);\n        " LIST
                         " l2 = list_write(ls = l1, index = int32(1), value = x);\n"

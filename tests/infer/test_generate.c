@@ -79,7 +79,8 @@ static bool collect(void *context, int32_t id, const float *logits) {
 
 static const infer_sampling greedy_sampling = {0};
 
-/* Draws up to `count` ids after the prompt; *made (may be NULL) is how many. `eos` (>= 0) ends it, and so does the
+/* Draws up to `count` ids after the prompt; *made (may be NULL) receives their number. `eos` (>= 0) ends it, and so
+ * does the
  * callback. */
 static propane_status generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count, int32_t eos,
                                const infer_sampling *sampling, collected *c, int64_t *made) {
@@ -158,7 +159,7 @@ TEST(chunks_do_not_change_the_logits) {
     static const int64_t chunks[] = {2, 7, 30};
     for (int k = 0; k < 3; k++) {
         infer *m = model_of(d, w, MIL_fp32, 30, chunks[k]);
-        for (int round = 0; round < 2; round++) { /* the second time over the remains of the first */
+        for (int round = 0; round < 2; round++) { /* the second time over the contents of the first */
             EXPECT_OK(infer_read(m, ids, 4, NULL, &err));
             EXPECT_OK(infer_read(m, ids + 4, 9, NULL, &err));
             EXPECT_OK(infer_read(m, ids + 13, 17, got, &err));

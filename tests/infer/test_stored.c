@@ -103,7 +103,7 @@ static pair pair_of_forms(model_packing (*form_of)(const model_tensor *t, model_
     return p;
 }
 
-/* All of it, and a block out of the middle. */
+/* All of it, and a block from the middle. */
 static void expect_same_numbers(const pair *p, model_packing form) {
     int in_form = 0;
     for (int i = 0; i < p->wide->count; i++) {
@@ -121,7 +121,7 @@ static void expect_same_numbers(const pair *p, model_packing form) {
         }
         mem_free(got);
     }
-    EXPECT(in_form >= 7 * 2 + 1); /* the matrices of two layers and the embedding */
+    EXPECT(in_form >= 7 * 2 + 1); /* matrices of two layers, and the embedding */
 }
 
 static void read_all(model_weights *w, const infer_options *o, int32_t *ids, float *logits) {
@@ -212,7 +212,7 @@ TEST(blocks_of_every_kind) {
     }
 }
 
-/* As llama.cpp mixes them: some matrices of some layers in more bits, one in fp32, the head in a form of its own. */
+/* Mixed as in llama.cpp: some matrices of some layers in more bits, one in fp32, the head in another form. */
 static model_packing mixed(const model_tensor *t, model_packing form) {
     if (t->layer < 0) return MODEL_Q6_K;
     if (strcmp(t->param, "o_proj") == 0 && t->layer == 1) return MODEL_UNPACKED;
@@ -228,7 +228,7 @@ TEST(layers_of_different_forms) {
     EXPECT_OK(propane_device_open("cpu", &d, &err));
     EXPECT_OK(infer_create(d, p.stored, &(infer_options){.dtype = MIL_fp32, .exact = true}, &m, &err));
     EXPECT(infer_weight_bytes(m) <
-           (int64_t)p.stored->stored_bytes); /* but for the norms, which count, the embedding is a head */
+           (int64_t)p.stored->stored_bytes); /* the norms count; apart from them, the embedding is a head */
     EXPECT_MSG(strcmp(infer_weight_forms(m), "q4_k and q6_k and fp32") == 0, "%s", infer_weight_forms(m));
     infer_free(m);
     propane_device_close(d);

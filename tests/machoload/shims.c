@@ -93,7 +93,7 @@ int shim_fcntl(int fd, int command, const long *argument) {
         return flags < 0 ? flags : (flags & 3) | (flags & O_NONBLOCK ? 4 : 0) | (flags & O_APPEND ? 8 : 0);
     }
     case 4: return fcntl(fd, F_SETFL, open_flags((int)*argument));
-    case 51: return fsync(fd); /* flushes to the disk itself */
+    case 51: return fsync(fd); /* flushes to the disk without further calls */
     case 67: return fcntl(fd, F_DUPFD_CLOEXEC, *argument);
     case 48: return 0; /* no cache */
     default: errno = EINVAL; return -1;

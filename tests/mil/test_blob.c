@@ -185,7 +185,7 @@ TEST(malformed_records_are_refused) {
     refused(0, 4, 2, 65, "this is not a record");
     refused(0, 4, 2, 256, "the file has only 259 bytes");
     refused(0, 4, 2, UINT64_MAX - 63, "the file has only 259 bytes");
-    /* Some writers set one byte in place of size and offset: 0x08 at byte 10 reads as 512 * 512 * 2 bytes. */
+    /* Some writers set one byte instead of size and offset: 0x08 at byte 10 reads as 512 * 512 * 2 bytes. */
     propane_error err = {0};
     uint8_t file[FILE_BYTES];
     by_hand(file);
@@ -221,7 +221,7 @@ TEST(wrong_files_are_refused) {
     by_hand(file);
     not_a_file(file, 63, "63 bytes are too few for a weight file");
     not_a_file(file, 0, "0 bytes are too few for a weight file");
-    not_a_file(file + 64, 100, "record at offset 0: there is a record in place of the 64-byte file header");
+    not_a_file(file + 64, 100, "record at offset 0: there is a record instead of the 64-byte file header");
     put(file + 4, 4, 1);
     not_a_file(file, sizeof file, "version 1; only version 2 is supported (1 is the older Espresso format)");
 }

@@ -40,7 +40,7 @@ static bool write_weights(const char *path) {
         ok = write_at(fd, record_at(i), record, sizeof record);
     }
     ok = ok && write_at(fd, record_at(WEIGHTS - 1) + 64, numbers, sizeof numbers);
-    /* If the file is not sparse here, it is too large to write. */
+    /* If the file system has no sparse files, the file is too large to write. */
     ok = ok && fstat(fd, &st) == 0 && st.st_blocks < (100 << 20) / 512;
     close(fd);
     return ok;

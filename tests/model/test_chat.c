@@ -124,7 +124,7 @@ TEST(a_models_template_is_found) {
         "{\"eos_token\": \"</s>\"}", "{\"eos_token\": {\"content\": \"</s>\"}, \"chat_template\": \"%s\"}",
         ("{\"eos_token\": \"</s>\", \"chat_template\": [{\"name\": \"rag\", \"template\": \"x\"}, "
          "{\"name\": \"default\", \"template\": \"%s\"}]}")};
-    setenv("PROPANE_PYTHON", "/nowhere/python3", 1); /* this one is known by its text */
+    setenv("PROPANE_PYTHON", "/nowhere/python3", 1); /* this one is recognised by its text */
     for (int i = 0; i < 3; i++) {
         chat_template c;
         snprintf(config, sizeof config, forms[i], turns);

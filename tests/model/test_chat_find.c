@@ -33,7 +33,7 @@ static propane_error err;
     "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}" end "{{ '\n' }}{% endfor %}"                            \
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 
-/* The template that chat.c knows by its text. */
+/* The template that chat.c recognises by its text. */
 static const char known[] = TURNS("", "") ASK;
 
 static const struct {
@@ -148,7 +148,7 @@ TEST(without_jinja2_a_text_is_known_or_not) {
     mem_free(python);
 }
 
-/* Words in a template decide nothing, even words from other models' templates. */
+/* Words in a template do not matter, even words from other models' templates. */
 TEST(words_decide_nothing) {
     static const char *const words[] = {"<|im_start|>", "<|im_start|> reasoning_content", "[INST] <<SYS>>",
                                         "<|start_header_id|> Cutting Knowledge Date", "<|user|> <|assistant|>"};

@@ -54,8 +54,8 @@ static void expect_text(const char *path, const char *want) {
     mem_free(data);
 }
 
-/* Both files are copied, from a folder or from beside a file; a missing one is left out, and the same folder is left
- * alone. */
+/* Both files are copied, from a folder or from next to a file. A missing one is left out, and nothing is copied
+ * within the same folder. */
 TEST(files_of_a_chat_are_copied) {
     char *from = test_temp_dir(), *to = test_temp_dir();
     EXPECT_OK(run_copy_chat(from, to, &err));

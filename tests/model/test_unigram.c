@@ -150,7 +150,7 @@ static void expect_ids(const char *file, const char *input, const char *want) {
 
 TEST(ties_unknown_runs_and_types) {
     const char *plain = FILE_WITH("", "null", "", FEW);
-    expect_ids(plain, "ab", "3"); /* as good as a and b: the way that was found first stays */
+    expect_ids(plain, "ab", "3"); /* as good as a and b: the split that was found first stays */
     expect_ids(plain, "axyzb", "1 0 2");
     expect_ids(plain, "u<unk>x", "5 0"); /* the entry is a piece, and forms one run with unknown characters */
     const char *bytes = FILE_WITH(

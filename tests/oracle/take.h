@@ -26,7 +26,7 @@ void oracle_take(const mil_function *f, const oracle_choice *choice, const oracl
                  oracle_taken *out);
 void oracle_taken_deinit(oracle_taken *t);
 
-/* Reads a program in any form. In MIL text, "(random)" in place of a literal's elements means random ones, so that
+/* Reads a program in any form. In MIL text, "(random)" instead of a literal's elements means random ones, so that
  * small texts can have large weights. States become inputs and outputs. The caller owns the module. */
 PROPANE_CHECK propane_status oracle_load(const char *path, mil_module **out, propane_error *err);
 PROPANE_CHECK propane_status oracle_parse(const char *source, size_t length, const char *path, mil_module **out,

@@ -16,8 +16,8 @@ typedef struct compiler {
     const char *unused;        /* refuses an input of that name */
     int wrong;                 /* number of first answers that are wrongly "refused" */
     bool drops;                /* ignores operations that no output depends on */
-    bool forgets;              /* refuses only at every other question */
-    int most;                  /* number of questions it answers; 0 means no limit */
+    bool forgets;              /* refuses only every second time */
+    int most;                  /* number of programs it answers for; 0 means no limit */
     int asked, refusals, operations;
 } compiler;
 
@@ -214,7 +214,7 @@ TEST(three_together_and_one_beside) {
     mil_module_free(m);
 }
 
-/* The second operation is also refused alone, but for another reason, which does not count. */
+/* The second operation is refused alone as well, but for another reason, which does not count. */
 TEST(another_reason_is_another_thing) {
     mil_module *m = chain(12);
     compiler c = {.refused = {{"v2", "v9"}, {"v9"}}, .reasons = {"a pair", "one alone"}};
@@ -327,7 +327,7 @@ TEST(loops) {
     find_in(params, ops, "n, y", &itself, SEARCH_ALONE, "while_loop 'n'", "", 1);
 }
 
-/* ---- compilers that waver, end, or look at something else ------------------------------------------------------------------------ */
+/* ---- compilers that change their answer, crash, or depend on something else -------------------------------------- */
 
 TEST(answers_that_change) {
     mil_module *m = chain(20);

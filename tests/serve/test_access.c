@@ -112,7 +112,7 @@ TEST(lines_of_the_log) {
     text_deinit(&t);
 }
 
-/* Each answer is in the buckets from its time on, and in one code. */
+/* Each answer counts in the buckets from its time on, and under one code. */
 TEST(counters_add_up) {
     static const struct {
         int http;
@@ -149,7 +149,7 @@ TEST(counters_add_up) {
                                         "propane_request_memory_bytes 500\n",
                                         "propane_start_time_seconds 1700000000\n"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) EXPECT_MSG(strstr(t.data, lines[i]), "%s", lines[i]);
-    EXPECT(!strstr(t.data, "code=\"404\"")); /* a code that never came has no line */
+    EXPECT(!strstr(t.data, "code=\"404\"")); /* a code that never occurred has no line */
     char *rest = NULL;
     for (char *line = strtok_r(t.data, "\n", &rest), kind[2][80] = {"", ""}; line; line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "# HELP %79s", kind[0]) == 1) continue; /* then the type, then the numbers of that name */

@@ -55,7 +55,7 @@ TEST(the_longest_idle_connection_makes_room) {
     EXPECT(!is_ended(&p[2], 1500)); /* three are few enough */
     connections_set_busy(all, p[2].c, true);
     p[1] = entered(all);                      /* the fourth again */
-    connections_set_busy(all, p[2].c, false); /* answered: idle from now on, so it is the last */
+    connections_set_busy(all, p[2].c, false); /* answered, so it is idle from now on and is the last */
     EXPECT(is_ended(&p[3], 60000));
     EXPECT(!is_ended(&p[0], 0) && !is_ended(&p[1], 0) && !is_ended(&p[2], 0));
     for (int i = 0; i < 4; i++) leave(all, &p[i]);
@@ -110,7 +110,7 @@ TEST(young_connections_do_not_end) {
     }
 }
 
-/* Between two requests a connection may be idle for so many seconds, however much room there is. */
+/* Between two requests a connection may be idle for so many seconds, even if there are free connections. */
 TEST(a_connection_may_be_idle_for_a_while) {
     connections *all = NULL;
     EXPECT_OK(connections_open(100, 2, &all, &err));
@@ -123,7 +123,7 @@ TEST(a_connection_may_be_idle_for_a_while) {
     connections_close(all);
 }
 
-/* A client that closes its side right after its request still waits; one that closes it later has gone. */
+/* A client that closes its side right after its request is still waiting; one that closes it later has left. */
 TEST(who_has_left) {
     int fd[2];
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, fd) == 0);

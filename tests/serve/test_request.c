@@ -91,7 +91,7 @@ TEST(values_are_taken) {
     serve_request_deinit(&r);
 }
 
-/* The ends of every range: the first and the last value are taken, the next ones refused with the key. */
+/* The ends of every range: the first and the last value are accepted, and the next ones are refused with the key. */
 TEST(both_ends_of_a_range_are_allowed) {
     static const struct {
         serve_kind kind;
@@ -246,7 +246,7 @@ TEST(what_is_refused_names_its_key) {
     EXPECT(parsed(SERVE_EMBEDDING, "{\"input\":\"a\",\"encoding_format\":\"float\"}") && !r.base64);
     EXPECT(json_object_get(r.root, "input"));
     serve_request_deinit(&r);
-    EXPECT(parsed(SERVE_COMPLETION, TEXT(",\"n\":2,\"best_of\":2"))); /* the choices are all there is */
+    EXPECT(parsed(SERVE_COMPLETION, TEXT(",\"n\":2,\"best_of\":2"))); /* only the choices matter */
     serve_request_deinit(&r);
 }
 

@@ -632,7 +632,7 @@ TEST(what_is_much_too_long_is_refused_at_once) {
     tear_down();
 }
 
-/* The client has sent everything, and waits. */
+/* The client has sent everything and is waiting. */
 TEST(a_client_that_closes_its_side_gets_its_answer) {
     set_up(100);
     int fd = connect_to();
@@ -682,7 +682,7 @@ TEST(two_hundred_connections_at_once) {
 
 static const char endless[] = "{\"prompt\":\"ab\",\"max_tokens\":290,\"n\":128,\"stream\":true,\"logprobs\":5}";
 
-/* More requests than sequences: each gets the same answer as by itself, whatever else is answered at the time. */
+/* More requests than sequences: each gets the same answer as when sent alone, whatever else is answered at the time. */
 TEST(requests_that_come_together_are_answered_as_alone) {
     enum { CLIENTS = 20 };
     static char bodies[CLIENTS][300];
@@ -715,7 +715,7 @@ TEST(requests_that_come_together_are_answered_as_alone) {
     tear_down();
 }
 
-/* What an outlet received, in units of a common count. */
+/* The tokens that a receiver got, numbered by a common counter. */
 typedef struct told {
     int *clock, writes, first, last; /* times of the first and last write */
     bool gone;

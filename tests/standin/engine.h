@@ -10,7 +10,7 @@
 
 /* Returns a folder that exists, and that stays the same until the switch is set again. */
 const char *standin_temporary(void);
-/* Takes a place for a loaded program. Returns 0 if none is left, and a negative number if none is needed. */
+/* Takes a slot for a loaded program. Returns 0 if none is left, and a negative number if none is needed. */
 int standin_take_place(void);
 void standin_give_place(int place);
 /* Returns false if the engine is coming up; this evaluation is then refused. */

@@ -92,7 +92,7 @@ static bool client_real_time(object *self, const char *selector, object *o, obje
 static void client_purge(object *self, const char *selector, object *o) { standin_purge(client_model(o)); }
 static bool client_exists(object *self, const char *selector, object *o) { return standin_cached(client_model(o)); }
 
-/* No report is known that got further than this. */
+/* No known report got further than this. */
 static bool client_chain(object *self, const char *selector, object *o, object *options, object *chain, uint32_t qos,
                          object **error) {
     return standin_fail(error, FAIL_CHAIN, selector, "");

@@ -134,7 +134,7 @@ static bool check_weight(const model *m, long i) {
     return standin_is("contents", "equal") ? same_file(m->folder, path, data) : has_file(m, path);
 }
 
-/* Returns whether TMPDIR is foreign. One client of macOS 27.0.1 says that TMPDIR must be unset or the user's folder
+/* Returns whether TMPDIR is foreign. According to one client of macOS 27.0.1, TMPDIR must be unset or the user's folder
  * (rule F5). */
 static bool tmpdir_is_foreign(void) {
     const char *set = getenv("TMPDIR"), *own = standin_temporary();

@@ -245,7 +245,8 @@ static bool run_procedure(model *m, request *r, unsigned char **inputs, unsigned
     char why[600];
     long index = r->procedure;
     if (index > 0 && standin_is("procedures", "fail")) return standin_fail(error, FAIL_INDEX, selector, "");
-    if (index == 1 && standin_is("procedures", "first")) { /* it has the shape of the first in the driver's test */
+    if (index == 1 &&
+        standin_is("procedures", "first")) { /* it has the same shape as the first one in the driver's test */
         shift(m, false, index, inputs);
         shift(m, true, index, outputs);
         index = 0;

@@ -76,7 +76,7 @@ static int pool_size(void) {
     return size > MAX_PLACES ? MAX_PLACES : (int)size;
 }
 
-/* Returns a place. Returns 0 if all are taken, and clears those that were released. */
+/* Returns a slot, or 0 if all are taken. Clears slots that were released. */
 static int find_place(int size) {
     for (int i = 0; i < size; i++) {
         if (places.own[i] || is_left(i) || !lock_place(i, F_WRLCK, F_SETLK)) continue;

@@ -22,7 +22,7 @@ static const struct {
     /* Differences between systems. */
     {"files", {0, 0, "one"}},      /* one: the memory route refuses a program with several weight files */
     {"bundle", {0, 0, "checked"}}, /* checked: a file that is not where the framework looks has its own error code */
-    {"tmpdir", {0}},               /* own: on the memory route nothing compiles in a process with another TMPDIR */
+    {"tmpdir", {0}},               /* own: on the memory route no program compiles in a process with another TMPDIR */
     {"contents", {"equal", "equal", 0}}, /* equal: a file must match its entry in the dictionary */
     {"texts", {0, 0, "new"}},            /* new: shapes and codes of errors */
     {"sizes", {0, 0, "any"}},            /* any: surfaces of one side may differ in size */
@@ -70,7 +70,7 @@ static const struct {
     /* gives: the engine keeps the mask and reports its times; kept: it keeps the mask and reports nothing; array:
      * in an array; strange: an object of another class */
     {"statistics", {0}},
-    {"standard_ns", {0}}, /* minimum time of a standard evaluation */
+    {"standard_ns", {0}}, /* minimum time of a standard evaluation in ns */
     {"direct_ns", {0}},   /* minimum time of a direct one */
     {"realtime_ns", {0}}, /* minimum time of a real-time one */
     {"direct", {0}},      /* fail: direct evaluation answers NO; wrong: it answers with the previous contents */

@@ -67,8 +67,8 @@ long standin_counted(const char *counter);
 void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 EXPORT void standin_set(const char *key, const char *value);
-/* Notes that a thread of the stand-in works (+1), or has released everything it had (-1). Counters are read when no
- * thread works. */
+/* Records that a thread of the stand-in is working (+1), or has released everything (-1). Counters are read when no
+ * thread is working. */
 void standin_settle(int by);
 EXPORT long standin_get(const char *counter);
 EXPORT const char *standin_last_violation(void);

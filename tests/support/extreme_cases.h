@@ -10,7 +10,7 @@
 #include "support/op_cases.h"
 
 /* Makes the case of a seed, which the caller frees with op_case_free. Without `constants` it is the same case with
- * inputs in place of constant tensors. Returns NULL with the reason if the operation refuses the drawn parts. */
+ * inputs instead of constant tensors. Returns NULL with the reason if the operation refuses the drawn parts. */
 op_case *extreme_case(uint64_t seed, bool constants, propane_error *err);
 
 /* Returns whether the operation's result is one rounding of an exact one, or a moved number. */

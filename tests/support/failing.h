@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The single harness for failing memory requests. An attempt is repeated, each time with another request failing, once
- * by itself and once with all later ones. Only this harness checks what must happen then.
+ * alone and once with all later ones. Only this harness checks what must happen then.
  */
 #ifndef TESTS_SUPPORT_FAILING_H
 #define TESTS_SUPPORT_FAILING_H

@@ -58,7 +58,7 @@ typedef struct maker {
     char *words[WORDS][2]; /* name, spec */
     int word_count;
     char label[400];
-    const op_case_growth *growth; /* NULL for the operation by itself */
+    const op_case_growth *growth; /* NULL for the operation alone */
     mil_value *values[OP_CASE_INPUTS];
 } maker;
 
@@ -151,7 +151,7 @@ static const char *const draw_names[] = {
     [MIL_DRAW_custom] = "custom",
 };
 
-/* Reads "[1,2]", "1,2)" or "true,false" and returns how many there were. */
+/* Reads "[1,2]", "1,2)" or "true,false" and returns the number of values. */
 static int read_numbers(const char *text, double *out, int limit) {
     int count = 0;
     if (*text == '[') text++;

@@ -58,7 +58,7 @@ static propane_status eval_buffer_create(void *impl, size_t bytes, driver_buffer
 }
 static void eval_buffer_free(void *impl, driver_buffer *buffer) { mem_pages_free(buffer->memory, buffer->bytes); }
 
-/* Above 0: the run of a program that counts it down to 0 ends as one does that Ctrl-C stops. */
+/* Above 0: counts runs of programs down; the run that reaches 0 ends as if Ctrl-C had stopped it. */
 static int eval_stop_in;
 
 static propane_status eval_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {

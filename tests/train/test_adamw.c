@@ -235,7 +235,7 @@ TEST(steps_with_small_moments) {
         }
 }
 
-/* A rank that keeps part of a tensor moves it like a rank that keeps all of it. */
+/* A rank with part of a tensor updates it exactly like a rank with all of it. */
 TEST(a_part_of_a_tensor_moves_as_in_the_whole) {
     enum { ELEMENTS = 40 * MOMENT_BLOCK + 9, CUT = 7 * MOMENT_BLOCK };
     static uint16_t data[2][2][ELEMENTS];
@@ -277,7 +277,7 @@ TEST(a_part_of_a_tensor_moves_as_in_the_whole) {
 
 typedef struct whole_state {
     float w[3 * MOMENT_BLOCK * 64 + 9], scales[2][3 * 64 + 1];
-    float moments[2][3 * MOMENT_BLOCK * 64 + 9]; /* room for the widest form */
+    float moments[2][3 * MOMENT_BLOCK * 64 + 9]; /* space for the widest form */
 } whole_state;
 
 static adamw_state state_of(whole_state *s) {

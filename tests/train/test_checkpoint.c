@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checkpoints, by a run without a model: what they hold, which run may go on from them, what is damaged, and which of
- * the best validations stay. Nothing of a run changes before its checkpoint has been accepted as a whole.
+ * Checkpoints, by a run without a model: their contents, which runs may resume from them, damaged files, and which of
+ * the best validations are kept. A run changes nothing before its checkpoint has been accepted completely.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static void begin(void) {
     mem_free(dir);
 }
 
-/* Makes a run with other numbers everywhere. */
+/* Makes a run in which every number is different. */
 static scripted_run *filled(train_options *o) {
     scripted_run *s = scripted_made(o);
     int n = 0;
@@ -117,7 +117,7 @@ TEST(momentum_of_outer_steps_may_be_absent) {
     train_run_free(&s->run), train_run_free(&t->run);
 }
 
-/* Blocks may be read one after the other: the state comes with the first. */
+/* Blocks may be read one after the other; the state is read with the first. */
 TEST(blocks_are_read_apart) {
     begin();
     train_options o = scripted_options(folder, 9);
@@ -149,17 +149,17 @@ TEST(remains_of_killed_writers_are_removed_when_a_run_is_read) {
     train_run_free(&s->run);
 }
 
-/* A write that fails leaves the older file and no half of a new one. */
+/* A failed write leaves the older file and no partial new one. */
 TEST(a_failed_write_leaves_the_older_checkpoint) {
     begin();
     train_options o = scripted_options(folder, 9);
     scripted_run *s = filled(&o);
     EXPECT_OK(train_checkpoint_write(&s->run, &err));
     s->run.state.step = 8;
-    s->fingerprint = "\xff\xfe"; /* no JSON holds it */
+    s->fingerprint = "\xff\xfe"; /* JSON cannot represent it */
     EXPECT(train_checkpoint_write(&s->run, &err) != PROPANE_OK);
     EXPECT_TEXT(key_of(checkpoint, "step"), "7");
-    EXPECT(rmdir(folder) != 0 && unlink(checkpoint) == 0 && rmdir(folder) == 0); /* nothing else is there */
+    EXPECT(rmdir(folder) != 0 && unlink(checkpoint) == 0 && rmdir(folder) == 0); /* the folder contains nothing else */
     s->fingerprint = "this one";
     EXPECT_FAIL(train_checkpoint_write(&s->run, &err), PROPANE_ERR_NOT_FOUND, checkpoint);
     train_run_free(&s->run);
@@ -168,7 +168,7 @@ TEST(a_failed_write_leaves_the_older_checkpoint) {
 
 /* ---- another run ------------------------------------------------------------------------------------------------- */
 
-/* Tries to go on from the checkpoint; whatever is wrong with it, no number of the run has moved. */
+/* Tries to resume from the checkpoint; whatever is wrong with it, no number of the run has changed. */
 static void expect_status(const train_options *o, const char *fingerprint, propane_status status, const char *message) {
     scripted_run *s = scripted_made(o), *untouched = scripted_made(o);
     s->fingerprint = fingerprint;
@@ -181,7 +181,7 @@ static void expect_refused(const train_options *o, const char *fingerprint, cons
     expect_status(o, fingerprint, PROPANE_ERR_INVALID, message);
 }
 
-/* Every FIXED option must be as it was, no other one. */
+/* Every FIXED option must be unchanged; others may change. */
 TEST(fixed_options_must_be_the_same) {
     begin();
     train_options o = scripted_options(folder, 9);
@@ -259,7 +259,7 @@ TEST(recalled_options_are_those_of_the_run) {
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 
-/* Writes a file with the metadata of the run's checkpoint, one key of it with another text (NULL: without it). */
+/* Writes a file with the metadata of the run's checkpoint, in which one key has another text (NULL: is missing). */
 static void write_with(scripted_run *s, const char *key, const char *value, bool tensors) {
     safetensors *old = NULL;
     safetensors_writer *w = NULL;
@@ -363,7 +363,7 @@ TEST(tensors_are_all_there_before_one_is_filled) {
     train_run_free(&s->run);
 }
 
-/* Every changed byte of the tensors is found by the checksums, every shorter file by its length. */
+/* The checksums detect every changed byte of the tensors, and the length detects every truncated file. */
 TEST(damaged_and_shortened_files_are_refused) {
     begin();
     train_options o = scripted_options(folder, 9);
@@ -440,7 +440,7 @@ static void offer(scripted_run *s, int64_t step, double loss) {
     EXPECT_OK(top_checkpoints_offer(&s->run, loss, &err));
 }
 
-/* A tie keeps the earlier file, and is written only while there is room. */
+/* With equal losses the earlier file is kept, and the later one is written only below the limit. */
 TEST(the_files_of_the_best_validations_stay) {
     begin();
     train_options o = scripted_options(folder, 9);
@@ -462,8 +462,8 @@ TEST(the_files_of_the_best_validations_stay) {
     train_run_free(&s->run);
 }
 
-/* Files of later steps are from a run that was killed; other names are nobody's; a file that cannot be read, or has no
- * loss, goes first. */
+/* Files of later steps are from a run that was killed; other names are left alone; a file that cannot be read, or has
+ * no loss, is removed first. */
 TEST(other_files_of_the_folder) {
     begin();
     train_options o = scripted_options(folder, 9);
@@ -490,7 +490,7 @@ TEST(other_files_of_the_folder) {
         snprintf(path, sizeof path, "%s/%s", folder, others[i]);
         EXPECT_MSG(file_exists(path), "%s is gone", others[i]);
     }
-    s->run.options.keep = "1"; /* a smaller limit removes what is too much */
+    s->run.options.keep = "1"; /* a smaller limit removes the surplus */
     offer(s, 10, 8);
     EXPECT_TEXT(steps_kept(), "7");
     s->run.options.keep = "2";
@@ -501,7 +501,7 @@ TEST(other_files_of_the_folder) {
     train_run_free(&s->run);
 }
 
-/* In a run: each validation is offered, one that is not a number is not, and with "best" there are no such files. */
+/* In a run: each validation is offered unless its loss is not a number, and with "best" there are no such files. */
 TEST(a_run_keeps_its_best_validations) {
     begin();
     train_options o = scripted_options(folder, 6);

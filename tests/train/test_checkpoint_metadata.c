@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The metadata of a checkpoint in both of its forms: every key of the older one, the values that it lacks, and what is
- * neither.
+ * The metadata of a checkpoint in both of its forms: every key of the older one, the values that it lacks, and texts
+ * that are neither.
  */
 #include <stdlib.h>
 
@@ -71,7 +71,7 @@ TEST(the_older_form_is_read_as_the_newer_one) {
                                           {"resize", "0"},
                                           {"class_axis", "1"},
                                           {"eval_interval", "7"},
-                                          {"loss", "mse"}, /* a choice stands beside the options */
+                                          {"loss", "mse"}, /* the choice is stored separately from the options */
                                           {"min_lr", ""},  /* was not stored */
                                           {"threads", ""}, /* is never stored */
                                           {"nothing", ""}};

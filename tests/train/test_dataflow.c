@@ -321,7 +321,7 @@ static void check_bits(const shape *h) {
     train_step *block = make_step(h, w, trained, false), *apart = make_step(h, w, trained, true);
     double one, two, norms[2];
     for (int pass = 0; pass < 3;
-         pass++) { /* the second pass sees the remains of the first, the third is added to the second */
+         pass++) { /* the second pass sees the contents of the first; the third is added to the second */
         bool first = pass < 2 || !h->accumulate;
         const int32_t *at = tokens + pass * 3;
         EXPECT_OK(train_step_batch(block, at, at + 1, first, 4, &one, &err));
@@ -366,7 +366,7 @@ TEST(gradients_take_the_place_of_activations) {
     train_step *several = make_step(&h, w, trained, false);
     size_t gradients = step_state_bytes(once) / 3, less = train_step_activation_bytes(once),
            more = train_step_activation_bytes(several);
-    EXPECT_MSG(more - less > gradients * 7 / 10, "%zu and %zu bytes beside %zu of gradients", less, more,
+    EXPECT_MSG(more - less > gradients * 7 / 10, "%zu and %zu bytes, with %zu of gradients", less, more,
                gradients); /* observed 0.75: the table's gradient, 4096 bytes, is made while most values are live */
     train_step_free(once);
     train_step_free(several);

@@ -62,7 +62,7 @@ static void split(int64_t batch, int64_t positions, int64_t parts) {
     EXPECT_OK(gradient_products_split(f, m, "products", "sums", &products, &sums, &err));
     EXPECT(products && sums && products->result_count == 1 && sums->result_count == 2);
     EXPECT(strcmp(products->results[0]->name, "dw_w") == 0 && products->results[0]->type.dim[0] == parts * OUT);
-    EXPECT(products->param_count == 2 && sums->param_count == 2); /* the sums read dy, for d_b, and dw_w */
+    EXPECT(products->param_count == 2 && sums->param_count == 2); /* the host's sums read dy, for d_b, and dw_w */
     for (int i = 0; i < 2; i++) first[i] = *named(f, in, products->params[i]->name);
     EXPECT_OK(mil_eval_function(f, in, false, a, &want, &err));
     EXPECT_OK(mil_eval_function(products, first, false, a, &between, &err));

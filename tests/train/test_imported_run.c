@@ -105,7 +105,7 @@ typedef struct set {
     int label[SAMPLES];
 } set;
 
-/* The samples that were asked for, of training and of validation. */
+/* The requested samples, of training and of validation. */
 static int asked[2][1000], asked_count[2];
 
 static propane_status get(void *context, int part, int64_t index, const sample_room *out, propane_error *err) {
@@ -459,7 +459,7 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
 
 /* ---- decisions ------------------------------------------------------------------------------------------------------ */
 
-/* Makes a run, which takes `steps` steps by hand; the caller looks at what was asked for. */
+/* Makes a run, which takes `steps` steps by hand; the caller checks which samples were requested. */
 static void made(const train_options *o, const sample_source *source, int steps, void (*look)(train_run *t)) {
     propane_error err = {0};
     imported_model m;
@@ -482,7 +482,7 @@ static void look_at_steps(train_run *t) {
                (long long)train_run_options(t)->steps, (long long)steps_wanted);
 }
 
-/* Passes over the samples are rounded up to whole steps; epochs that were given go before steps. */
+/* Passes over the samples are rounded up to whole steps; a given number of epochs takes precedence over steps. */
 TEST(epochs_are_whole_steps) {
     static const struct {
         double epochs;
@@ -522,7 +522,7 @@ static void look_at_order(train_run *t) {
     EXPECT(!shuffles || memcmp(asked[0], asked[0] + SAMPLES, sizeof(int) * SAMPLES) != 0);
 }
 
-/* Every epoch takes each sample once, in another order each time, or in the order of the data. */
+/* Every epoch uses each sample once, in a different order each time or in the order of the data. */
 TEST(every_epoch_takes_every_sample_once) {
     static set s;
     begin(false);

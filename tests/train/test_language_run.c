@@ -150,7 +150,7 @@ TEST(every_target_counts_with_its_bytes) {
     train_run_free(t);
 }
 
-/* However many batches are asked for, and however large they are, each held-out window counts once. */
+/* Whatever the number and size of the requested batches, each held-out window counts once. */
 TEST(a_validation_reads_each_held_out_window_once) {
     propane_error err = {0};
     static const int64_t batches[] = {50, 1000, 30}, sizes[] = {2, 2, 5};
@@ -171,7 +171,7 @@ TEST(a_validation_reads_each_held_out_window_once) {
     EXPECT_MSG(fabs(val[2] - val[0]) < 1e-6 && fabs(bytes[2] - bytes[0]) < 1e-6, "%.9g, %.9g", val[0], val[2]);
 }
 
-/* The model that a run gives away is a copy of its weights, and its settings are counted. */
+/* The model that a run returns is a copy of its weights, and its settings are reference-counted. */
 TEST(a_run_gives_its_model_away) {
     propane_error err = {0};
     train_options o = options(NULL);
@@ -222,7 +222,7 @@ static void resume_at_every_step(const char *precision, int accumulate) {
 TEST(resumed_at_every_step_it_is_the_same_run) { resume_at_every_step("fp32", 1); }
 TEST(resumed_with_fp16_and_accumulation) { resume_at_every_step("fp16", 2); }
 
-/* Three batches of two are one of six: the same windows, and the same mean. Seen: 5e-7 in the losses of 12 steps. */
+/* Three batches of two equal one of six: the same windows, and the same mean. Seen: 5e-7 in the losses of 12 steps. */
 TEST(accumulation_is_a_larger_batch) {
     propane_error err = {0};
     static log_book large, parts;

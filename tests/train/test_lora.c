@@ -46,7 +46,7 @@ static model_weights *make_weights(double dropout, const char *adapted, bool tie
     return w;
 }
 
-/* On two queues, updates go on beside the next batch. */
+/* On two queues, updates continue during the next batch. */
 static train_step *make_queues(model_weights *w, const char *plan_title, weight_mode how, bool two_queues) {
     train_step *s = NULL;
     train_step_options o = {
@@ -186,7 +186,8 @@ TEST(plans_and_weight_modes_agree) {
     model_weights_free(w);
 }
 
-/* A base in constants, whose adapters are updated beside the next batch, ends with the bits of one that is an input. */
+/* A base in constants, whose adapters are updated during the next batch, ends with the same bits as one that is an
+ * input. */
 TEST(updates_beside_a_baked_base_keep_the_bits) {
     adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1};
     for (int plan = 0; plan < 2; plan++) {

@@ -188,7 +188,7 @@ TEST(embedding_gathers_and_scatters) {
                 stream[b][d][s] = (float)rng_normal(&r);
                 want[tokens[b * S + s]][d] += (double)stream[b][d][s];
             }
-    for (int times = 1; times <= 2; times++) { /* the second time it adds to what is there */
+    for (int times = 1; times <= 2; times++) { /* the second time it adds to the previous contents */
         squares += train_embed_scatter(&e, &gradient[0][0], tokens, &stream[0][0][0]);
         for (int i = 0; i < V * D; i++)
             EXPECT(fabs((double)gradient[i / D][i % D] - times * want[i / D][i % D]) < 2e-6 * times);

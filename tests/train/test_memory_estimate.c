@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The estimated memory of a run against what its step uses: never more, and not much less.
+ * The estimated memory of a run against the memory that its step uses: never more, and not much less.
  */
 #include <stdlib.h>
 

@@ -144,7 +144,7 @@ TEST(both_ends_of_a_range_are_allowed) {
     EXPECT(ends > 100);
 }
 
-/* Leaves other bytes than zeros on the stack, so that a text without its end shows. */
+/* Leaves nonzero bytes on the stack, so that a text without a terminator is detected. */
 __attribute__((noinline)) static void fill_the_stack(void) {
     volatile char room[4000];
     for (size_t i = 0; i < sizeof room; i++) room[i] = i % 500 == 499 ? 0 : 'x';
@@ -189,7 +189,7 @@ TEST(every_word_of_a_choice_is_allowed_and_no_other) {
     EXPECT_TEXT(err.text, "--clip-norm is 'late'; it must be exact or lagged");
 }
 
-/* What a text may look like, by the type of its option. */
+/* Which texts are valid, by the type of the option. */
 TEST(texts_of_numbers) {
     static const struct {
         const char *name, *text;
@@ -219,7 +219,7 @@ TEST(texts_of_numbers) {
     EXPECT(!o.pack);
 }
 
-/* The last of several values counts, a refused one changes nothing, and only what was given is marked. */
+/* The last of several values counts, a refused one changes nothing, and only given options are marked. */
 TEST(a_repeated_option_has_its_last_value) {
     train_options o;
     train_options_default(&o, TRAIN_LANGUAGE);
@@ -254,7 +254,7 @@ TEST(options_that_do_not_fit_together_are_refused) {
     EXPECT_OK(train_options_check(&o, &err));
     o.resume = false;
     EXPECT_OK(train_options_check(&o, &err));
-    o.pack = true, o.context = -5; /* options of the other kind are not looked at */
+    o.pack = true, o.context = -5; /* options of the other kind are ignored */
     EXPECT_OK(train_options_check(&o, &err));
 }
 

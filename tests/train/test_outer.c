@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Outer steps between three real ranks: each test starts itself again under mpirun. What every rank moved is generated
- * from its number, so each rank knows the expected agreement.
+ * Outer steps between three real ranks: each test starts itself again under mpirun. Every rank's movement is generated
+ * from its number, so each rank can compute the expected average.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -75,7 +75,8 @@ static void open_model(fixture *f) {
 static void open_scheduled(fixture *f, allreduce_wire wire, double lr, double momentum,
                            const train_schedule *schedule) {
     const outer_options options = {.every = 1, .lr = lr, .momentum = momentum, .schedule = schedule, .first = 3};
-    const allreduce_options wires = {.wire = wire, .bucket = 1500}; /* several buckets, and tensors that are cut */
+    const allreduce_options wires = {.wire = wire,
+                                     .bucket = 1500}; /* several buckets, and tensors that buckets divide */
     int64_t counts[64];
     int order[64];
     EXPECT_OK(mpi_open(&f->mpi, &err));
@@ -114,7 +115,7 @@ static void close_fixture(fixture *f) {
     mpi_close(f->mpi);
 }
 
-/* Applies this rank's movement in a round, then the agreement. */
+/* Applies this rank's movement in a round, then the outer step. */
 static void round_of(fixture *f) {
     const float *moved = f->moved[mpi_rank(f->mpi)];
     for (int i = 0; i < train_step_learnt_count(f->step); i++) {

@@ -117,7 +117,7 @@ TEST(parts_of_our_plans_add_up) {
     }
 }
 
-/* Adapters only: no gradients of the base, no program made again with baked weights, an update of the adapters'
+/* Adapters only: no gradients of the base, no program recompiled with baked weights, an update of the adapters'
  * size. */
 TEST(adapters_leave_the_base_alone) {
     propane_error err = {0};
@@ -196,7 +196,8 @@ TEST(updates_hide) {
                 EXPECT_MSG(c.update_ms < c.sweep_ms, "%s: %g of %g ms are left", options.name, c.update_ms, c.sweep_ms);
                 EXPECT(form == 0 || step[form][lagged] <= step[form - 1][lagged] + 1e-9);
             }
-        /* Lagged, the head's unit is the last: if there is little else to hide, that may cost as much as it saves. */
+        /* With the lagged norm, the head's unit is the last: if there is little else to overlap, that may cost as much
+         * as it saves. */
         for (int form = 0; form < 3; form++)
             EXPECT_MSG(step[form][1] <= 1.1 * step[form][0], "%s: lagged %g, exact %g ms", options.name, step[form][1],
                        step[form][0]);
@@ -205,8 +206,8 @@ TEST(updates_hide) {
     }
 }
 
-/* A search's first result equals that of its own separate query, and no other allowed one is faster; equals keep their
- * order. */
+/* A search's first result equals that of its own separate query, and no other allowed one is faster; equal results
+ * keep their order. */
 TEST(a_search_names_the_fastest) {
     propane_error err = {0};
     model_config config;

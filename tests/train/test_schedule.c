@@ -27,8 +27,8 @@ TEST(no_warm_up_starts_at_the_peak) {
 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-12; }
 
-/* Each shape at its edges: the last step of the warm-up and the first one after it are at the peak, steps behind the
- * end at the floor. */
+/* Each shape at its edges: the last step of the warm-up and the first one after it are at the peak, steps after the
+ * end are at the minimum. */
 TEST(shapes_at_their_edges) {
     static const struct {
         const char *word;
@@ -49,13 +49,13 @@ TEST(shapes_at_their_edges) {
     EXPECT(train_schedule_find("linear") == TRAIN_SCHEDULE_LINEAR && train_schedule_find("wsd") == TRAIN_SCHEDULE_WSD);
 }
 
-/* A warm-up that is as long as the run, or longer, never leaves it. */
+/* If the warm-up is at least as long as the run, the run never leaves it. */
 TEST(a_warm_up_may_be_the_whole_run) {
     train_schedule s = {.peak = 1, .floor = 0.5, .warmup = 8, .steps = 4, .shape = TRAIN_SCHEDULE_WSD};
     for (int k = 0; k < 8; k++) EXPECT(near(train_schedule_at(&s, k), (k + 1) / 8.0));
     EXPECT(train_schedule_at(&s, 8) == 0.5);
     s = (train_schedule){.peak = 1, .floor = 0.5, .warmup = 9, .steps = 10, .shape = TRAIN_SCHEDULE_WSD};
-    EXPECT(near(train_schedule_at(&s, 9), 1)); /* a tail longer than what is left begins at the peak */
+    EXPECT(near(train_schedule_at(&s, 9), 1)); /* a tail longer than the remaining steps begins at the peak */
 }
 
 TEST(loss_scale_halves_on_overflow_and_doubles_after_two_thousand_good_steps) {

@@ -208,7 +208,7 @@ TEST(does_not_depend_on_threads) {
     bench_close(&b);
 }
 
-/* The stream in fp16 as well: the engine of an M1 takes no other. */
+/* The stream in fp16 as well: the engine of an M1 accepts no other type. */
 TEST(layer_with_the_stream_in_fp16) {
     for (int two_queues = 0; two_queues < 2; two_queues++) {
         train_step_options o = {.partition = {.name = "layer", .precision = MIL_fp16, .half_stream = true},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The decisions of the training loop, by a run whose losses are a script: when it validates, keeps, saves, stops and
- * begins again. The letters are those of scripted_run.h.
+ * The decisions of the training loop, by a run whose losses are a script: when it validates, keeps weights, saves,
+ * stops and resumes. The letters are those of scripted_run.h.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -110,7 +110,8 @@ typedef struct best_case {
     int64_t best, stale;
 } best_case;
 
-/* Ties keep the earlier weights; what is not a number is never best, and counts as no improvement. */
+/* With equal losses the earlier weights are kept; a loss that is not a number is never best, and counts as no
+ * improvement. */
 TEST(the_best_validation_is_kept) {
     static const best_case cases[] = {
         {{5, 4, 3, 2, 1}, 5, 0},
@@ -145,8 +146,8 @@ TEST(the_best_validation_is_kept) {
     }
 }
 
-/* The best weights are read and published only if they are not those that are there already, and only then is a draft
- * of a checkpoint left out. */
+/* The best weights are read and published only if they differ from the current ones; only then is a draft of a
+ * checkpoint omitted. */
 TEST(the_result_is_of_the_best_weights) {
     char *dir = test_temp_dir();
     train_options o = scripted_options(dir, 3);
@@ -179,7 +180,7 @@ TEST(keep_last_takes_the_last_weights) {
     mem_free(dir);
 }
 
-/* The file of another run's best step is not taken. */
+/* The file of another run's best step is not used. */
 TEST(best_weights_of_another_step_are_not_taken) {
     char *dir = test_temp_dir();
     train_options o = scripted_options(dir, 3);
@@ -225,7 +226,7 @@ TEST(patience_counts_validations_without_improvement) {
     }
 }
 
-/* A run that is over stays over: it is not validated again, and its result is written again. */
+/* A finished run stays finished: it is not validated again, but its result is written again. */
 TEST(a_run_that_is_over_takes_no_step) {
     char *dir = test_temp_dir();
     train_options o = scripted_options(dir, 9);
@@ -290,7 +291,7 @@ TEST(a_run_that_ends_lost_writes_no_model) {
     mem_free(dir);
 }
 
-/* ---- stopping, saving on request, beginning again ---------------------------------------------------------------- */
+/* ---- stopping, saving on request, resuming ----------------------------------------------------------------------- */
 
 TEST(a_stopped_run_is_saved_and_not_finished) {
     char *dir = test_temp_dir();
@@ -302,7 +303,7 @@ TEST(a_stopped_run_is_saved_and_not_finished) {
                 "stopped after step 2 of 5; continue with: propane train --resume ");
     EXPECT(strstr(err.text, dir) && s->checkpoint_step == 2);
     scripted_expect(s, "rgurgu r sdc");
-    cancel = false; /* the same run can go on */
+    cancel = false; /* the same run can continue */
     scripted_expect_run(s, "rgurgurgu ress dc sf");
     train_run_free(&s->run);
     o.run_dir = NULL;
@@ -318,7 +319,7 @@ TEST(a_stopped_run_is_saved_and_not_finished) {
     mem_free(dir);
 }
 
-/* The step that is stopped inside has not happened. */
+/* A step that is interrupted leaves no effects. */
 TEST(a_step_that_is_stopped_is_taken_again) {
     char *dir = test_temp_dir();
     train_options o = scripted_options(dir, 3);
@@ -339,13 +340,13 @@ TEST(a_checkpoint_on_request_is_written_once) {
     scripted_run *s = scripted_made(&o);
     train_run_save_by(&s->run, &save);
     s->set = &save, s->set_at = 1;
-    scripted_expect_run(s, "rgu rgu r sdc gurgu res sdc sf"); /* seen when the next step begins, written after it */
+    scripted_expect_run(s, "rgu rgu r sdc gurgu res sdc sf"); /* noticed when the next step begins, written after it */
     EXPECT(!save);
     train_run_free(&s->run);
     mem_free(dir);
 }
 
-/* With a request and an interval at the same step there is one file. */
+/* If a request and an interval fall on the same step, one file is written. */
 TEST(a_request_for_a_step_that_is_saved_is_done) {
     char *dir = test_temp_dir();
     train_options o = scripted_options(dir, 4);
@@ -378,7 +379,7 @@ TEST(a_used_up_budget_saves_and_asks_for_a_new_process) {
     mem_free(dir);
 }
 
-/* What a resumed run does from each step on is what the run that was not interrupted does. */
+/* From each step on, a resumed run does the same as an uninterrupted run. */
 TEST(a_resumed_run_goes_on_where_it_was) {
     enum { STEPS = 9 };
     static const double val[] = {4, 3, 5, NAN, 2};
@@ -423,7 +424,7 @@ TEST(a_resumed_run_needs_as_many_steps_as_were_done) {
     EXPECT_OK(scripted_go(s, INT64_MAX, NULL, &restart, &err));
     train_run_free(&s->run);
     o.resume = true;
-    s = scripted_made(&o); /* as many: only the result is written again */
+    s = scripted_made(&o); /* the same number of steps: only the result is written again */
     scripted_expect_run(s, "sf");
     train_run_free(&s->run);
     o.steps = 2;
@@ -434,7 +435,7 @@ TEST(a_resumed_run_needs_as_many_steps_as_were_done) {
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
-/* An error of each part ends the run with that error, and nothing comes after it. */
+/* An error of any part ends the run with that error, and nothing follows. */
 TEST(an_error_of_a_part_ends_the_run) {
     static const char *const wanted[] = {"rgurgu re",       "r", "rg", "rgu", "rgurgu res", "rgurgu ressd",
                                          "rgurgu ressdc sf"};
@@ -467,7 +468,7 @@ TEST(another_folder_under_the_name_is_not_written_into) {
     EXPECT(s->run.state.step == 3 && !is_there(run, TRAIN_BEST));
     EXPECT_FAIL(train_run_save(&s->run, &err), PROPANE_ERR_INVALID, "is no longer the folder");
     EXPECT(!is_there(run, TRAIN_CHECKPOINT));
-    EXPECT(rmdir(run) == 0 && rename(away, run) == 0); /* moved back, it goes on */
+    EXPECT(rmdir(run) == 0 && rename(away, run) == 0); /* after the folder was moved back, the run continues */
     EXPECT_OK(scripted_go(s, INT64_MAX, NULL, &restart, &err));
     train_run_free(&s->run);
     mem_free(dir);
@@ -526,7 +527,7 @@ static propane_status three_save(train_group *g, train_run *r, propane_error *e)
 }
 static void three_free(train_group *g) { (void)g; }
 
-/* What is due between two such steps waits for the second one. */
+/* Work that is due between two such steps waits for the second one. */
 TEST(ranks_validate_save_and_stop_when_their_weights_are_the_same) {
     static const train_group_calls calls = {three_free, three_since, three_stride, three_synchronise,
                                             three_save, three_save,  three_save};

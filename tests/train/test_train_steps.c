@@ -21,7 +21,7 @@ TEST(a_step_gets_the_options_and_the_rate_of_its_step) {
     o.beta1 = 0.5, o.beta2 = 0.25, o.epsilon = 1e-3, o.weight_decay = 0.75, o.clip = 0;
     scripted_run *s = scripted_made(&o);
     EXPECT_OK(scripted_go(s, INT64_MAX, NULL, &restart, &err));
-    /* two steps of warm-up, then in a line from 0.5 towards 0.25 */
+    /* two steps of warm-up, then linear from 0.5 towards 0.25 */
     static const double rates[] = {0.25, 0.5, 0.5, 0.4375, 0.375, 0.3125};
     for (int i = 0; i < 6; i++) {
         const adamw_step *u = &s->update[i];
@@ -152,7 +152,7 @@ TEST(a_caller_may_step_beyond_the_end) {
 
 static bool asks_once(void *context) { return (*(int *)context)++ == 0; }
 
-/* A request of the host ends one step; nothing of it has happened, and the next one is made. */
+/* A request of the host ends one step, which leaves no effects; the next one runs. */
 TEST(a_request_of_the_host_ends_one_step) {
     train_options o = scripted_options(NULL, 2);
     train_report p = {0};

@@ -16,10 +16,11 @@ extern const propane_driver cpu_driver;
 
 static struct {
     bool unproven, patches;
-    int wrong_run, wrong_element; /* the run, from 1, that returns a number too large by one, and which; 0: none */
-    bool stale;                   /* the second program runs as the first one */
-    bool forgets;                 /* a patch does nothing */
-    const char *refuses;          /* the name of an input: programs with it cannot be compiled; "*": none can */
+    int wrong_run,
+        wrong_element;   /* the run, from 1, in which a number is too large by one, and which number; 0: none */
+    bool stale;          /* the second program runs with the first one's weights */
+    bool forgets;        /* a patch does nothing */
+    const char *refuses; /* the name of an input: programs with it cannot be compiled; "*": none can */
     int opened, closed, compiled, freed, runs, donors, reloadable, patched, writes[2];
     driver_program *first;
     uint16_t patch[WIDTH * WIDTH];
@@ -162,7 +163,7 @@ TEST(modes_that_a_device_lacks_are_refused) {
     EXPECT_FAIL(checked("faulty", "packed"), PROPANE_ERR_UNSUPPORTED, "no input 'p'");
 }
 
-/* One wrong number anywhere, with either set of weights, is found and named; it is not taken for the old weights. */
+/* One wrong number anywhere, with either set of weights, is found and named; it is not mistaken for the old weights. */
 TEST(one_wrong_number_is_found) {
     static const int elements[] = {0, 1, SPAN - 1, SPAN, WIDTH * SPAN - 1};
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++)
@@ -193,7 +194,8 @@ TEST(old_weights_are_found) {
     EXPECT_FAIL(checked("faulty", "patched"), PROPANE_ERR_DEVICE, ", as with the previous weights");
 }
 
-/* A device that needs no proof gets the first mode, patching where it works; another one the first mode that holds. */
+/* A device that needs no proof gets the first mode, patching if it works; any other device gets the first mode that
+ * passes. */
 TEST(the_first_mode_that_holds_is_chosen) {
     const char *mode = NULL;
     text tried = {0};

@@ -153,7 +153,8 @@ TEST(rows_are_of_all_units) {
     arena_free(a);
 }
 
-/* A frozen base in constants is compiled by one process. A model of too many layers for that takes inputs. */
+/* A frozen base in constants is compiled by one process. A model with too many layers for that gets its weights as
+ * inputs. */
 TEST(a_base_of_many_programs_is_an_input) {
     propane_error err = {0};
     model_config config;

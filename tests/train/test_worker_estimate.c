@@ -82,7 +82,7 @@ TEST(a_warm_up_is_data_parallel) {
     expect_near(outer.warmup_ms, 100 * (1000 + 280000 - 600), "280 s of messages a step");
     expect_near(outer.step_bytes, 1.4e6, "a step after it");
     EXPECT(ask(&q, WORKER_ADAPTERS).warmup_bytes == 0);
-    q.wire = ALLREDUCE_INT4; /* gradients keep 16 bits */
+    q.wire = ALLREDUCE_INT4; /* gradients have 16 bits */
     EXPECT_MSG(fabs(ask(&q, WORKER_OUTER).warmup_bytes / (100 * 350e6) - 1) < 1e-6, "int4");
 }
 

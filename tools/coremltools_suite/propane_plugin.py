@@ -151,7 +151,7 @@ def pytest_collection_finish(session):
 def pytest_runtest_protocol(item, nextitem):
     seconds = float(os.environ.get("SUITE_SECONDS", "0"))
     if seconds and time.process_time() > seconds:
-        item.session.shouldstop = "the processor time that was asked for is used"
+        item.session.shouldstop = "the requested processor time is used up"
 
 
 def pytest_runtest_logstart(nodeid, location):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs coremltools' own tests with Propane in the place of Core ML, and compares what fails with the list of known differences
+"""Runs coremltools' own tests with Propane instead of Core ML, and compares the failures with the list of known
+differences
 in docs/coreml-differences.md ("coremltools' own tests"). Exit 0: nothing else fails; 1: something does; 77: coremltools, torch
 or propane_ml is missing.
 
@@ -102,7 +103,7 @@ def shard(options, command, results, i, folder):
 
 
 def run(options, base, places, results):
-    """Runs them. Returns how many there are, and whether pytest itself succeeded."""
+    """Runs them. Returns their number, and whether pytest itself succeeded."""
     command = [sys.executable, "-m", "pytest", "-p", "propane_plugin", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short",
                "--rootdir", base, "-W", "ignore", "--no-header", "--continue-on-collection-errors"]
     if importlib.util.find_spec("pytest_timeout"):
@@ -162,7 +163,7 @@ def options_of():
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", help="a file of JSON lines: what stands there is not run again, what runs is added")
     parser.add_argument("--again", action="store_true", help="run those of --results that failed, too")
-    parser.add_argument("--report", action="store_true", help="run nothing, tell what stands in --results")
+    parser.add_argument("--report", action="store_true", help="run nothing, print the contents of --results")
     parser.add_argument("--show", type=int, default=40)
     parser.add_argument("-k", default="")
     options = parser.parse_args()

@@ -48,7 +48,7 @@ typedef struct part {
 } part;
 
 static propane_status cache_broken(const part *p, const char *what, propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: shared cache: %s not in the file", p->name, what);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: shared cache: %s outside the file", p->name, what);
 }
 
 static propane_status cache_part_init(const uint8_t *data, uint64_t bytes, const char *name, part *out,

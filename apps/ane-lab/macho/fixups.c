@@ -183,7 +183,7 @@ propane_status fixups_classic(const uint8_t *data, uint64_t bytes, const image *
                             "%s: binding code: the %u bytes at offset %u are outside the file", s->name, range->bytes,
                             range->offset);
     binder b = {.code = data + range->offset, .bytes = range->bytes, .s = s, .room = (size_t)(s->bytes / 8)};
-    for (int pass = 0; pass < 2; pass++) { /* first count, then store */
+    for (int pass = 0; pass < 2; pass++) { /* counts first, then stores */
         if (pass) {
             b.binds = ARENA_ARRAY(a, b.count + 1, space_bind);
             if (!b.binds) return propane_fail_memory(err, b.count * sizeof *b.binds);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns those programs, and trying one from its model to its numbers.
+ * Owns these programs, and the trial of one from its model to its numbers.
  */
 #include "apps/ane-lab/probe/lab_recipe.h"
 
@@ -120,7 +120,7 @@ bool lab_recipe_code(const json_t *form, json_int_t *code) {
 }
 
 /* macOS 27 cancels evaluations while the engine changes its power state, including the first of a process. The driver
- * repeats those, and so do questions that are about something else. */
+ * repeats them, and so do questions about other things. */
 static bool recipe_evaluate(lab *l, json_t *out) {
     enum { CANCELLED = 34, REPEATS = 8, PAUSE_NS = 3000000 };
     for (int repeats = 0;; repeats++) {

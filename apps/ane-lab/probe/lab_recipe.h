@@ -22,7 +22,7 @@ typedef struct lab_recipe {
 } lab_recipe;
 
 /* Makes a program with `records` in all, spread equally over `files` (0 means no file: y = x + x). `scale` multiplies
- * the weights. With `own`, names are used that no program had before, so that nothing is in the system's cache. Call
+ * the weights. With `own`, uses names that no program had before, so that nothing is in the system's cache. Call
  * lab_recipe_free whatever the status. */
 PROPANE_CHECK propane_status lab_recipe_make(lab_recipe *r, int route, int files, int records, float scale, bool own,
                                              propane_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading a probe's report. A finding is a row that depends only on the answers, so that a truncated report is
- * read as far as it goes. No engine is needed. Refuses files that are not a report.
+ * Owns reading a probe's report. A finding is a row that depends only on the answers, so a truncated report can
+ * still be read. No engine is needed. Refuses files that are not a report.
  */
 #include "apps/ane-lab/probe/probe_explain.h"
 
@@ -131,7 +131,7 @@ static bool finding_folder(const json_t *answers, text *out) {
     return true;
 }
 
-/* The process does not end because of the program itself. */
+/* The program itself is not the reason why the process ended. */
 static bool explain_wrapper_ends(const json_t *answers) {
     return explain_ended(answers, "attributes-wrapper") && !explain_ended(answers, "attributes-inner");
 }
@@ -356,7 +356,7 @@ static void explain_print_facts(const json_t *answers) {
     }
 }
 
-/* Not a failure, but what users may quote from a report. */
+/* Not a failure, but a figure that users may quote from a report. */
 static void explain_print_errors(const json_t *answers) {
     const json_t *form = explain_form(answers, "requests", "one with a surface that is too small");
     const json_t *error = json_object_get(json_object_get(form, "evaluate"), "error");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Explains a probe's answers to the reader of a report, on any machine: what failed and what to do, what holds, and
- * which options of the ane device follow (its `profile=FILE`).
+ * Explains a probe's answers to the reader of a report, on any machine: failures and remedies, confirmed findings,
+ * and the options of the ane device that follow (its `profile=FILE`).
  */
 #ifndef APPS_ANE_LAB_PROBE_PROBE_EXPLAIN_H
 #define APPS_ANE_LAB_PROBE_PROBE_EXPLAIN_H

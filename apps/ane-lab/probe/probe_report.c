@@ -183,7 +183,7 @@ static propane_status probe_finish(probe *p, propane_error *err) {
         if (probe_print_report(p, &unprinted) != PROPANE_OK && status == PROPANE_OK)
             return cli_error("devices", &unprinted);
     } else if (p->path) {
-        printf("\nThe report is in %s. docs/apple.md says where to send it.\n", p->path);
+        printf("\nThe report is in %s. docs/apple.md explains where to send it.\n", p->path);
     }
     return status;
 }

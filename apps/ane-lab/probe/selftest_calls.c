@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about single calls of the framework: what a load reads, what a request may look like, which
- * element types are accepted, what an idle engine does, how soon the compiler recovers, and what another process's load
- * takes away.
+ * Owns the questions about single calls of the framework: which files a load reads, which forms of requests and
+ * element types are accepted, what an idle engine does, how soon the compiler recovers, and which resources
+ * another process's load takes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,8 @@ static void selftest_calls_sleep_ms(int64_t ms) {
     nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
 }
 
-/* ---- what a load reads --------------------------------------------------------------------------------------------------------- */
+/* ---- files that a load reads
+ * --------------------------------------------------------------------------------------------------- */
 
 enum { RELOAD_RECORDS = 4 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about what the ane driver relies on: the order of symbols, dialects, limits, surfaces.
+ * Owns the questions about the assumptions of the ane driver: the order of symbols, dialects, limits, surfaces.
  */
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #define S "tensor<fp16, [1, 1, 32, 32]>"
 enum { N = 32 * 32 };
 
-/* Adds "NAME taken" or "NAME refused" to words, and the reason or the error of the values to out. */
+/* Adds "NAME taken" or "NAME refused" to `words`, and the reason or the error of the values to `out`. */
 static void selftest_forms_tell(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
                                 const propane_error *why) {
     const size_t used = strlen(words);

@@ -61,7 +61,7 @@ propane_status probe_ask_reductions(probe_target *t, json_t *out, propane_error 
     PROPANE_TRY(probe_run(t, t->uri, sum, in, y, err));
     float by_sum = y[0];
     PROPANE_TRY(probe_run(t, t->uri, product, in, y, err));
-    probe_say(out, "answer", "4,096 ones: reduce_sum gives %g, matmul %g (an fp16 sum in order stops at 2048)",
+    probe_say(out, "answer", "4,096 ones: reduce_sum returns %g, matmul %g (an fp16 sum in order stops at 2048)",
               (double)by_sum, (double)y[0]);
     probe_value(out, "reduce_sum", by_sum);
     probe_value(out, "matmul", y[0]);

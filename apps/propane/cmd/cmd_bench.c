@@ -21,7 +21,7 @@ static const bench_sweep sweeps[] = {
     {"matmul", "matrix product of two inputs, n by n", SWEEP_MATMUL, false, 64, 0, 7},
     {"conv", "1x1 convolution, n channels, n positions, constant weights", SWEEP_CONV, false, 64, 0, 6},
     {"depth", "chain of 1x1 convolutions, 256 channels, 1,024 positions", SWEEP_CONV, true, 256, 1024, 8},
-    {"stream", "n by n weights as an input against 32 columns", SWEEP_STREAM, false, 256, 32, 6},
+    {"stream", "n by n weights, passed as an input, times 32 columns", SWEEP_STREAM, false, 256, 32, 6},
 };
 enum { SWEEPS = sizeof sweeps / sizeof sweeps[0] };
 
@@ -107,7 +107,7 @@ static void cmd_bench_run_engine(const bench_job *j) {
                (double)time.median_ns / 1000, (double)time.best_ns / 1000, engine, time.simulated ? "true" : "false");
     else
         printf("  %.2f us (at best %.2f); engine's own time: %s%s\n", (double)time.median_ns / 1000,
-               (double)time.best_ns / 1000, time.engine_ns >= 0 ? engine : "not given by this engine",
+               (double)time.best_ns / 1000, time.engine_ns >= 0 ? engine : "not reported by this engine",
                time.engine_ns >= 0 ? " us at best" : "");
 }
 

@@ -297,7 +297,7 @@ int cmd_chat(int argc, char **argv) {
          .help = "chat format to use if the model folder has none"},
         OPENED_TOKENIZER_FLAG(j.m),
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest conversation in tokens; 0: the model's"},
-        {"--count", CLI_INT, &j.sampling.count, 1, 1e9, "N", "most tokens per answer"},
+        {"--count", CLI_INT, &j.sampling.count, 1, 1e9, "N", "maximum number of tokens per answer"},
         SAMPLING_FLAGS(j.sampling, top_k),
         {"--seed", CLI_INT, &seed, 0, 9e15, "N", "seed for sampling"},
         OPENED_WORK_FLAGS(j.m),

@@ -114,7 +114,7 @@ int cmd_check(int argc, char **argv) {
         {"--plan", CLI_TEXT, &plan, .words = "PLAN",
          .help = "MLComputePlan dump (JSON) or Xcode performance report to compare with the verdicts"},
         {"--strict", CLI_SWITCH, &j.strict, .help = "exit code 3 if operations fall back, 2 if there are warnings"},
-        {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "most findings to print per rule"},
+        {"--most", CLI_INT, &per_limit, 1, 1000000, "N", "maximum number of findings to print per rule"},
         {"--format", CLI_CHOICE, &j.format, .words = "text|json|sarif|github",
          .help = "output format; sarif: for code scanning; github: workflow annotations"},
         {"--json", CLI_SWITCH, &json, .help = "same as --format json"},
@@ -129,10 +129,10 @@ int cmd_check(int argc, char **argv) {
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
                   "Lists the Neural Engine rules that a MIL program or a weight file violates, with place, evidence "
                   "and fix, then a table of operations by chip. A program that no known rule refuses may still fail.\n"
-                  "Core ML runs what an engine does not support on the CPU. For Core ML's path the command prints "
-                  "these operations, the number of switches and their cost.\n"
+                  "Operations that an engine does not support run on the CPU through Core ML. For Core ML's path the "
+                  "command prints these operations, the number of switches and their cost.\n"
                   "Exit code: 0 no rule refuses it; 1 refused, or the file cannot be read; 2 wrong usage; with "
-                  "--strict also 3 something falls back, 2 warnings.");
+                  "--strict also 3 if something falls back, and 2 if there are warnings.");
     if (code >= 0) return code;
     if (rules && file) return cli_misuse("check", "--rules lists the rules; '%.100s' would not be checked", file);
     code = rules ? cli_refuse("check", "--target|--os|--deploy|--path|--plan|--strict|--most|--html|--color", "--rules")

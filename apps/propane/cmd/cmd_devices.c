@@ -71,7 +71,8 @@ int cmd_devices(int argc, char **argv) {
     const char *explain = NULL;
     probe_options o = {.uri = "ane"};
     const cli_flag flags[] = {
-        {"--probe", CLI_SWITCH, &probe, .help = "test what is not known about a device, and write a report"},
+        {"--probe", CLI_SWITCH, &probe,
+         .help = "run tests that answer open questions about a device, and write a report"},
         {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "device to probe", .given = &device_given},
         {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "report to write", .given = &output_given,
          .standard = "probe.json in this user's cache"},

@@ -137,8 +137,8 @@ static int cmd_diff_print_json(const diff_job *j, propane_error *err) {
 
 /* ---- the page --------------------------------------------------------------------------------------------------------------- */
 
-/* Reads A again as its file has it: in the session every value is an output, and its types are those of
- * --precision-a. Open inputs get the shapes of the run. Shapes from --input are known only to the session. If
+/* Reads A again from its file, because in the session every value is an output, and the types are those
+ * of --precision-a. Open inputs get the shapes of the run. Shapes from --input are known only to the session. If
  * another function has an input of the same name and another shape, those shapes cannot be requested, and the
  * file's defaults stay. */
 static propane_status cmd_diff_read_anew(const diff_job *j, propane_module **out, propane_error *err) {

@@ -177,7 +177,7 @@ int cmd_eval(int argc, char **argv) {
         OPENED_THREADS_FLAG(j.m),
         {"--json", CLI_SWITCH, &j.json, .help = "print one JSON object"},
         {"--progress", CLI_CHOICE, &j.progress, .words = PROGRESS_FORMS,
-         .help = "form of progress on standard error; auto: a bar on a terminal, else a line every ten seconds"},
+         .help = "how to show progress on standard error; auto: a bar on a terminal, else a line every ten seconds"},
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
@@ -195,7 +195,7 @@ int cmd_eval(int argc, char **argv) {
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);
-    if (j.drawn) fprintf(stderr, "\n"); /* it failed in the middle */
+    if (j.drawn) fprintf(stderr, "\n"); /* it failed partway */
     opened_model_close(&j.m);
     propane_free(j.ids);
     return status == PROPANE_OK ? CLI_OK : cli_error("eval", &err);

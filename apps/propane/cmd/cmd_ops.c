@@ -99,7 +99,7 @@ static void cmd_ops_print_coverage(void) {
 int cmd_ops(int argc, char **argv) {
     bool json = false, coverage = false;
     const cli_flag flags[] = {
-        {"--json", CLI_SWITCH, &json, .help = "one JSON object a line"},
+        {"--json", CLI_SWITCH, &json, .help = "print one JSON object per line"},
         {"--coverage", CLI_SWITCH, &coverage,
          .help = "print how many operations of each opset the cpu driver supports, and how"},
     };

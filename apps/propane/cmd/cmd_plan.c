@@ -93,7 +93,7 @@ int cmd_plan(int argc, char **argv) {
         {"--head", CLI_CHOICE, &head, .words = "auto|host|device",
          .help = "where the output head runs; auto: as in the plan", .given = &head_given},
         {"--gradients", CLI_CHOICE, &search.gradients, .words = "host|device",
-         .help = "where the products for weight gradients run [host]"},
+         .help = "where the matrix products for weight gradients run [host]"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences per batch"},
         {"--context", CLI_INT, &context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
         {"--stream", CLI_CHOICE, &search.stream, .words = "fp32|fp16",

@@ -104,9 +104,9 @@ int cmd_power(int argc, char **argv) {
         {"--json", CLI_SWITCH, &j.json, .help = "print one JSON object per line; unknown parts are null"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "power [flags] [-- COMMAND...]",
-                         "Prints the energy used by this machine's processor, graphics, Neural Engine and memory. It "
-                         "reads /sys/class/powercap on Linux (as root) and IOReport on macOS. A part that the system "
-                         "does not count is unknown.");
+                         "Prints the energy used by this machine's processor, GPU, Neural Engine and memory. It "
+                         "reads /sys/class/powercap on Linux (as root) and IOReport on macOS. Parts that "
+                         "the system does not measure are shown as unknown.");
     if (code >= 0) return code;
     propane_error err = {0};
     energy_meter *m = NULL;

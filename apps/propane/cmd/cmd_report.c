@@ -28,7 +28,7 @@ int cmd_report(int argc, char **argv) {
     const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "report RUN... [--out FILE]",
                                "Writes a page about a training run: curves with their values, samples, settings and "
                                "machine. The run may be running, interrupted or finished. For several runs, the page "
-                               "has their curves together and the settings that differ.");
+                               "shows their curves in common charts, and the settings that differ.");
     if (code >= 0) return code;
     propane_error err = {0};
     run_set s;

@@ -29,7 +29,7 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
     return status;
 }
 
-/* Prints the progress of a run, under its folder's lines or (`log`) by itself. Sets *is_run to false if the folder
+/* Prints the progress of a run, under its folder's lines or (`log`) alone. Sets *is_run to false if the folder
  * has no run log. */
 static propane_status cmd_show_put_run(const char *dir, const char *log, bool *is_run, propane_error *err) {
     run_set set;
@@ -126,7 +126,7 @@ int cmd_show(int argc, char **argv) {
         {"--words", CLI_SWITCH, &words, .help = "for a compiled program: print every field of every register"},
         {"--json", CLI_SWITCH, &json,
          .help = "print one JSON object per file; for a .jsonl file, one per example, with its ids and which of them "
-                 "are trained on"},
+                 "count toward the loss"},
         {"--html", CLI_TEXT, &page.file, .words = "FILE",
          .help = "for a program: write its graph as a self-contained HTML page"},
         {"--profile", CLI_TEXT, &page.profile, .words = "FILE.json",

@@ -82,7 +82,7 @@ int cmd_tokenize(int argc, char **argv) {
         {"TEXT", CLI_TEXT, &path, .help = "a text: any bytes; for kind chars, UTF-8", .required = true},
         {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "kind of vocabulary to learn",
          .given = &kind_given},
-        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "largest size of the bpe vocabulary", .given = &vocab_given},
+        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "maximum size of the bpe vocabulary", .given = &vocab_given},
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE",
          .help = "use this tokenizer, or that of a model folder, instead of learning one"},
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file for the tokenizer"},

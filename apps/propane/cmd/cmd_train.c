@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * propane train: trains a language model (apps/propane/cmd/train_text.c) or an imported model
- * (apps/propane/cmd/train_package.c); only the command line decides which. When the compile budget is used up, the
+ * (apps/propane/cmd/train_package.c); the command line alone decides which. When the compile budget is used up, the
  * command replaces itself by exec() with --resume.
  */
 #include <errno.h>

@@ -181,8 +181,8 @@ int cmd_watch(int argc, char **argv) {
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "watch RUN... [flags]",
                          "Shows a training run, running or finished: training and validation loss, speed, time left, "
-                         "memory, and watts on a simulated engine. With several runs, draws their curves together, a "
-                         "letter per run. Ctrl-C ends the view, not the run.");
+                         "memory, and watts on a simulated engine. With several runs, draws their curves in one plot, "
+                         "with one letter per run. Ctrl-C ends the view, not the run.");
     if (code >= 0) return code;
     propane_error err = {0};
     w.live = !once && cli_is_terminal(STDOUT_FILENO);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the comparison of a rewritten program with its original. Values that are not a number on one side only are
- * counted separately: a mask without infinity gives numbers where the original program gave NaN.
+ * counted separately: with a mask without infinity, results are numbers where the original program's are NaN.
  */
 #include "apps/propane/cmd/engine_difference.h"
 

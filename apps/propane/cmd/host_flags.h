@@ -26,8 +26,8 @@ propane_status host_verify_set(void *object, const char *name, const char *value
              "faster of the two",                                                                                      \
      .set = host_blas_set}
 
-/* Writes what a cpu device that is opened now uses for large matrix products ("own kernels", ...), or why it
- * cannot. */
+/* Writes what a cpu device opened now would use for large matrix products ("own kernels", ...), or the
+ * reason why it cannot. */
 void host_products_words(char *out, size_t size);
 /* Prints after a run how many large matrix products the library and our kernels did. Prints nothing if no library
  * was requested. */

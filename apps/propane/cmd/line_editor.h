@@ -14,7 +14,7 @@ typedef enum line_result { LINE_READ, LINE_END, LINE_SIGNAL } line_result;
 /* Returns NULL in a build without libedit, or if memory runs out. PROPANE_CHAT_HISTORY names a file with earlier
  * lines. */
 line_editor *line_editor_open(void);
-/* Reads a line and appends it without its end. LINE_SIGNAL means that a signal came and the typed text is lost. */
+/* Reads a line and appends it without its end. LINE_SIGNAL means that a signal arrived and the typed text is lost. */
 line_result line_editor_read(line_editor *e, const char *prompt, text *line);
 /* Adds the line to the history of the up key, and to the file that PROPANE_CHAT_HISTORY names. */
 void line_editor_remember(line_editor *e, const char *line);

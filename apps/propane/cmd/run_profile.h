@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Where the time of propane run goes, as a table for people and as a file for Chrome and Perfetto.
+ * Shows how propane run spends its time, as a table for people and as a file for Chrome and Perfetto.
  */
 #ifndef APPS_PROPANE_CMD_RUN_PROFILE_H
 #define APPS_PROPANE_CMD_RUN_PROFILE_H

@@ -220,7 +220,8 @@ static propane_trainer_info train_job_info(const train_job *j) {
     return info;
 }
 
-/* ---- what the run prints ------------------------------------------------------------------------------------------------------- */
+/* ---- output of the run
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void train_job_tell_pause(train_job *j, int64_t step, const char *reason) {
     if (j->json && reason)
@@ -408,7 +409,7 @@ propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));
     train_job_save_on_signal(j->trainer);
     cli_on_interrupt(train_job_cancel, j->trainer);
-    cli_catch_signals(); /* until here Ctrl-C ends the process at once, because nothing can be lost yet */
+    cli_catch_signals(); /* before this point Ctrl-C ends the process at once, because nothing can be lost yet */
     propane_status status = propane_trainer_run(j->trainer, &callbacks, err);
     cli_on_interrupt(NULL, NULL);
     lost_ranks_forget();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what both kinds of propane train share, as a client of propane.h: flags from the library's options, printing,
+ * Owns the parts that both kinds of propane train share, as a client of propane.h: flags from the library's options, printing,
  * logging, Ctrl-C and the end of a run. Each kind fills a train_job_kind.
  */
 #ifndef APPS_PROPANE_CMD_TRAIN_JOB_H

@@ -8,7 +8,8 @@
 #include "apps/propane/cmd/train_command.h"
 #include "apps/propane/cmd/train_job.h"
 
-/* ---- what the run prints -------------------------------------------------------------------------------------------------- */
+/* ---- output of the run
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void train_package_tell_evaluation(train_job *job, const propane_evaluation *e) {
     if (job->json) {

@@ -15,7 +15,8 @@
 #include "apps/propane/power_meter.h"
 #include "core/base/memory.h"
 
-/* ---- what the run prints --------------------------------------------------------------------------------------------------- */
+/* ---- output of the run
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void train_text_tell_evaluation(train_job *job, const propane_evaluation *e) {
     if (job->json) {
@@ -54,8 +55,8 @@ static void train_text_tell_data(const train_job *j) {
         printf("skipped %" PRId64 " files in folders that are %s\n", left,
                *train_job_text(j, "parts") ? "of other kinds" : "neither text nor tokens");
     if (*train_job_text(j, "chat")) {
-        printf("%s: %" PRId64 " examples, trained on %" PRId64 " of %" PRId64 " tokens, chat format %s\n", source,
-               train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
+        printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
+               source, train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
                train_job_text(j, "chat"));
         train_text_tell_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
         if (train_job_int(j, "pairs"))

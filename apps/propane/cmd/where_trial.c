@@ -38,7 +38,7 @@ typedef struct trial_row {
     double loss[LOSSES]; /* of the first steps */
     double setup_s;      /* from the start of the process to the end of the first step */
     double ms;           /* per 1,000 tokens, without the first step */
-    double joules;       /* likewise, of all parts that the machine counts; 0 if it counts none */
+    double joules;       /* the same for all parts that the machine measures; 0 if it measures none */
     int64_t began_ns, first_ns, last_ns;
     double tokens; /* per step */
 } trial_row;
@@ -305,7 +305,7 @@ static void trial_print_text(const where_trial *t, const trial_row *rows, int co
     }
     printf("  J: energy of the whole machine, including other work; first: time until the end of the first step\n");
     for (int i = 0; i + 1 < count; i += UNITS) trial_print_losses(&rows[i], &rows[i + 1]);
-    printf("beside it, with MLX:\n");
+    printf("for comparison, with MLX:\n");
     for (int i = 0; i < count; i += UNITS)
         printf("  mlx_lm.lora --model %s --train --data FOLDER --fine-tune-type %s --batch-size %lld --iters 100\n",
                trial_has_weights(t) ? t->model : "MODEL", rows[i].mode, (long long)(t->batch * t->accumulate));

@@ -14,7 +14,7 @@ typedef struct completion_script {
     void (*flag)(const cli_command *c, const cli_flag *f, const char *name);
 } completion_script;
 
-/* Return what a flag's value is: words to choose from, a file, or anything else. */
+/* Return the kind of a flag's value: words to choose from, a file, or anything else. */
 static bool completion_is_file(const cli_flag *f) {
     return f->words && (strstr(f->words, "FILE") || strstr(f->words, "DIR") || strstr(f->words, "MODEL"));
 }

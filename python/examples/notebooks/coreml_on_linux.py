@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # %% [markdown]
 # # From PyTorch to a Neural Engine, on Linux
-# coremltools converts a network; Propane answers `predict()`, checks the package against the known rules of the chips, tells
-# where float16 parts from float32, fine-tunes the weights and estimates the time. Needs torch and coremltools.
+# coremltools converts a network; Propane answers `predict()`, checks the package against the known rules of the chips,
+# shows where float16 differs from float32, fine-tunes the weights and estimates the time. Needs torch and coremltools.
 
 # %%
 import logging
@@ -51,7 +51,8 @@ print(program.check("m1,m4"))
 
 # %% [markdown]
 # ## Compare numerics
-# coremltools' own `predict()`, on any machine, beside PyTorch; then every value in float16 beside float32.
+# coremltools' own `predict()`, on any machine, compared with PyTorch; then every value in float16 compared with
+# float32.
 
 # %%
 made = model.predict({"x": example.numpy()})["y"]

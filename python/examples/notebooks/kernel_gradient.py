@@ -21,7 +21,7 @@ gradient = kernel.gradient(["w"])
 print(gradient.text())
 
 # %% [markdown]
-# ## Beside slopes
+# ## Comparison with finite differences
 
 # %%
 rng = np.random.default_rng(1)
@@ -34,7 +34,7 @@ print(f"gradient {d_w[1, 2]:.5f}, slope {slope:.5f}")
 assert abs(d_w[1, 2] - slope) < 2e-3
 
 # %% [markdown]
-# ## What the chips' rules say of it
+# ## Findings of the chips' rules
 
 # %%
 print(gradient.check("m1,m4"))

@@ -2,7 +2,7 @@
 # %% [markdown]
 # # LoRA on a small chat model
 # A tiny model learns a text, adapters of it learn answers; the adapters are in peft's form. The same calls take a folder of
-# Hugging Face's or a GGUF file in the place of the model that is made here.
+# Hugging Face's or a GGUF file instead of the model that is made here.
 
 # %%
 import os

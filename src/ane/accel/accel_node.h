@@ -66,8 +66,8 @@ typedef struct accel_exec {
 typedef struct accel_node accel_node;
 
 /* Opens "", the first node of the engine; a path; or "registers", the node in this process. "registers,arithmetic=1"
- * has the sums of M4 and later, "registers,target=m2" has ABI 2, and "registers,fail=N" fails its N-th call (for
- * tests). */
+ * selects the sums of M4 and later, "registers,target=m2" selects ABI 2, and "registers,fail=N" makes the N-th call
+ * fail (for tests). */
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);
 void accel_node_close(accel_node *n);
 bool accel_node_is_hardware(const accel_node *n); /* true for the kernel's node, false for the one in this process */

@@ -102,7 +102,7 @@ static int registers_check(accel_registers *r, const accel_submit *s, engine_mem
     return registers_find(r, s->btsp_handle) ? 0 : -EINVAL;
 }
 
-/* Reads the tasks as the engine fetches them. */
+/* Reads the tasks in the way that the engine fetches them. */
 static propane_status registers_tasks(accel_registers *r, const accel_submit *s, const engine_memory *bars, arena *a,
                                       engine_task **tasks, int *count, propane_error *why) {
     const accel_buffer *first = registers_find(r, s->btsp_handle);

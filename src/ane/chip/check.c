@@ -178,7 +178,7 @@ static bool check_is_tensor(const mil_value *v) {
     return !v->constant || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
 }
 
-/* Nearly all tensors are within all bounds, so one look at the axes and the rank saves running every row. */
+/* Nearly all tensors are within all bounds, so one check of the axes and the rank avoids running every row. */
 static bool check_is_small(const mil_value *v) {
     double count = 1;
     if (v->type.rank > 5) return false;
@@ -196,7 +196,7 @@ static propane_status check_tensor(chip_report *r, chip_view *view, const mil_va
     return check_ask_site(r, CHIP_SITE_TENSOR, view, at, err);
 }
 
-/* An input that is too large for the engine is reported once, as an input; its readers are moved all the same. */
+/* An input that is too large for the engine is reported once, as an input; the operations that read it are still moved. */
 static void check_move_readers(chip_report *r, const chip_view *view, const mil_op *op) {
     char message[CHIP_TEXT_BYTES];
     if (!r->fallen) return;
@@ -530,7 +530,7 @@ static propane_status check_folder(chip_report *r, const char *path, propane_err
 }
 
 /* Refuses a file that is known to be something else, such as an image, instead of reporting a weight file with a
- * wrong version. A file that holds a record of a weight file is one, whatever record count it begins with. */
+ * wrong version. A file that contains a weight file's record is treated as a weight file, whatever record count it begins with. */
 static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
     chip_record record;
     const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};

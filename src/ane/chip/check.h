@@ -94,7 +94,7 @@ PROPANE_CHECK propane_status chip_check_placement(const mil_function *f, const c
 void chip_limits_markdown(text *out);
 json_t *chip_limits_json(void);
 
-/* Check a request that is about to run, and what a process is about to do. Return PROPANE_ERR_DEVICE and
+/* Check a request before it runs, and a process before its next call. Return PROPANE_ERR_DEVICE and
  * PROPANE_ERR_LIMIT with rule, message and fix if a row refuses it on the chip. `chosen` lists ids, separated by
  * blanks, of rows that refuse here although their sources disagree. */
 PROPANE_CHECK propane_status chip_request_refusal(const chip_request *request, const chip *c, int os,

@@ -94,7 +94,7 @@ json_t *chip_report_json(const chip_report *r) {
     }
     for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
     chip_report_set_text(root, "path", chip_path_name(r->path));
-    json_put(root, "chips", chips); /* even without a root, which then frees them */
+    json_put(root, "chips", chips); /* also if `root` is NULL, which frees them */
     json_put(root, "findings", findings);
     json_put(root, "not_shown", json_integer(r->suppressed));
     return root;
@@ -150,18 +150,18 @@ void chip_limits_markdown(text *out) {
     static const char *const scopes[] = {"program", "blob", "request", "process", "fact"};
     static const char *const titles[] = {"Programs", "Weight files", "Requests", "Processes",
                                          "Facts that no rule checks"};
-    text_append(out,
-                "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
-                "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
-                "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
-                "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
-                "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
-                "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
-                "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
-                "direct (MIL text given to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
-                "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
-                "runs the operation on the CPU or GPU, and the rest stays on the engine.\n\nGenerations: h12 A13; h13 "
-                "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
+    text_append(
+        out, "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
+             "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
+             "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
+             "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
+             "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
+             "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
+             "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
+             "direct (MIL text passed to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
+             "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
+             "runs the operation on the CPU or GPU, and the rest stays on the engine.\n\nGenerations: h12 A13; h13 "
+             "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);
     for (int s = 0; s < 5; s++) {
         text_printf(out, "\n## %s\n\n", titles[s]);

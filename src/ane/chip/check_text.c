@@ -233,7 +233,7 @@ static int check_text_columns(const chip_report *r, column out[CHIP_COUNT]) {
     return count;
 }
 
-/* Returns whether nothing is reported about it on any chip. */
+/* Returns whether nothing is reported about the operation on any chip. */
 static bool check_text_is_silent(const chip_report *r, int row) {
     char cell[CELL_BYTES];
     for (int t = 0; t < r->target_count; t++)
@@ -388,8 +388,8 @@ static void check_text_print_verdicts(printer *p) {
 
 static const char *check_text_path(const chip_report *r) {
     return r->path == CHIP_PATH_COREML
-               ? "through Core ML (--path direct: as MIL text given to the engine's compiler)"
-               : "direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)";
+               ? "through Core ML (--path direct: as MIL text passed to the engine's compiler)"
+               : "direct, as MIL text passed to the engine's compiler (--path coreml: through Core ML)";
 }
 
 void chip_report_print(const chip_report *r, const chip_print *how, text *out) {

@@ -47,7 +47,7 @@ typedef struct cost_call {
     bool cold, slow_host;                 /* cold: the first calls; slow_host: a host whose copies were found slow */
     double zeros;                         /* fraction of the weights that is 0 */
     int quant, runtime;                   /* quant: 0 fp16, 1 int8, 2 table, 3 W8A8; runtime: 1 Core AI, 2 MPSGraph */
-    uint32_t os, source, sub;             /* hashes of what else distinguishes measurements; 0 if not known */
+    uint32_t os, source, sub;             /* hashes of other properties that distinguish measurements; 0 if not known */
 } cost_call;
 
 typedef struct cost_time {

@@ -3,8 +3,8 @@
  * reason for each row that the model does not cover. Only the row's own description excludes it (a cold run, a busy
  * host, data of zeros), never its latency compared with a prediction. The rules are those of tools/fit_cost_model.py.
  *
- * Refuses a table without the needed columns, and, with the line number, quotes that do not close, rows of another
- * length than the header's, and figures that are no numbers.
+ * Refuses a table without the needed columns. Also refuses, with the line number, unclosed quotes, rows whose
+ * length differs from the header's, and figures that are not numbers.
  */
 #include <ctype.h>
 #include <math.h>
@@ -81,7 +81,8 @@ static propane_status cost_points_next_record(char **at, char *end, const char *
     return PROPANE_OK;
 }
 
-/* ---- what a row says ------------------------------------------------------------------------------------------------- */
+/* ---- contents of a row
+ * ----------------------------------------------------------------------------------------------- */
 
 static bool cost_points_contains(const char *cell, const char *word) { return strcasestr(cell, word) != NULL; }
 
@@ -165,7 +166,7 @@ static const struct {
     {COL_note, "printed latency", "contradicts its own rate"},
     {COL_dtype, "cast-only", "quantised mixture"},
     {COL_note, "split into", "quantised mixture"},
-    {COL_shape, "dynamic", "weights given at run time, packed with the activation"},
+    {COL_shape, "dynamic", "weights passed at run time, packed with the activation"},
     {COL_shape, "programs", "several programs"},
     {COL_note, "weight staging", "several programs"},
     {COL_shape, "_norm", "normalisation"},
@@ -200,7 +201,8 @@ static const char *cost_points_why_not(char *const row[COL_COUNT], const chip *c
         return "quantised mixture";
     if (cost_points_kernel_not_square(row[COL_shape])) return "kernel not square";
     if (kind == COST_SOFTMAX && strstr(row[COL_shape], "channels")) return "normalisation";
-    if (path == COST_DIRECT && strstr(row[COL_shape], "H=1,W=1,")) return "single pixel, published below every floor";
+    if (path == COST_DIRECT && strstr(row[COL_shape], "H=1,W=1,"))
+        return "single pixel, published time below any possible minimum";
     bool stream = kind == COST_ELEMENTWISE || kind == COST_SOFTMAX;
     if ((stream ? cost_points_number(row[COL_bytes_in]) + cost_points_number(row[COL_bytes_out])
                 : cost_points_number(row[COL_flops])) <= 0)
@@ -250,7 +252,7 @@ static void cost_points_read_call(char *const row[COL_COUNT], cost_call *c) {
     c->sub = stream ? cost_hash(shape, strcspn(shape, " =")) : 0;
 }
 
-/* Refuses a figure that is no number, instead of leaving its row out in silence: the whole table may be damaged. */
+/* Refuses a figure that is not a number, instead of silently leaving out its row: the whole table may be damaged. */
 static propane_status cost_points_check_numbers(char *const row[COL_COUNT], const char *name, int line,
                                                 propane_error *err) {
     static const column figures[] = {COL_flops,     COL_bytes_in,   COL_bytes_weights,

@@ -3,7 +3,7 @@
  * independent branches run one after the other on every engine that was examined. A program that is one convolution or
  * matrix product, or a chain of equal ones, resembles the published calls, so it also gets the fitted correction.
  *
- * Little is known about operations other than matrix products. The constants here are few, and each names its evidence.
+ * Little is known about operations other than matrix products. There are few constants here, and each names its evidence.
  */
 #include <math.h>
 #include <string.h>
@@ -29,8 +29,8 @@
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: the maximum, the exponential with its sum, and the division. */
 #define SOFTMAX_PASSES 3.0
-/* GB/s at which activations are turned where a product sums over their last axis (`linear`, x times a weight): an
- * engine sums over channels, which are another axis. From encoder blocks of 1, 4, 16 and 64 sequences (ANEForge, M5
+/* GB/s at which activations are transposed if a matrix product sums over their last axis (`linear`, x times a
+ * weight): an engine sums over channels, which are a different axis. From encoder blocks of 1, 4, 16 and 64 sequences (ANEForge, M5
  * Pro: 0.363, 1.34, 5.74 and 27.1 ms), which would otherwise take 0.23, 0.64, 2.4 and 11.5 ms: 27, 20, 17 and 15
  * GB/s. */
 #define TURN 18.0
@@ -160,7 +160,7 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     cost_call_parts(&call, &t);
     double moved = cost->bytes_in - dense + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
     if (cost_program_strides_collide(c, op)) t.weights_ms *= COLLISION;
-    /* several were never timed; each counts as one of computed values */
+    /* several were never timed; each counts as a product of computed values */
     bool run_time = call.weight_bytes == 0 || matrices > 1;
     out->weight_bytes = call.weight_bytes;
     const double turned = cost_program_turns(op) ? moved / 1e6 / TURN : 0;

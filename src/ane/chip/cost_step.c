@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the model of published training steps. They differ in the work that they give to the engine; a style is one such
- * division of work. Each part scales with the sizes that determine it: the engine's with weights and calls, staging
+ * Owns the model of published training steps. They differ in the part of the work that the engine does; a style is one
+ * such division of work. Each part scales with the sizes that determine it: the engine's with weights and calls, staging
  * with activations, the host's matrix products with FLOPs. The constants refer to the step of Stories110M (12 layers,
  * width 768, hidden 2048, 256 positions, 32000 words), because its parts were published.
  */
@@ -30,7 +30,7 @@ static const struct host_row *cost_step_row_of(const chip *c) {
     size_t count = sizeof hosts / sizeof hosts[0];
     for (size_t i = 0; i < count; i++)
         if (hosts[i].chip == c->id) return &hosts[i];
-    /* The base chip of the generation, or the nearest earlier one. A phone uses a phone's row. */
+    /* The base chip of the generation, or the nearest earlier one. A phone's chip uses a phone's row. */
     const struct host_row *best = &hosts[0];
     for (size_t i = 0; i < count; i++) {
         const chip *other = chip_get(hosts[i].chip), *now = chip_get(best->chip);
@@ -53,7 +53,7 @@ const char *cost_host_sources(void) {
            "the model behind 'propane estimate PROGRAM', fitted to published calls (docs/estimate.md)\n  joules: the "
            "processor's watts while it computes, the engine's by its operations and bytes, memory for what the "
            "processor moves, 0.3 W idle (M3 Pro, slavko); a range of a factor of two\n  order: the queues of "
-           "lm/step: updates go on beside the next batch (--overlap on), as --trace shows them\n";
+           "lm/step: updates continue during the next batch (--overlap on), as --trace shows them\n";
 }
 
 /* Each position costs time, too: rustane's 24 published sizes (M4 Max) follow 0.535 + 0.00178 x positions for
@@ -115,7 +115,7 @@ static void cost_step_packed_step(const chip *c, const struct host_row *h, const
     double cut = style == COST_STYLE_INPUTS ? 0.42 : 1; /* without cutting weights out: 77 instead of 110 ms (M4) */
     out->engine_ms = cut * cost_packed_ms(c, 2 * 2 * weights, s->context);
     out->staging_ms = (style == COST_STYLE_INPUTS ? 0.6 : 1) * h->io_packed * activation;
-    /* Norms take 3 to 6 ms, copies for weight gradients 2.5 to 3.1 ms, and what the logs do not name 1 to 7 ms. */
+    /* Norms take 3 to 6 ms, copies for weight gradients 2.5 to 3.1 ms, and parts that the logs do not name 1 to 7 ms. */
     out->elementwise_ms = 0.8 * h->element * s->layers * s->hidden * s->context / UNIT_HIDDEN + 8 * activation;
     out->gemm_ms = cost_step_head_ms(h, s);
 }
@@ -171,7 +171,7 @@ void cost_step_published(const chip *c, const cost_sizes *s, cost_style style, c
 
 static bool cost_step_has(const char *shape, const char *word) { return strcasestr(shape, word) != NULL; }
 
-/* Returns the number after NAME=; 0 if there is none, NAN if it is no size of a model. */
+/* Returns the number after NAME=. Returns 0 if there is none, and NAN if it cannot be the size of a model. */
 static double cost_step_size_in(const char *shape, const char *name) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++) {
@@ -208,8 +208,8 @@ static const char *cost_step_read_style(const char *id, const char *shape, const
     if (cost_step_has(shape, "kernel ") || cost_step_has(shape, "one layer") || cost_step_has(shape, "dispatches"))
         return "part of a step";
     if (cost_step_has(shape, "dynamic:")) return "part of a step";
-    if (cost_step_has(shape, "microbatches")) return "several batches in one time";
-    if (cost_step_has(note, "pipelined")) return "another way of overlapping";
+    if (cost_step_has(shape, "microbatches")) return "one time for several batches";
+    if (cost_step_has(note, "pipelined")) return "overlapped in a different way";
     if (cost_step_has(shape, "ANE part")) {
         *out = COST_STYLE_ENGINE;
     } else if (cost_step_has(shape, "forward only")) {

@@ -27,7 +27,7 @@ void cost_processor(const chip *c, const cost_work *work, cost_unit *out);
 /* Returns false if no source has a rate for such work on this chip. Adapters use the rate of full training. */
 bool cost_gpu(const chip *c, const cost_work *work, cost_unit *out);
 
-/* Median relative errors on published steps that no constant was fitted to: nine steps on engines (`propane estimate
+/* Median relative errors on published steps that were not used for fitting any constant: nine steps on engines (`propane estimate
  * --points`) and four on a processor, all on an M2 Pro (tests/train/test_where.c has them). */
 #define COST_ENGINE_ERROR    0.17
 #define COST_PROCESSOR_ERROR 0.11

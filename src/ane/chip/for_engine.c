@@ -393,7 +393,7 @@ static const struct {
 };
 enum { ENGINE_ROWS = sizeof engine_rows / sizeof engine_rows[0] };
 
-/* Puts the new value in place of the old one, under the old name, by which it may be an output. */
+/* Replaces the old value by the new one, under the old name, by which it may be an output. */
 static propane_status engine_replace(mil_function *f, mil_op *op, mil_value *with, propane_error *err) {
     mil_value *old = op->results[0];
     const char *name = old->name;

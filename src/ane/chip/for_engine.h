@@ -9,8 +9,7 @@
 #include "core/mil/mil.h"
 
 /* Rewrites all functions. `out` receives one line per kind of rewrite that was made: "N1 softplus: 2, ...". In exact
- * arithmetic the values do not change, except in masks: minus infinity becomes -10,000, which leaves the softmax the
- * same. */
+ * arithmetic no value changes, except in masks: minus infinity becomes -10,000, which does not change the softmax. */
 PROPANE_CHECK propane_status for_engine_rewrite(mil_module *m, int *count, text *out, propane_error *err);
 
 #endif

@@ -116,7 +116,7 @@ typedef struct chip_limit {
     const char *seen;                  /* words: direct, e5rt, coreml, coreai; "any": the engine itself or a format */
     const char *chips;  /* a list for chip_listed: where it was seen, or where it holds according to the source */
     const char *also;   /* chips on which it warns because nobody has shown the contrary */
-    int os_min, os_max; /* macOS version times 100 (26.3 is 2603), both inclusive; 0 means no bound */
+    int os_min, os_max; /* macOS versions times 100 (26.3 is 2603), both inclusive; 0 means no bound */
     double value;       /* the number in the rule, 0 if there is none */
     chip_evidence evidence;
     const char *sentence, *source, *fix;

@@ -9,8 +9,8 @@
 #include "ane/chip/cost_step.h"
 #include "core/mil/ops.h"
 
-/* Both assumed: the us to begin an operation on the CPU, and the factor by which the CPU's part may be off, either
- * way. */
+/* Both are assumptions: the us to begin an operation on the CPU, and the factor by which the CPU's part may be too
+ * high or too low. */
 #define CPU_US   5.0
 #define CPU_BAND 3.0
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The time of a program by the path it takes. Through Core ML, what the rules take off the engine runs on the CPU, and
- * each change of side costs time (segment.c). The CPU's part is only an order of magnitude, from the host's figures of
+ * The time of a program by the path it takes. Through Core ML, operations that the rules move off the engine run on
+ * the CPU, and each switch between the two costs time (segment.c). The CPU's part is only an order of magnitude, from the host's figures of
  * cost_step.h, because no public list of CPU times per operation is known.
  */
 #ifndef ANE_CHIP_PLACED_COST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the rule behind a refusal: it checks the program for every chip and returns the surest finding.
+ * Owns the search for the rule behind a refusal: it checks the program for every chip and returns the finding with the strongest evidence.
  */
 #include "ane/chip/refusing_rule.h"
 

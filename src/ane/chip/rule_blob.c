@@ -8,9 +8,9 @@
 bool chip_rule_blob_header(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
     if (b->bytes < 64) return chip_found(out, "the file has %zu bytes; the header alone has 64", b->bytes);
-    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "there is a record in place of the header");
+    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "there is a record instead of the header");
     uint32_t version = bytes_u32(b->data + 4);
-    return version != (uint32_t)view->limit->value && chip_found(out, "the header says version %u", version);
+    return version != (uint32_t)view->limit->value && chip_found(out, "the header has version %u", version);
 }
 
 bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -52,8 +52,8 @@ bool chip_rule_record_extent(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         return chip_found(out, "the record at offset %llu: its data offset is %llu, inside the header", at, data);
     if (data > size || bytes > size - data)
         return chip_found(
-            out, "the record at offset %llu: its %llu bytes at %llu end beyond the end of the file, which has %llu", at,
-            bytes, data, size);
+            out, "the record at offset %llu: its %llu bytes at %llu extend past the end of the file, which has %llu",
+            at, bytes, data, size);
     return data < at + 64 && data + bytes > at &&
            chip_found(out, "the record at offset %llu: its %llu bytes at %llu overlap the record", at, bytes, data);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks behind what people saw through Core ML: operations that leave the engine, open shapes, states, weights with
+ * Checks of effects that people saw through Core ML: operations that leave the engine, open shapes, states, weights with
  * scales, and numbers that fp16 cannot hold. Each looks at an operation, its operands and the operations that made
  * them.
  */
@@ -17,7 +17,7 @@ static const mil_value *rule_coreml_main(const mil_op *op) {
     return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
 }
 
-/* What follows only from constants and shapes never reaches a device. */
+/* Values that follow only from constants and shapes never reach a device. */
 static bool rule_coreml_is_known(const mil_op *op) { return op->result_count && mil_know(op->results[0]); }
 
 static bool rule_coreml_made_by(const mil_value *v, mil_opcode code) {
@@ -270,7 +270,7 @@ bool chip_rule_block_scale(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 bool chip_rule_palette_scale(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *data = mil_in(view->op, "data");
     return mil_dtype_is_float(data->type.dtype) &&
-           chip_found(out, "it gives a scale to %s, which holds the entries of a palette",
+           chip_found(out, "it specifies a scale for %s, which contains the entries of a palette",
                       mil_dtype_get(data->type.dtype)->name);
 }
 

@@ -83,7 +83,7 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* What the stride leaves over is not read, and the pads after it may be. */
+/* Elements left over by the stride are not read, and the padding after them may not be either. */
 bool chip_rule_even_kernel_remainder(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_type *x = &mil_in(view->op, "x")->type;
     const mil_value *weight = mil_in(view->op, "weight");
@@ -142,7 +142,8 @@ bool chip_rule_cache_written_inside(const chip_view *view, char out[CHIP_TEXT_BY
     return writes && n[MIL_OP_slice_update] && chip_found(out, "%d states are written, by slice_update", writes);
 }
 
-/* ---- what has ended a process, or kept it from loading ------------------------------------------------------------------- */
+/* ---- crashes, and failed loads
+ * ------------------------------------------------------------------------------------------- */
 
 bool chip_rule_strided_dilated_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int64_t groups = 1;

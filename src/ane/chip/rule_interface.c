@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of what a program takes and gives through Core ML: its inputs, the shapes that they may have, the layout and
- * the type of its outputs. Also of how much work it is as a whole, which decides where Core ML puts it.
+ * Checks of a program's interface through Core ML: its inputs, their allowed shapes, and the layout and type of its
+ * outputs. Also checks of the total amount of work, which decides where Core ML puts the program.
  */
 #include <string.h>
 
@@ -25,8 +25,8 @@ bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "function '%.60s' has no input, which needs ios18", f->name);
 }
 
-/* Counts the inputs with enumerated shapes. `listed`: the first of them, and the first with another number of shapes,
- * or the second if there is none. */
+/* Counts the inputs with enumerated shapes. `listed` receives the first of them, and the first with a different
+ * number of shapes, or else the second one. */
 static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {
     int count = 0;
     for (int i = 0; face && i < face->input_count; i++) {
@@ -71,7 +71,7 @@ bool chip_rule_many_shapes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- outputs ---------------------------------------------------------------------------------------------------------------- */
 
-/* One row has no padding that a reader could meet. */
+/* A single row has no padding that a reader could encounter. */
 bool chip_rule_padded_outputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < view->function->result_count; i++) {
         const mil_type *t = &view->function->results[i]->type;
@@ -95,7 +95,7 @@ bool chip_rule_fp32_output(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* A pipeline's suppression gives as many boxes as there are; one inside a program gives a fixed number. */
+/* A pipeline's suppression returns only the boxes that it finds; one inside a program returns a fixed number. */
 bool chip_rule_piped_suppression(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     if (!view->module->package) return false;
     for (const mil_op *op = view->function->first; op; op = op->next)
@@ -106,8 +106,8 @@ bool chip_rule_piped_suppression(const chip_view *view, char out[CHIP_TEXT_BYTES
 
 /* ---- whole programs --------------------------------------------------------------------------------------------------------- */
 
-/* Finds programs with products whose weights are fewer bytes than the limit, and no value of which is as large as a
- * lone product that ran on the engine (R26). */
+/* Finds programs with matrix products whose weights have fewer bytes than the limit, and in which no value is as
+ * large as a lone matrix product that ran on the engine (R26). */
 bool chip_rule_small_whole(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int products = chip_product_count(view->op_counts);
     const double large = chip_limit_value("R26");

@@ -101,7 +101,7 @@ bool chip_rule_short_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_B
     return rule_numbers_mean_of_squares(view, false, out);
 }
 
-/* A maximum, an addition or a clip keeps a row of zeros from 0/0. Then the divisor is not itself a reduce_max. */
+/* A maximum, an addition or a clip keeps a row of zeros from dividing 0 by 0. The divisor is then not itself a reduce_max. */
 bool chip_rule_own_maximum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *most = mil_in(view->op, "y");
     if (!rule_numbers_made_by(most, MIL_OP_reduce_max)) return false;
@@ -131,7 +131,7 @@ bool chip_rule_one_pass_variance(const chip_view *view, char out[CHIP_TEXT_BYTES
                       chip_value_name(of));
 }
 
-/* Returns the only number by which a value is multiplied, 1 if it is no such product. */
+/* Returns the only number by which a value is multiplied, or 1 if it is not such a product. */
 static double rule_numbers_scale(const mil_op *op) {
     const bool divided = op->info->code == MIL_OP_real_div;
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
@@ -165,7 +165,7 @@ bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* Only constants that are infinite everywhere: masks are infinite in places, and have rules of their own. */
+/* Finds only constants that are infinite everywhere. Masks are infinite in places and have separate rules. */
 static const mil_value *rule_numbers_infinite_side(const mil_op *op) {
     const mil_value *pair[] = {mil_in(op, "x"), mil_in(op, "y")};
     for (int i = 0; i < 2; i++) {
@@ -241,7 +241,7 @@ bool chip_rule_infinite_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                               chip_value_name(mask), chip_range_of(mask).low);
 }
 
-/* ---- what the engine does to NaN and to a pair of operations ----------------------------------------------------- */
+/* ---- the engine's treatment of NaN and of a pair of operations --------------------------------------------------- */
 
 bool chip_rule_compared_with_itself(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");

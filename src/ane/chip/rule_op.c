@@ -363,7 +363,7 @@ static double rule_op_guard(const mil_value *v) {
     return 0;
 }
 
-/* real_div and sqrt have no epsilon of their own; sqrt(x + epsilon) and x / max(norm, epsilon) state one. */
+/* real_div and sqrt have no epsilon parameter; sqrt(x + epsilon) and x / max(norm, epsilon) contain one. */
 bool chip_rule_subnormal_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_opcode code = view->op->info->code;
     double eps = 0;

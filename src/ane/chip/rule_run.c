@@ -148,7 +148,7 @@ bool chip_rule_text_as_string(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return view->process->text_as_string && chip_found(out, "the program is an NSString");
 }
 bool chip_rule_overlapped_compile(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return view->process->compiles_while_running && chip_found(out, "a compile overlaps an evaluate");
+    return view->process->compiles_while_running && chip_found(out, "a compilation overlaps an evaluation");
 }
 bool chip_rule_mlmodel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return view->process->compiles_through_mlmodel && chip_found(out, "it compiles through MLModel");

@@ -25,7 +25,7 @@ typedef struct segment_walk {
     double bytes;           /* bytes that change sides */
 } segment_walk;
 
-/* Weights, and what follows only from constants, are computed before anything runs. */
+/* Weights, and values that depend only on constants, are computed before anything runs. */
 static bool segment_is_computed(const mil_op *op) {
     return op->info->code != MIL_OP_const && strncmp(op->info->name, "constexpr_", 10) != 0 && op->result_count > 0 &&
            !op->results[0]->constant;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What is known about a value before anything runs: whether it is constant, its stored size in bytes, and its range.
+ * Facts about a value that are known before anything runs: whether it is constant, its stored size in bytes, and its range.
  * For use inside src/ane/chip only.
  */
 #ifndef ANE_CHIP_VALUE_FACTS_H
@@ -29,7 +29,7 @@ bool chip_op_is_open(const mil_op *op);
 typedef struct chip_range {
     double low, high; /* infinite if no bound is known */
 } chip_range;
-/* Derives the range from constants and from the operations that made the value. It is never narrower than what exact
+/* Derives the range from constants and from the operations that made the value. It is never narrower than exact
  * arithmetic allows. */
 chip_range chip_range_of(const mil_value *v);
 

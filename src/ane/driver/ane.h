@@ -48,15 +48,15 @@ typedef enum ane_keeping { ANE_KEEP, ANE_DROP, ANE_DROP_IF_PROVED } ane_keeping;
 
 /* The options after ':' in the uri. */
 typedef struct ane_options {
-    int route;           /* ane_route */
-    int dispatch;        /* ane_dispatch */
-    int dialect;         /* mil_dialect */
-    int own_names;       /* parameters keep their names; only for finding out in which order an engine binds them */
-    int inline_literals; /* only for finding out whether a compiler accepts inline literals */
-    int leave_defaults;  /* omitted arguments are not written; only for questions to a compiler, too */
+    int route;     /* ane_route */
+    int dispatch;  /* ane_dispatch */
+    int dialect;   /* mil_dialect */
+    int own_names; /* parameters keep their names; only for experiments on the order in which an engine binds them */
+    int inline_literals; /* only for experiments on whether a compiler accepts inline literals */
+    int leave_defaults;  /* omitted arguments are not written; also only for experiments with a compiler */
     int part_outputs;    /* puts an identity before outputs that the program also reads */
     int qos;
-    int budget;     /* compiles per process; 0: any number; -1: the system's known limit */
+    int budget;     /* compiles per process; 0 means any number, -1 the system's known limit */
     int pause_s;    /* seconds to wait after a failed compile */
     int procedures; /* ane_together: whether functions compiled at once share one compiled program */
     int statistics; /* requests the engine's own times */
@@ -122,7 +122,7 @@ typedef struct ane_model {
 PROPANE_CHECK propane_status ane_model_create(const ane_api *a, const ane_options *o, const ane_source *s,
                                               const ane_model *donor, const char *name, ane_model *out,
                                               propane_error *err);
-/* Drops what the options allow, once the model is loaded. */
+/* Releases everything that the options allow, once the model is loaded. */
 void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m);
 void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m);
 /* Abandons a model that an unfinished request may still run: nothing is unloaded or released, and only its files are
@@ -133,7 +133,7 @@ void ane_folder_made(const char *path);
 /* Returns the number of compiles by this process so far, including failed ones. */
 int ane_compile_count(void);
 
-/* ---- layout.c: what modelAttributes contain ---------------------------------------------------------------------- */
+/* ---- layout.c: contents of modelAttributes ----------------------------------------------------------------------- */
 
 /* The symbols of one function in their order: symbol[k], an index into the whole program's symbols, is input (or
  * output) bound[k]. */

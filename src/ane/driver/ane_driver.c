@@ -205,7 +205,7 @@ static propane_status ane_open(const char *rest, void **impl, propane_error *err
 
 static void ane_close(void *impl) { ane_device_free(impl); }
 
-/* Compiles count per process: what earlier devices used of its budget is gone. */
+/* Compiles count per process, so those of earlier devices reduce the budget. */
 static void ane_describe(const void *impl, propane_device_info *out) {
     const ane_device *d = impl;
     int left = d->options.budget - ane_compile_count();
@@ -213,7 +213,7 @@ static void ane_describe(const void *impl, propane_device_info *out) {
     out->unproven = true;
     out->shares_compiles = d->options.procedures != ANE_APART;
     out->note = d->note;
-    if (d->api->library) out->summary = "a library named by PROPANE_ANE_LIBRARY in place of Apple's Neural Engine";
+    if (d->api->library) out->summary = "a library named by PROPANE_ANE_LIBRARY instead of Apple's Neural Engine";
 }
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the probe (cli/device_lab) does with the engine's framework beyond the device: one call at a time, in an order
- * and with arguments that the driver itself would not choose. For experiments in separate processes, never for work:
+ * Calls into the engine's framework for the probe (cli/device_lab) that the device does not offer: one call at a
+ * time, in an order and with arguments that the driver itself would not choose. For experiments in separate processes, never for work:
  * each call may crash or hang.
  */
 #ifndef ANE_DRIVER_ANE_LAB_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns trials of features that the engine or its framework offers but that may not work: surfaces of different sizes in
  * one request, shared events, chaining. Each runs one small program and reports in words whether it works. Some are
- * known from notes to crash or hang, so `propane devices` runs this in a separate process. What the driver may rely on
- * is remembered.
+ * known from notes to crash or hang, so `propane devices` runs this in a separate process. Facts on which the driver
+ * may rely are remembered.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -141,7 +141,8 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
     return ane_remember(a, route, ANE_FACT_sizes, status == PROPANE_OK ? "yes" : "no", why.text, err);
 }
 
-/* ---- what a loaded program does not need --------------------------------------------------------------------------------- */
+/* ---- files and data that a loaded program does not need
+ * ------------------------------------------------------------------ */
 
 static float trial_sum(int64_t i) { return trial_small(i) + (float)i; }
 

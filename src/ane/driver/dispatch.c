@@ -58,7 +58,7 @@ void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why) {
     pthread_mutex_unlock(&mutex);
     if (ane_remember(d->api, d->options.route, ANE_FACT_way, ane_way_name(ANE_STANDARD), words, &unwritten) !=
         PROPANE_OK)
-        return; /* this process now knows; the next one may find out again */
+        return; /* this process now knows it; the next one may find out again */
 }
 
 /* Returns the remembered way and its reasons. */

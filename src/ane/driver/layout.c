@@ -20,7 +20,7 @@ static int64_t layout_element_bytes(const propane_io *io) {
                                                                                                   : 2;
 }
 
-/* Lays out rows in the steps of rule C13, as a fallback. */
+/* Lays out rows with the alignment of rule C13, as a fallback. */
 static void layout_standard_layout(propane_io *io) {
     int64_t wide = io->rank ? io->dim[io->rank - 1] * layout_element_bytes(io) : layout_element_bytes(io);
     int64_t step = (int64_t)chip_row_bytes();

@@ -36,7 +36,7 @@ enum {
     POSIX_PATH = 0
 };
 
-/* Waits; ends early if the host wants it. */
+/* Waits; ends early if the host asks for it. */
 static propane_status model_wait(int64_t ns, const char *name, propane_error *err) {
     poll_scope scope;
     bool ended = false;
@@ -88,7 +88,8 @@ static void model_compile_failed(const ane_options *o) {
     pthread_mutex_unlock(&process_mutex);
 }
 
-/* ---- what both routes share ---------------------------------------------------------------------------------------------- */
+/* ---- parts shared by both routes
+ * ----------------------------------------------------------------------------------------- */
 
 typedef struct job {
     const ane_api *a;
@@ -273,7 +274,7 @@ static propane_status model_make_descriptor(const job *j, ane_id *out, propane_e
                                j->name);
 }
 
-/* Returns the path where the model says that its files belong, and the path in the system's temporary folder. The
+/* Returns the path that the model reports for its files, and the path in the system's temporary folder. The
  * framework is reported to look in both; as far as anybody has seen, they are the same. TMPDIR affects neither. */
 static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES], char other[ANE_PATH_BYTES],
                                          propane_error *err) {

@@ -51,7 +51,7 @@ static const method_row method_rows[] = {
 
 /* ---- type encodings ----------------------------------------------------------------------------------------------------- */
 
-/* Returns the next type of an encoding, reduced to what matters for a call; 0 at the end. */
+/* Returns the next type of an encoding, reduced to the properties that matter for a call; 0 at the end. */
 static char objc_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORVA0123456789+-", *p)) p++; /* qualifiers and offsets */

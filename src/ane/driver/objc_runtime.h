@@ -69,7 +69,7 @@ extern _Thread_local int ane_last_call;
 #define ANE_CLASS(api, id) ((ane_id)(api)->classes[ANE_CLASS_##id])
 #define ANE_HAS(api, id)   ((api)->has[ANE_METHOD_##id])
 
-/* Loads everything at the first call. PROPANE_ERR_UNSUPPORTED says what is missing. */
+/* Loads everything at the first call. With PROPANE_ERR_UNSUPPORTED, the error names what is missing. */
 PROPANE_CHECK propane_status ane_api_get(const ane_api **out, propane_error *err);
 /* Symbols that are looked up late. */
 typedef struct ane_late {

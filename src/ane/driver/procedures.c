@@ -3,7 +3,8 @@
  * so that one compile of the process's budget (C1) serves many kernels. A request names the procedure and binds that
  * procedure's own symbols.
  *
- * Reports differ: some have used such programs, but for one, every index ran the first procedure. So three small
+ * Reports differ: some have used such programs, but according to one, every index ran the first procedure. So three
+ * small
  * functions prove it first, once per process and route: two that differ only in their constants, and one of another
  * shape. If that fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
  */
@@ -111,7 +112,7 @@ static bool procedures_may_halve(const ane_device *d, int count, propane_status 
 }
 
 /* Compiles the first group of the functions from *done. A rejected group is halved, and so are those after it.
- * Everything that is compiled and loaded counts, for the process and for the engine. */
+ * Every compile and every load counts toward the limits of the process and of the engine. */
 static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count, int *done,
                                                const propane_compile_options *options, driver_program *const *out,
                                                propane_compile_report *report, grouping *g, propane_error *err) {

@@ -2,7 +2,7 @@
  * What trials have shown about this machine's engine, kept for later processes in one small file of the user's cache
  * (propane/engine.json). A trial may crash or hang, so it runs in a separate process (`propane devices`), and every
  * other process relies on its answer instead of trying. An answer is valid for one system build, engine and version of
- * Propane. Without one, callers do what is known to work everywhere.
+ * Propane. Without one, callers use the method that is known to work everywhere.
  */
 #ifndef ANE_DRIVER_REMEMBERED_H
 #define ANE_DRIVER_REMEMBERED_H

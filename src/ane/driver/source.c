@@ -25,7 +25,8 @@ static propane_status source_copy_function(const mil_function *f, const char *na
     return mil_function_copy(f, s->module, name, &copy, err);
 }
 
-/* ---- what was left out ---------------------------------------------------------------------------------------------------- */
+/* ---- omitted weights
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Returns an argument's default as a literal, or NULL if it has none that can be written. */
 static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mil_param *param) {
@@ -86,8 +87,8 @@ static bool source_goes_into_file(const mil_value *v) {
 }
 
 /* Returns the path at which each route is known to have run with one weight file: in a folder, or next to the program.
- * The system may cache a compiled program by its text. So the number in the name is raised with every change of the
- * file's layout, and a program compiled for another layout is never used. */
+ * The system may cache a compiled program by its text. So the number in the name must be increased with every
+ * change of the file's layout; a program compiled for another layout is then never used. */
 static const char *source_weights_path(const ane_options *o) {
     return o->route == ANE_ROUTE_MEMORY ? "weights/weights2.bin" : "weights2.bin";
 }

@@ -4,8 +4,9 @@
  * and a sum that reaches 32768 stays infinite. Results are rounded half away from zero.
  *
  * A public bit-level study (751K, chapter 8) saw this on M4 and M6; on M5 Pro, 13 of 7.2 million outputs differ
- * (cadamcat). Outputs recorded on an M3 Max are multiples of the same step. Sources disagree about the M1, so it is not
- * settled. Floats and doubles represent all of it exactly: a product of two fp16 has 22 bits, a sum 32.
+ * (cadamcat). Outputs recorded on an M3 Max are multiples of the same step. Sources contradict each other about the M1,
+ * so its behaviour is unknown. Floats and doubles represent all of it exactly: a product of two fp16 has 22 bits, a
+ * sum 32.
  */
 #ifndef ANE_H13_ACCUMULATE_H
 #define ANE_H13_ACCUMULATE_H

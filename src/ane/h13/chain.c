@@ -15,22 +15,23 @@ enum { CHAIN_HAND = 0x1000, CHAIN_TAKE = 0x4000 };
 
 static bool chain_neural(const emitted *t) { return engine_get_bits(&t->task, 0x38, 20, 1); }
 
-/* Returns why the result cannot stay: it has to stream out, plane by plane, untiled. NULL: it can. */
+/* Returns the reason why the result cannot stay on chip, or NULL if it can. It must stream out plane by plane, untiled. */
 static const char *chain_gives(const emitted *t) {
     const engine_task *w = &t->task;
     uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
     if (chain_neural(t) ? ne != 0 && ne != 8 && ne != 12 : mode != 2 && mode != 3)
         return "no published program keeps the result of such a task";
-    if (engine_get_bits(w, 0x34, 28, 1) || engine_get_bits(w, 0x30, 10, 1)) return "it is turned while it is stored";
+    if (engine_get_bits(w, 0x34, 28, 1) || engine_get_bits(w, 0x30, 10, 1))
+        return "it is transposed while it is stored";
     if (engine_get(w, 0x17800) != 0x040000c1) return "it is assembled on chip before it is stored";
     if (engine_get_bits(w, 0x17818, 24, 4) != 1) return "its channels are stored side by side";
     if (engine_get_bits(w, 0x24, 0, 13) != 1 || engine_get(w, 0x04) != 1 || engine_get(w, 0x18) != 1)
         return "it has groups or depth";
-    return engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15) ? NULL : "it is made in parts";
+    return engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15) ? NULL : "it is computed in parts";
 }
 
-/* Returns why the task cannot read a value on chip: it has to read one source by DMA, untiled, and nothing that is on
- * chip. NULL: it can. */
+/* Returns the reason why the task cannot read a value on chip, or NULL if it can. It must read one source by DMA,
+ * untiled, and nothing that is on chip. */
 static const char *chain_takes(const emitted *t) {
     const engine_task *w = &t->task;
     uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
@@ -81,7 +82,7 @@ static void chain_clear(emitted *t, uint32_t address, int words) {
 const char *emit_chain(emitted *a, emitted *b) {
     const char *why = chain_gives(a);
     if (!why) why = chain_takes(b);
-    if (!why && !chain_same(a, b)) why = "its reader takes it in another shape, or as a kernel";
+    if (!why && !chain_same(a, b)) why = "its reader reads it in another shape, or as a kernel";
     if (why) return why;
     emit_l2 at = chain_place(a, b);
     const engine_task *y = &b->task;
@@ -89,7 +90,7 @@ const char *emit_chain(emitted *a, emitted *b) {
     int64_t moved = (int64_t)engine_get_bits(y, 0xc, 0, 17) * engine_get_bits(y, 0, 16, 15) *
                     round_up(2 * (int64_t)engine_get_bits(y, 0, 0, 15), 64);
     if (at.base + bytes + (int64_t)engine_get_bits(y, 0x14, 16, 15) * at.row > ENGINE_BUFFER)
-        return "it does not fit on chip together with what its reader makes";
+        return "it does not fit on chip together with its reader's result";
     bool neural = chain_neural(a), on_chip = !engine_get_bits(&a->task, 0x13800, 0, 1);
     emit_keep(a, &at, on_chip ? 0x140 : 0x500170);
     emit_set(a, 0x17800, 0xc0);

@@ -178,7 +178,7 @@ static void compile_folded(compile *c, const mil_op *op) {
                                                   .elements = ENGINE_PATCH_NEVER});
 }
 
-/* Returns the end of what a task has in the on-chip buffer, in bytes. */
+/* Returns the end of the on-chip memory that a task uses, in bytes. */
 static int64_t compile_on_chip(const engine_task *t) {
     int64_t tile = engine_get(t, 0x28), h = engine_get_bits(t, 0x14, 16, 15), end;
     end = engine_get(t, 0x4808) + tile * (int64_t)engine_get(t, 0x4810);

@@ -256,7 +256,7 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
     if (!x->constant || y->constant) PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     bool aligned = compile_aligned(&x->type, &y->type);
-    bool fixed = aligned && !c->patchable; /* what may be overwritten must be an operand in memory */
+    bool fixed = aligned && !c->patchable; /* a constant that may be overwritten must be an operand in memory */
     if (fixed && y->constant && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
     PROPANE_TRY(compile_tensor(c, op, y, &b, err));
     if (fixed && x->constant && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);

@@ -9,7 +9,7 @@
 #include "core/base/float16.h"
 #include "core/mil/ops/shape_util.h"
 
-/* ---- what a product absorbs -------------------------------------------------------------------------------------- */
+/* ---- operations that a product absorbs --------------------------------------------------------------------------- */
 
 /* Returns a constant operand with one number per output, as a row vector (axis 2) or by channel (axis 0); NULL if it
  * has another shape. */
@@ -206,7 +206,7 @@ static propane_status compile_read_second(compile *c, const mil_op *op, int64_t 
 static propane_status compile_two(compile *c, const mil_op *op, const lower_product *p, const mil_value *between,
                                   const emit_tensor *a, bool *done, propane_error *err) {
     const mil_op *next = p->weight && !p->transpose_x ? compile_second(c, between) : NULL;
-    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* only to find out whether it fits */
+    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* compiled only to find out whether it fits */
     emit_tensor y;
     compile_post post;
     *done = next && lower_matmul_two_fit(p, &q);

@@ -70,8 +70,8 @@ int engine_later_moves(uint32_t subtype, uint32_t address, later_move out[LATER_
 void engine_later_describe(const later_text *t, bool words, text *out);
 /* Returns how many words of four bytes differ, including those that only one side has. */
 int engine_words_that_differ(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes);
-/* Prints the fields that differ, task by task, and returns the number of different words. Of programs of two
- * generations, words are only counted; the generation is one of them. */
+/* Prints the fields that differ, task by task, and returns the number of different words. If the programs
+ * are of two generations, only words are counted; the generation counts as one. */
 int engine_later_difference(const later_text *a, const later_text *b, text *out);
 
 #endif

@@ -35,7 +35,7 @@ static engine_kernel lower_conv_kernel(const lower_conv *k, const emit_tensor *x
 static int64_t lower_conv_shape(const emitter *e, const lower_conv *k, const emit_tensor *x, const emit_tensor *y) {
     int64_t code = emit_shape(y->h, y->w);
     if (y->w <= 8 && y->h <= 8) return e->subtype == ENGINE_H14 ? code << 16 | code << 12 | code << 8 | 4 : 0x44404;
-    /* a kernel between 98,304 and 147,456 bytes parts the published programs */
+    /* the published programs switch at a kernel size between 98,304 and 147,456 bytes */
     bool wide = k->kh > 1 && 2 * k->outputs * (x->c / k->groups) * k->kh * k->kw >= 1 << 17 && code == 3;
     return code << 16 | (wide ? code << 12 | code << 8 : 0);
 }

@@ -91,7 +91,7 @@ propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint1
 /* ---- a smaller second operand is brought on chip first ----------------------------------------------------------- */
 
 /* Returns the bytes after each row of the copy's source: an odd number of 16-byte units, at least three, spreads
- * rows over all banks. Only one channel needs it; several spread without it. (joshuaswarren/mil-hwx-compiler
+ * rows over all banks. Only a single channel needs this; several channels are spread anyway. (joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/env_bcast_*) */
 static int64_t lower_bring_pad(const emit_tensor *b, int64_t channel) {
     if (b->c > 1 || b->h == 1 || channel >= 0x80) return 0;

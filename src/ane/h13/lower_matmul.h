@@ -20,7 +20,7 @@ int64_t lower_matmul_turn_shape(const emit_tensor *x);
  * scratch memory; lower_matmul_source_staged makes it the source of a task. */
 emit_l2 lower_matmul_stage(emitter *e, const emit_tensor *x, int64_t base, emit_tensor *staged);
 void lower_matmul_source_staged(emitted *t, const emit_tensor *staged, const emit_l2 *kept);
-/* Sets what a product does to its sums. */
+/* Sets the operations that a product applies to its sums. */
 void lower_matmul_product_words(emitted *t, const lower_product *p);
 /* Lowers a product whose second operand is constant. */
 PROPANE_CHECK propane_status lower_matmul_by_constant(emitter *e, const lower_product *p, const emit_tensor *x,

@@ -10,7 +10,7 @@
 
 enum {
     PRODUCT_ROOM = 0x1ff000, /* usable bytes of the on-chip buffer */
-    PRODUCT_APPLE_ROWS = 512 /* up to this many rows, published programs show which operand is the kernel */
+    PRODUCT_APPLE_ROWS = 512 /* published programs show which operand is the kernel for up to this many rows */
 };
 
 /* ---- the kernel --------------------------------------------------------------------------------------------------- */
@@ -20,13 +20,13 @@ typedef struct product_kernel {
     int bar, il;              /* il: rows that a lane holds side by side */
     int64_t base, line;       /* line: bytes of a lane */
     int64_t lane_step, batch; /* bytes from lane to lane and from batch to batch */
-    int64_t task;             /* that staged it */
+    int64_t task;             /* the task that staged it */
     bool staged, planar;      /* planar: by the planar engine */
 } product_kernel;
 
-/* Returns the rows of the first operand that a lane holds side by side: as many as leave no lane of a task unused, but
- * two from 32 rows on (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*).
- * Where no published program is an example, as many as divide the rows. */
+/* Returns how many rows of the first operand a lane holds side by side: the largest number that leaves no lane of a
+ * task unused, but two for 32 rows or more (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*).
+ * If no published program is an example, the largest number that divides the rows. */
 static int lower_product_interleave(const lower_product *p) {
     enum { MOST = 8 };
     int il = 1, lanes = p->m > PRODUCT_APPLE_ROWS ? 1 : ENGINE_LANES;
@@ -57,7 +57,7 @@ static void lower_product_stage_rows(emitter *e, const emit_tensor *rows, const 
     emit_set(t, 0xc804, 0x101c0c);
 }
 
-/* Turns x and stores it as the kernel. A result with one row per lane is assembled on chip if it fits. */
+/* Transposes x and stores it as the kernel. A result with one row per lane is assembled on chip if it fits. */
 static void lower_product_stage_turned(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
     int64_t code = emit_shape(rows->h, rows->w);
     int64_t channel = round_up(2 * rows->c, 16), row = rows->w * channel;
@@ -65,7 +65,7 @@ static void lower_product_stage_turned(emitter *e, const emit_tensor *rows, cons
     int64_t base = engine_get(&t->task, 0x28) * rows->c * emit_channel(rows->w, true);
     emit_store(t, to, base, il);
     emit_set(t, 0x17800, 0x040003c1);
-    bool known = e->subtype != ENGINE_H14; /* of H14 no program shows the form */
+    bool known = e->subtype != ENGINE_H14; /* no published program shows the form for H14 */
     if (!known || il > 1 || base + rows->h * row > ENGINE_BUFFER) return;
     emit_l2 kept = {base, channel, row, row, row};
     emit_set(t, 0x17800, 0x3c1);
@@ -196,7 +196,7 @@ static void lower_product_source(emitter *e, emitted *t, const lower_product *p,
 
 /* ---- the product -------------------------------------------------------------------------------------------------- */
 
-/* Some rows of the result: `count` from `first`. */
+/* Rows of the result: `count` rows starting at `first`. */
 typedef struct product_chunk {
     int64_t first, count;
     int il, lanes;
@@ -221,7 +221,7 @@ static void lower_product_lanes(emitted *t, const product_kernel *k, const produ
     t->kernel_task = k->task;
 }
 
-/* Stores the rows of y, [batches, m, n]; if `turned`, of y [1, n, m], whose columns they are. */
+/* Stores the rows of y, [batches, m, n]. If `turned`, stores them as the columns of y, [1, n, m]. */
 static void lower_product_store(emitted *t, const emit_tensor *y, const product_chunk *c, bool turned) {
     emit_tensor part = lower_matmul_rows_as_channels(y);
     if (turned)
@@ -368,8 +368,8 @@ static int64_t lower_product_columns(const lower_product *q) {
 }
 
 /* Returns whether the transposed product takes fewer tasks: with few columns, the second operand is a smaller kernel.
- * Its result is turned back when it is stored, as that of a product with a constant is. [No published program has a
- * computed kernel together with a turned result] */
+ * Its result is transposed back when it is stored, like that of a product with a constant. [No published program
+ * has both a computed kernel and a transposed result] */
 static bool lower_product_exchange(const lower_product *p, const emit_tensor *y) {
     lower_product q = lower_product_transposed(p);
     if (p->kernel || y->c > 1 || p->m <= PRODUCT_APPLE_ROWS) return false;

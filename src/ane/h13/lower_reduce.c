@@ -244,7 +244,7 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
                             propane_error *err) {
     enum { C = 1, H = 2, W = 4 };
     if (x->c == 1 && axes != C) axes &= ~C;
-    if (x->h == 1) axes |= axes & W ? H : 0; /* a dimension of 1 may be added to the axes */
+    if (x->h == 1) axes |= axes & W ? H : 0; /* a dimension of 1 can be added to the axes */
     if (x->w == 1) axes |= axes & H ? W : 0;
     bool vector = x->h == 1 && x->w == 1;
     if (vector && axes & C && kind != LOWER_MAXIMUM) {

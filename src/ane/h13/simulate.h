@@ -3,7 +3,7 @@
  * executes registers, not operations. Anything it does not understand is refused with the register, the field and the
  * value.
  *
- * It is not settled how an M1 rounds and sums; programs whose sums are exact have one answer in any case. The default
+ * It is unknown how an M1 rounds and sums; programs with exact sums have the same result in any case. The default
  * is wide sums (double), with each result rounded to fp16 once, to nearest, ties to even. The alternative is the
  * multiply-add array of M4 and later (ane/h13/accumulate.h) for sums of the neural engine, and rounding half away from
  * zero.

@@ -31,7 +31,7 @@ typedef struct emitted {
     engine_task task;
     int source, source2, result, kernel; /* base registers or EMIT_NO_BAR */
     bool source_given, result_given;     /* words of a DMA are set, whether or not it is enabled */
-    bool second_on_chip;                 /* of two sources, the second is in the on-chip buffer */
+    bool second_on_chip;                 /* there are two sources, the second in the on-chip buffer */
     bool unfinished;                     /* a later task stores to the same result */
     bool root;                           /* uses a square root's table */
     int64_t kernel_task;                 /* DTID: the task that wrote the kernel */

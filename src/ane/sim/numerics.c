@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns how an engine's numbers differ from the cpu's: tables instead of functions, sums in fp16, saturation. Matrix
+ * Owns the differences between an engine's numbers and the CPU's: tables instead of functions, sums in fp16, saturation. Matrix
  * products are the cpu driver's, fp16 summed in fp32, or those of products.c.
  *
  * The tables are the engine's own (ane/h13/activation.h). Their inputs and outputs are fp16, rounded half away from

@@ -29,7 +29,7 @@ typedef struct sim_device {
     fork_mutex mutex; /* guards the block and the counters */
     void *block;
     size_t block_bytes;
-    chip_process process; /* what this device has seen, for the rules about processes */
+    chip_process process; /* the calls so far on this device, for the rules about processes */
     int64_t pid;          /* the process that opened the device */
 } sim_device;
 

@@ -3,8 +3,8 @@
  * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver
  * with this one operation. An operation that keeps the order of its elements only changes the shape of the same memory.
  *
- * Operations on lists, which only the CPU runs, are one step together with all that stands between them: a list has no
- * dense form that could lie between two steps.
+ * Operations on lists, which only the CPU runs, form one step with all operations between them, because a list has no
+ * dense form that could be passed between two steps.
  *
  * Each value has its own space in one block for the whole run. That is larger than a plan by lifetimes, and simpler.
  */
@@ -173,9 +173,9 @@ static bool steps_keeps_order(const mil_op *op) {
     return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->constant;
 }
 
-/* Finds x * sigmoid(x) whose sigmoid has no other reader. On an engine this is one table: only so does the recorded
- * feed-forward of an M3 Max come out right (tests/drivers/test_recorded.c). Returns x, or NULL if `op` is no such
- * product. */
+/* Finds x * sigmoid(x) whose sigmoid has no other reader. On an engine this is one table: otherwise the recorded
+ * feed-forward of an M3 Max is not reproduced (tests/drivers/test_recorded.c). Returns x, or NULL if `op` is not
+ * such a product. */
 static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, const mil_op *op) {
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
     for (int k = 0; k < 2; k++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns waits with a deadline. Linux uses the pthreads wait with the monotonic clock. macOS uses relative waits, because
- * its condition variables support no other clock.
+ * its condition variables support no other clock than the time of day.
  */
 #include "core/base/condition.h"
 

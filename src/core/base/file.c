@@ -34,7 +34,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
     for (;;) {
         if (capacity - used < 2) {
             size_t larger = capacity ? capacity * 2 : (regular ? (size_t)st.st_size + 2 : 64 << 10);
-            if (larger > limit && larger - limit > 2) larger = limit + 2; /* one byte more says that it is too long */
+            if (larger > limit && larger - limit > 2) larger = limit + 2; /* one more byte shows that it is too long */
             char *grown = larger > capacity ? mem_resize(buffer, larger) : NULL;
             if (!grown) {
                 status = propane_fail_memory(err, larger);

@@ -18,7 +18,8 @@ propane_status file_fail(propane_error *err, const char *what, const char *path,
     return propane_fail(err, status, "cannot %s %s: %s", what, path, strerror(code));
 }
 
-/* ---- what was read ---------------------------------------------------------------------------------------------------------- */
+/* ---- files that were read
+ * --------------------------------------------------------------------------------------------------- */
 
 enum { FILE_INPUTS = 1000 };
 
@@ -93,7 +94,8 @@ propane_status file_open_input(const char *path, bool pipes, int *fd, struct sta
                                              : "a device or pipe, not a file");
 }
 
-/* ---- what is there ---------------------------------------------------------------------------------------------------------- */
+/* ---- existing files
+ * --------------------------------------------------------------------------------------------------------- */
 
 bool file_exists(const char *path) {
     struct stat st;

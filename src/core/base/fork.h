@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Whether this process is a fork of the one in which something was created. A child has none of its parent's threads,
+ * Detects that this process is a fork of the one in which something was created. A child has none of its parent's threads,
  * and nothing releases the mutexes that they held. Owners of threads keep the generation in which they started them,
  * and start afresh in another.
  */

@@ -10,7 +10,7 @@ bool picture_is_name(const char *path); /* ends in .png, .jpg or .jpeg */
 /* Reads an image with 1 (gray) or 3 (RGB) channels. Gray is converted to RGB and vice versa, 16 bits become 8, and
  * transparent pixels are blended with black. */
 PROPANE_CHECK propane_status picture_read(const char *path, int channels, npy *out, propane_error *err);
-/* Like picture_read, from the content of a file. */
+/* Like picture_read, but from the content of a file. */
 PROPANE_CHECK propane_status picture_parse(const uint8_t *data, size_t bytes, const char *source, int channels,
                                            npy *out, propane_error *err);
 /* Resizes an image. Each new pixel is the mean of the pixels that it covers, with linearly decreasing weights (known as

@@ -9,7 +9,7 @@
 
 #include "core/base/status.h"
 
-/* Duplicate keys are refused, and jansson bounds the depth (2048). Free the result with json_decref. */
+/* Duplicate keys are refused, and jansson limits the depth to 2048. Free the result with json_decref. */
 /* Reads what jansson reads, but skips a leading byte order mark and turns integers beyond 64 bits into reals. Returns
  * NULL with the reason in *e. */
 json_t *json_load(const char *data, size_t length, json_error_t *e);
@@ -19,7 +19,7 @@ PROPANE_CHECK propane_status json_parse(const char *data, size_t length, const c
 PROPANE_CHECK propane_status json_parse_nul(const char *data, size_t length, const char *source, json_t **out,
                                             propane_error *err);
 PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err);
-/* Puts a value into an object or list, which becomes its owner. NULL (a number or text that JSON cannot express)
+/* Adds a value to an object or list, which becomes its owner. NULL (a number or text that JSON cannot express)
  * becomes null. Nothing is returned: a lack of memory is remembered (core/base/memory.h) and reported by json_print. */
 void json_put(json_t *object, const char *key, json_t *value);
 void json_add(json_t *list, json_t *value);

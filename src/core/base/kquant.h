@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * The memory layout of a row of weights in blocks (kquants.def): one layout for all forms, so that one piece of code
- * reads each. A block is, in bytes:
+ * The memory layout of a row of weights in blocks (kquants.def). All forms share one layout, so one piece of code
+ * reads them all. A block is, in bytes:
  *
  *   the low bits of the codes, then the high bits: planes of block * low / 8 and block * high / 8 bytes
- *   in blocks of 256: block / sub scales; and as many minima if there are any
+ *   in blocks of 256: block / sub scales, then as many minima if the form has minima
  *
  * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the
  * first of them lowest. The blocks also have fp16 numbers: d for each block, and dmin after it if there are minima.
@@ -34,7 +34,7 @@ typedef struct kquant_form {
     int block, low, high, sub, minimum, bias, steps;
 } kquant_form;
 
-/* In the header, so that kernels for a kind that is a constant become code without questions. */
+/* The table is in the header, so that kernels compiled for one kind contain no branches on its fields. */
 static const kquant_form kquant_forms[KQUANT_COUNT] = {
 #define KQUANT(NAME, name, block, low, high, sub, minimum, bias, steps) {block, low, high, sub, minimum, bias, steps},
 #include "core/base/kquants.def"
@@ -52,11 +52,11 @@ static inline int kquant_subs(kquant_form f) { return f.block / f.sub; }
 static inline int kquant_bytes(kquant_form f) {
     return kquant_scales_at(f) + (kquant_has_scales(f) ? (1 + f.minimum) * kquant_subs(f) : 0);
 }
-static inline int kquant_supers(kquant_form f) { return 1 + f.minimum; } /* fp16 numbers of a block */
+static inline int kquant_supers(kquant_form f) { return 1 + f.minimum; } /* fp16 numbers per block */
 
-/* Bytes of a plane's row. In blocks of 32, single bits are 32 in a row, as ggml has them. */
+/* Bytes of a plane's row. In blocks of 32, single bits are stored as 32 consecutive bits, as in ggml. */
 static inline int kquant_width(kquant_form f, int bits) { return f.block == KQUANT_SUPER ? 32 : bits == 4 ? 16 : 1; }
-/* The byte of a plane that holds element `i`, and how far its bits are up in it. */
+/* The byte of a plane that holds element `i`, and the shift of its bits in that byte. */
 static inline int kquant_byte(kquant_form f, int bits, int i) {
     const int width = kquant_width(f, bits), row = width * 8 / bits;
     return i / row * width + i % width;
@@ -66,7 +66,7 @@ static inline int kquant_up(kquant_form f, int bits, int i) {
     return i % (width * 8 / bits) / width * bits;
 }
 
-/* The code of element `i`; a step is returned as its number. */
+/* Returns the code of element `i`, or the value from kquant_steps that the code selects. */
 static inline int kquant_code(kquant_form f, const uint8_t *block, int i) {
     const int low = block[kquant_byte(f, f.low, i)] >> kquant_up(f, f.low, i) & ((1 << f.low) - 1);
     if (f.steps) return kquant_steps[low];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Memory: the only place that requests it from the system, so that tests can count, fail and poison requests.
+ * Memory: all requests to the system go through here, so that tests can count them, make them fail, and poison the blocks.
  */
 #ifndef CORE_BASE_MEMORY_H
 #define CORE_BASE_MEMORY_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sentences of what every public call refuses alike.
+ * Owns the messages for invalid arguments that all public calls share.
  */
 #include "core/base/need.h"
 

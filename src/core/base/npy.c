@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys, of which only the forms that
  * NumPy writes are read. An .npz file is a ZIP archive, read through its central directory. Refuses Fortran order, big
- * endian, records and objects with a message that says what to write instead. Also refuses archives that use
+ * endian, records and objects with a message that names what to write instead. Also refuses archives that use
  * compression other than deflate.
  */
 #include "core/base/npy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns asking the host whether work should end. Only the thread that called asks, because an interpreter handles its
- * signals in one thread. A device thread that works for it looks at the answer. If the host has set no function, all of
+ * Owns the query to the host whether work should end. Only the calling thread asks, because an interpreter handles
+ * its signals in one thread. A device thread that works for it reads the answer. If the host has set no function, all of
  * this costs one load.
  */
 #include "core/base/poll.h"
@@ -15,7 +15,7 @@ static struct {
     void *context;
 } host; /* set before other threads exist */
 
-/* poll_own is the scope that this thread began, poll_now the one that it works for. */
+/* poll_own is the scope that this thread began; poll_now is the one that it works for. */
 static _Thread_local poll_scope *poll_own, *poll_now;
 static _Thread_local int64_t poll_next_ns;
 

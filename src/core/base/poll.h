@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Ending long work early because the host wants it: Ctrl-C in an interpreter whose thread is inside the library.
+ * Ends long work early at the host's request, such as Ctrl-C in an interpreter whose thread is inside the library.
  */
 #ifndef CORE_BASE_POLL_H
 #define CORE_BASE_POLL_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Whether this machine runs on battery and whether it is hot. If so, waiting threads do not keep a core awake
+ * Finds out whether this machine runs on battery and whether it is hot. If so, waiting threads do not keep a core awake
  * (core/base/pool.c), and deferrable work waits (propane train --background).
  */
 #ifndef CORE_BASE_POWER_SOURCE_H

@@ -29,7 +29,8 @@
 enum { HEX_DIGITS = 16, TRIES = 100, SUFFIX_ROOM = 32 };
 static const char temporary_mark[] = ".tmp-", temporary_old[] = ".old-";
 
-/* ---- what is being written ------------------------------------------------------------------------------------------------- */
+/* ---- files being written
+ * --------------------------------------------------------------------------------------------------- */
 
 enum { MOST_LISTED = 64 };
 static struct {
@@ -190,7 +191,8 @@ propane_status temporary_scratch(const char *prefix, char **name, propane_error 
     return status;
 }
 
-/* ---- what was left behind -------------------------------------------------------------------------------------------------- */
+/* ---- remains of killed processes
+ * ------------------------------------------------------------------------------------------- */
 
 /* Accepts ".tmp-" and 16 digits, as made here, or up to 7 decimal digits, a process number, as in earlier versions. */
 static bool temporary_is_mark(const char *mark) {

@@ -21,8 +21,8 @@ PROPANE_CHECK propane_status temporary_scratch(const char *prefix, char **name, 
  * mem_free. */
 PROPANE_CHECK propane_status temporary_old_name(const char *path, char **name, propane_error *err);
 
-/* Removes this user's PATH.tmp-* that no process holds any more, and PATH.old-* if PATH exists. What cannot be removed
- * stays. */
+/* Removes this user's PATH.tmp-* that no process holds any more, and PATH.old-* if PATH exists. Files that cannot be
+ * removed stay. */
 void temporary_sweep(const char *path);
 /* Does the same for all paths in a folder. */
 void temporary_sweep_folder(const char *folder);

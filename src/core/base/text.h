@@ -45,7 +45,8 @@ const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 
  * in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
 
-/* Escapes what a terminal would obey. Control bytes (except those in `keep`) become \x1b and the like; Unicode's C1
+/* Escapes characters that control a terminal. Control bytes (except those in `keep`) become \x1b and the like;
+ * Unicode's C1
  * control characters and those that change the writing direction become \u202e and the like. The text is terminated and
  * cut if `out` is full. Returns its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A record of what ran when, in lanes, as a file that Perfetto and chrome://tracing show. Recording takes a lock and
+ * Records what ran when, in lanes, and writes a file for Perfetto and chrome://tracing. Recording takes a lock and
  * negligible time. After TIMELINE_MOST spans nothing more is recorded.
  */
 #ifndef CORE_BASE_TIMELINE_H

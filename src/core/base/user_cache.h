@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Where this user's measured answers are kept between runs: a folder `propane` in the system's cache location. Its
+ * The location of this user's cached measurements: a folder `propane` in the system's cache directory. Its
  * contents may be removed at any time.
  */
 #ifndef CORE_BASE_USER_CACHE_H

@@ -44,11 +44,11 @@ struct propane_device {
 struct propane_program {
     propane_device *device;
     driver_program p;
-    piece_map places; /* places of the names: inputs, then outputs */
+    piece_map places; /* positions of the names: inputs, then outputs */
     atomic_int refs;
 };
 
-/* Returns the place of a name, counted through the inputs and then the outputs; -1 if there is none. */
+/* Returns the position of a name among the inputs, then the outputs; -1 if there is none. */
 int program_place(const propane_program *p, const char *name);
 
 struct propane_buffer {

@@ -56,7 +56,7 @@ struct propane_driver {
     bool host_memory;
     /* Returns the driver that serves this uri instead, or NULL for this one. (optional) */
     const propane_driver *(*other)(const char *rest);
-    /* Returns OK, or why this driver cannot work on this machine. */
+    /* Returns OK, or an error that explains why this driver cannot work on this machine. */
     propane_status (*probe)(propane_error *why); /* (optional) NULL means that it always can */
     /* `rest` is the part of the uri after ':', or "". */
     propane_status (*open)(const char *rest, void **impl, propane_error *err);
@@ -70,7 +70,7 @@ struct propane_driver {
     propane_status (*compile)(void *impl, const mil_function *f, const propane_compile_options *options,
                               driver_program *out, propane_error *err);
     /* Compiles several functions at once, so that they can share the work; `options` apply to all. Fills `report`,
-     * which is empty at first (failed: the function that could not be compiled). (optional) NULL means that they are
+     * which is initially empty (failed: the function that could not be compiled). (optional) NULL means that they are
      * compiled one after the other. */
     propane_status (*compile_all)(void *impl, const mil_function *const *f, int count,
                                   const propane_compile_options *options, driver_program *const *out,
@@ -87,9 +87,10 @@ struct propane_driver {
     /* Called when a request is made and when it ends. Its bindings never change. (optional) */
     propane_status (*request_prepare)(void *impl, driver_execution *e, propane_error *err);
     void (*request_free)(void *impl, driver_execution *e);
-    /* `out` is filled with "not known" at first. The caller measures whatever stays so. */
+    /* `out` initially contains "not known". The caller measures whatever stays so. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
-    /* Profiles a program, with one row per step. Profiling is off at first; turning it on resets the counts. (optional,
+    /* Profiles a program, with one row per step. Profiling is initially off; turning it on resets the counts.
+     * (optional,
      * all or none) */
     void (*profile)(driver_program *program, bool on);
     int (*profile_count)(const driver_program *program);

@@ -130,7 +130,7 @@ GRADIENT(identity) {
     return PROPANE_OK;
 }
 
-/* An integer x is wanted only if an op without a gradient made it, which is reported when the walk reaches that op. */
+/* An integer x needs a gradient only if an op without a gradient made it, which is reported when the walk reaches that op. */
 GRADIENT(cast) {
     const mil_value *x = mil_in(op, "x");
     mil_value *dz = grad_thin(g, op);

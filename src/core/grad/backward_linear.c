@@ -2,9 +2,9 @@
  * Owns the gradients of the rows that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient is
  * one matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient
  * is a convolution with the flipped and transposed weight. Its weight gradient is one matmul with the columns of x, or
- * one per place in the kernel if the columns would be too large.
+ * one per kernel position if the columns would be too large.
  *
- * Refuses weight gradients of convolutions with more than 256 places in the kernel unless the windows tile x, and
+ * Refuses weight gradients of convolutions with more than 256 kernel positions unless the windows tile x, and
  * einsums of more than 8 values.
  */
 #include <math.h>
@@ -150,7 +150,7 @@ static mil_value *backward_linear_conv_dx(grad_context *g, const mil_conv *c, mi
     return backward_linear_build_conv(g, dz, backward_linear_turned_weight(g, c, weight), c, (int64_t[6]){0});
 }
 
-/* Handles a kernel of one place: multiplies dz [N,g,O/g,P] by the elements of x under it, [N,g,I/g,P]. */
+/* Handles a kernel with a single position: multiplies dz [N,g,O/g,P] by the elements of x under it, [N,g,I/g,P]. */
 static void backward_linear_point_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *x,
                                      mil_value *dz) {
     const int rank = 2 + c->spatial;
@@ -196,7 +196,7 @@ static mil_value *backward_linear_patch_columns(grad_context *g, const mil_conv 
     return mil_build_transpose(grad_build(g), x, perm, 2 + 2 * n);
 }
 
-/* Returns the elements of x [I,N,..] under place p of the kernel, [g,I/g,N*P]. */
+/* Returns the elements of x [I,N,..] under kernel position p, as [g,I/g,N*P]. */
 static mil_value *backward_linear_place_rows(grad_context *g, const mil_conv *c, mil_value *x, int64_t p) {
     int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->c_in, c->n}, stride[MIL_MAX_RANK] = {1, 1};
     for (int i = c->spatial - 1; i >= 0; i--) {
@@ -211,7 +211,7 @@ static mil_value *backward_linear_place_rows(grad_context *g, const mil_conv *c,
 }
 
 /* Multiplies dz [g,O/g,N*P] by the columns [g,I/g*places,N*P]: one matrix product whose sums run over samples and
- * points. If the columns would be too large, multiplies place by place. */
+ * points. If the columns would be too large, multiplies position by position. */
 static propane_status backward_linear_conv_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz,
                                               propane_error *err) {
     const int64_t places = grad_product(c->kernel, 0, c->spatial), points = grad_product(c->out, 0, c->spatial);

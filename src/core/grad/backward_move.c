@@ -69,7 +69,7 @@ GRADIENT(crop) {
     return PROPANE_OK;
 }
 
-/* Takes place k of every window, spreads it by the stride and puts it back in position; then sums over the places. */
+/* Takes element k of every window, spreads it by the stride and puts it back in position, then sums over k. */
 GRADIENT(sliding_windows) {
     const mil_type x = mil_in(op, "x")->type;
     mil_windows w;
@@ -140,7 +140,7 @@ GRADIENT(gather_nd) {
     return PROPANE_OK;
 }
 
-/* Scatters at the places of `op`, with the same kind of op and with `mode`. */
+/* Scatters to the positions of `op`, with the same kind of op and with `mode`. */
 static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_value *data, mil_value *updates,
                                         const char *mode) {
     mil_value *how = mil_build_text(grad_build(g), mode), *indices = grad_arg(g, op, "indices"), *axis = NULL;
@@ -152,16 +152,16 @@ static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_v
     return made ? made->results[0] : NULL;
 }
 
-/* Picks, with the row `gather`, the places to which `op` scatters. */
+/* Picks, with the row `gather`, the elements to which `op` scatters. */
 static mil_value *backward_move_pick(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *x) {
     static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
     const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
     return backward_move_with_operands(g, op, gather, "x", x, used);
 }
 
-/* Here data is multiplied (or divided) by all updates of a place. data gets dz scaled in the same way. An update's
- * share is that of the whole product, divided by the update. An update of 0 gets the share of the only update of its
- * place. */
+/* Here an element of data is multiplied (or divided) by all of its updates, and data gets dz scaled in the same
+ * way. An update gets the gradient of the whole product, divided by the update. An update of 0 is treated as the
+ * only update of its element. */
 static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz, bool divides) {
     mil_value *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
     if (grad_wants(g, op, "data"))
@@ -176,7 +176,7 @@ static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode g
     grad_give(g, op, "updates", share);
 }
 
-/* The largest (or smallest) value of a place gets dz; equal ones share it. */
+/* The largest (or smallest) value for an element gets dz; equal ones share it. */
 static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz) {
     mil_builder *b = grad_build(g);
     mil_value *z = grad_result(g, op), *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
@@ -190,8 +190,8 @@ static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode g
         grad_give(g, op, "updates", grad_mul(g, backward_move_pick(g, op, gather, share), from_updates));
 }
 
-/* `gather` is the row that picks what `op` scatters. An overwritten place passes nothing to data. Of several updates of
- * one place, each gets the whole adjoint, though only the last one counts. */
+/* `gather` is the row that picks what `op` scatters. An overwritten element passes nothing to data. If an element has
+ * several updates, each gets the whole adjoint, though only the last one counts. */
 static propane_status backward_move_scattered(grad_context *g, const mil_op *op, mil_opcode gather,
                                               propane_error *err) {
     mil_value *dz = grad_of(g, op, 0);

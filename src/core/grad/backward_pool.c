@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of pooling and of transposed convolution. Sums over windows are reversed by a transposed
- * convolution with ones. A maximum passes its adjoint to the first place of the window that holds it.
+ * convolution with ones. A maximum passes its adjoint to the first position in the window that holds it.
  *
- * Refuses windows of more than 256 places if each place needs a separate operation.
+ * Refuses windows of more than 256 positions if each position needs a separate operation.
  */
 #include <float.h>
 
@@ -24,7 +24,7 @@ static propane_status backward_pool_check_places(const mil_op *op, const mil_con
                        (long long)backward_pool_places(c), MAX_PLACES);
 }
 
-/* Sets the coordinates of place t in the window. */
+/* Sets the coordinates of position t in the window. */
 static void backward_pool_place(const mil_conv *c, int64_t t, int64_t at[3]) {
     for (int d = c->spatial - 1; d >= 0; d--) {
         at[d] = t % c->kernel[d];
@@ -111,7 +111,7 @@ GRADIENT(l2_pool) {
     return PROPANE_OK;
 }
 
-/* Returns what place t of every window reads from `x`, which is padded: a strided slice of the result's shape. */
+/* Returns what position t of every window reads from `x`, which is padded: a strided slice of the result's shape. */
 static mil_value *backward_pool_seen(grad_context *g, const mil_conv *c, mil_value *x, int64_t n, int64_t channels,
                                      int64_t t) {
     int64_t begin[5] = {0}, end[5] = {n, channels}, stride[5] = {1, 1}, at[3];
@@ -124,7 +124,7 @@ static mil_value *backward_pool_seen(grad_context *g, const mil_conv *c, mil_val
     return grad_slice_step(g, x, c->spatial + 2, begin, end, stride);
 }
 
-/* Does the opposite: puts `part` at place t of every window, with zeros elsewhere in `padded` dimensions. */
+/* Does the opposite: puts `part` at position t of every window, with zeros elsewhere in `padded` dimensions. */
 static mil_value *backward_pool_put_back(grad_context *g, const mil_conv *c, mil_value *part, int64_t n,
                                          int64_t channels, int64_t t, const int64_t *padded) {
     const int rank = c->spatial + 2;
@@ -177,7 +177,8 @@ GRADIENT(max_pool) {
     mil_value *x = backward_pool_padded_low(g, grad_arg(g, op, "x"), c.spatial, before, after,
                                             dtype == MIL_fp16 ? -65504 : -FLT_MAX);
     mil_value *y = grad_result(g, op), *left = grad_of(g, op, 0), *sum = NULL;
-    for (int64_t t = 0; t < backward_pool_places(&c); t++) { /* `left` is what no earlier place has taken */
+    for (int64_t t = 0; t < backward_pool_places(&c);
+         t++) { /* `left` is the part of dz that no earlier position has received */
         mil_value *here =
             mil_build_binary(grad_build(g), MIL_OP_equal, backward_pool_seen(g, &c, x, n, channels, t), y);
         mil_value *part = grad_select(g, here, left, grad_zero(g, dtype));
@@ -220,7 +221,7 @@ static void backward_pool_give_input(grad_context *g, const mil_op *op, const mi
     grad_give(g, op, "x", back ? back->results[0] : NULL);
 }
 
-/* Builds one matrix product of x and a slice of dz per place of the kernel. */
+/* Builds one matrix product of x and a slice of dz per kernel position. */
 static propane_status backward_pool_give_weight(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz,
                                                 propane_error *err) {
     PROPANE_TRY(backward_pool_check_places(op, c, err));

@@ -9,7 +9,7 @@
 
 #include "core/grad/rules.h"
 
-/* What every reduction rule starts from. */
+/* The values that every reduction rule starts from. */
 typedef struct reduction {
     grad_axes axes;
     mil_type type;     /* of x */

@@ -31,7 +31,7 @@ propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *
         "this operation has no gradient; remove it from the path between the trained parameters and the results");
 }
 
-/* Never called: the results of such an op do not vary. */
+/* Never called, because the results of such an op do not vary. */
 propane_status grad_rule_zero(grad_context *g, const mil_op *op, propane_error *err) {
     (void)g, (void)op, (void)err;
     return PROPANE_OK;

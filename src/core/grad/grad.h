@@ -35,9 +35,10 @@ typedef propane_status (*grad_rule)(grad_context *g, const mil_op *op, propane_e
 
 typedef struct grad_cut_plan {
     int kernel_count;
-    const char *const *names;                                   /* of the resulting functions */
-    int (*home)(void *ctx, const mil_op *op);                   /* the kernel that computes it, 0 .. kernel_count-1 */
-    bool (*recompute)(void *ctx, const mil_op *op, int kernel); /* may `kernel` recompute it instead of receiving it */
+    const char *const *names;                 /* of the resulting functions */
+    int (*home)(void *ctx, const mil_op *op); /* the kernel that computes it, 0 .. kernel_count-1 */
+    bool (*recompute)(void *ctx, const mil_op *op,
+                      int kernel); /* whether `kernel` may recompute it instead of receiving it */
     void *ctx;
 } grad_cut_plan;
 

@@ -102,8 +102,7 @@ propane_status mil_build_end(mil_builder *b, propane_error *err) {
 
 /* ---- operations -------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the op to insert before. The place is never in front of a constant, so the constants at the head stay
- * together. */
+/* Returns the op to insert before. That op is never a constant, so the constants at the head stay together. */
 static mil_op *build_place(const mil_builder *b) {
     mil_op *before = b->before;
     while (before && before->info->code == MIL_OP_const) before = before->next;

@@ -59,7 +59,7 @@ mil_value *mil_build_const(mil_builder *b, const char *name, const mil_type *typ
 /* Makes a constant from doubles, rounded to type->dtype. */
 mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type *type, const double *data);
 
-/* The ops that models and gradients need all the time. They broadcast as in MIL. */
+/* The ops that models and gradients need most often. They broadcast as in MIL. */
 mil_value *mil_build_unary(mil_builder *b, mil_opcode code, mil_value *x); /* ops whose only operand is x */
 mil_value *mil_build_binary(mil_builder *b, mil_opcode code, mil_value *x, mil_value *y);
 mil_value *mil_build_binary_scalar(mil_builder *b, mil_opcode code, mil_value *x, double y);
@@ -78,14 +78,14 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 void mil_op_remove(mil_op *op); /* removes it from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* in operands and results */
 /* Lets a pass replace many values. The pass visits the operations from first to last, records each value's replacement
- * in the value (replaced_by), and settles an operation's operands when it reaches it. Between begin and end,
- * mil_replace_uses records the replacement and updates the function's results at once; end settles all operations. */
+ * in the value (replaced_by), and updates an operation's operands when it reaches it. Between begin and end,
+ * mil_replace_uses records the replacement and updates the function's results at once; end updates all operations. */
 mil_value *mil_replaced(mil_value *v); /* returns v itself, or its last replacement */
 void mil_replace_settle(mil_op *op);
 void mil_replace_begin(mil_function *f);
 void mil_replace_end(mil_function *f);
 /* Copies `op` to where b inserts, with its operands mapped: map[value id in the source] = value here. Enters the
- * results into map. In a late function, an operation that waits keeps its types. */
+ * results into map. In a late function, an operation whose shapes are not known yet keeps its types. */
 mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map);
 PROPANE_CHECK propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propane_error *err);
 

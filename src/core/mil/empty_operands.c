@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the lists of operations that accept operands without elements, and of those that produce such results. Their
+ * Owns two lists: operations that accept operands without elements, and operations that produce such results. Their
  * shape rules must handle a dimension of 0.
  */
 #include "core/mil/empty_operands.h"
 
 #include "core/mil/eval/eval.h"
 
-/* True for elementwise operations, those that rearrange the elements of x, and matrix products without rows. If the
- * result does have elements, their values are not determined here. */
+/* Returns true for elementwise operations, operations that rearrange the elements of x, and matrix products without
+ * rows. If the result does have elements, their values are not determined here. */
 bool mil_empty_keeps(const mil_op *op) {
     switch (op->info->code) {
     case MIL_OP_cast:

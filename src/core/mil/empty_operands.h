@@ -9,7 +9,7 @@
 bool mil_empty_keeps(const mil_op *op);    /* its result has no elements either */
 bool mil_empty_scatters(const mil_op *op); /* the tensor that it writes to stays as it is */
 bool mil_empty_takes(const mil_op *op);    /* any of these, or concat or shape */
-/* Whether its constants may make a result without elements from operands that have some. */
+/* Returns true if the operation's constants can make the result empty although its operands are not. */
 bool mil_empty_makes(const mil_op *op);
 
 #endif

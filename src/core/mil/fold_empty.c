@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Determines which results have no elements, and settles the operations of core/mil/empty_operands.h. Refuses other
+ * Determines which results have no elements, and resolves the operations of core/mil/empty_operands.h. Refuses other
  * operations by name.
  */
 #include "core/mil/fold_empty.h"
@@ -29,7 +29,7 @@ static bool fold_empty_non_zero(const mil_op *op, mil_value *const *map, mil_typ
 
 /* ---- operations that read empty tensors -------------------------------------------------------------------------- */
 
-/* Returns the type of a value that has no elements, or NULL if it has some or is not settled. */
+/* Returns the type of a value that has no elements, or NULL if it has some or is not resolved. */
 static const mil_type *fold_empty_type(const mil_value *v, const mil_type *empty) {
     if (v->is_inline) return v->type.container == MIL_TENSOR && mil_type_count(&v->type) == 0 ? &v->type : NULL;
     return empty[v->id].dtype ? &empty[v->id] : NULL;

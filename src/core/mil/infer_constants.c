@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the values known at compile time that are not written as constants: those that follow from shapes and constants
  * alone. Converted models compute the arguments of reshape, slices and fills that way; once the input shapes are fixed,
- * these values are fixed too. One idea: working out a value first works out its operands. Refuses large values and long
+ * these values are fixed too. One idea: to evaluate a value, first evaluate its operands. Refuses large values and long
  * chains, which are not such arguments.
  */
 #include <string.h>

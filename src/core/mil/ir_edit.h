@@ -68,14 +68,13 @@ void mil_element_store_bits(void *data, mil_dtype dtype, int64_t index, uint64_t
 bool mil_type_legal(const mil_type *type, char why[200]);
 /* Likewise, but dimensions of 0 are allowed until mil_settle_constants has removed them. */
 bool mil_type_readable(const mil_type *type, char why[200]);
-/* Returns whether the operation computes with an operand of that type there, as opposed to reading a list of axes or
- * sizes. */
+/* Returns whether the operation computes with that operand, as opposed to reading it as a list of axes or sizes. */
 bool mil_operand_computed(const mil_op *op, int param, const mil_type *type);
 /* Returns the first such operand without elements and sets its parameter, or returns NULL if all have elements. */
 const mil_value *mil_op_empty_operand(const mil_op *op, int *param);
 /* A dimension or length that the text leaves open ("?"), until a rule determines it. */
 #define MIL_OPEN (-1)
-/* The only dimension of a type whose rank a file also leaves open. */
+/* Marks, as a type's only dimension, that the file leaves even the rank open. */
 #define MIL_OPEN_RANK (-2)
 bool mil_type_is_open(const mil_type *type);
 /* Fills in the open dimensions of `type` from `known`, if the rest is equal. */

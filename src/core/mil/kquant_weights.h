@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Weights in blocks (core/base/kquant.h), expressed as plain operations that reconstruct a matrix from the
- * stored data. Writers of programs build them. A driver that reads such weights itself builds them too, to recognise
- * them by comparison.
+ * stored data. Writers of programs build them. A driver that reads such weights directly builds them too, to
+ * recognise them by comparison.
  */
 #ifndef CORE_MIL_KQUANT_WEIGHTS_H
 #define CORE_MIL_KQUANT_WEIGHTS_H

@@ -38,7 +38,7 @@ static const mil_value *list_sizes_before(const mil_value *v) {
     }
 }
 
-/* Returns the list that `v` is if its sizes are not yet known, otherwise NULL. */
+/* Returns the list behind `v` if its sizes are not yet known, otherwise NULL. */
 static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     for (int i = 0; v && i < MAX_STEPS; i++) {
         for (list_size *l = s->first; v->def && l; l = l->next)
@@ -48,7 +48,7 @@ static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     return NULL;
 }
 
-/* Records the shape of what is written as the shape of the elements. */
+/* Records the shape of a written value as the shape of the elements. */
 static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     const bool scatter = op->info->code == MIL_OP_list_scatter;
     if (!s->unknown || (!scatter && op->info->code != MIL_OP_list_write)) return;

@@ -259,7 +259,9 @@ int64_t mil_const_i64(const mil_const *c, int64_t index) {
     const mil_dtype_info *info = &dtypes[c->type.dtype];
     if (info->kind == MIL_KIND_FLOAT) {
         double value = mil_const_f64(c, index);
-        return value >= 0x1p63 ? INT64_MAX : value >= -0x1p63 ? (int64_t)value : INT64_MIN; /* NaN becomes the least */
+        return value >= 0x1p63    ? INT64_MAX
+               : value >= -0x1p63 ? (int64_t)value
+                                  : INT64_MIN; /* NaN becomes the lowest value */
     }
     uint64_t bits = mil_element_bits(c->data, c->type.dtype, index);
     if (info->kind == MIL_KIND_BOOL) return bits != 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The language. A module holds functions; a function is a list of operations in static single assignment; an operation
  * has its row of ops.def, its operands and its results. Everything in a module lives in the module's arena and dies
- * with it; names are terminated strings. Values know their defining operation and, if they are constants, what they
- * hold.
+ * with it; names are terminated strings. Values know their defining operation and, if they are constants, their
+ * contents.
  *
  * This header declares the in-memory form. For text see core/mil/text/mil_text.h, for building core/mil/build.h, for
  * the rows core/mil/ops.h, for weight files core/mil/coreml/blob.h.
@@ -249,7 +249,7 @@ bool mil_know(mil_value *v);
 /* ---- the verifier ------------------------------------------------------------------------------------------------ */
 
 /* Checks types, shapes, operand classes, single assignment, definition before use, results, names and element counts up
- * to 2^40. Contains every rule of the language that a row cannot express by itself. */
+ * to 2^40. Contains every rule of the language that a row alone cannot express. */
 PROPANE_CHECK propane_status mil_verify(const mil_module *m, propane_error *err);
 PROPANE_CHECK propane_status mil_verify_op(const mil_op *op, propane_error *err);
 

@@ -23,7 +23,7 @@ typedef enum mil_class {
     MIL_CLASS_BOOL,
     MIL_CLASS_INT,     /* int32 (or int8, uint8, int16, uint16) tensor */
     MIL_CLASS_WEIGHT,  /* fp16 or fp32 tensor; its element type may differ from the others' */
-    MIL_CLASS_FACTOR,  /* float or int32 tensor of independent element type; the op's rule says which types match */
+    MIL_CLASS_FACTOR,  /* float or int32 tensor of independent element type; the op's rule decides which types match */
     MIL_CLASS_ORDERED, /* float or integer tensor of independent element type */
     MIL_CLASS_SHAPE,   /* any tensor; only its shape is read, so the result is known at compile time */
     MIL_CLASS_ANY,     /* any tensor, list or state */
@@ -59,9 +59,9 @@ typedef struct mil_param {
 #define MIL_MAX_RESULTS 256
 typedef propane_status (*mil_rule)(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 
-/* The meaning of an op, computed slowly. Operands and results are dense double arrays, and all sums are in double.
- * Nothing is rounded to the element type unless the op's meaning requires it (cast, integer division). Tests take this
- * as the truth, and constant folding uses it; devices have their own kernels. */
+/* The reference evaluation of an op, which is slow. Operands and results are dense double arrays, and all sums are in double.
+ * Nothing is rounded to the element type unless the op's meaning requires it (cast, integer division). Tests compare
+ * against it, and constant folding uses it; devices have separate kernels. */
 typedef struct mil_tensor {
     mil_type type; /* of a list: `length` is its current length */
     double *data;
@@ -113,8 +113,8 @@ struct mil_op_info {
 const mil_op_info *mil_op_get(mil_opcode code);
 const mil_op_info *mil_op_find(const char *name, size_t length); /* NULL if there is no such op */
 int mil_op_param(const mil_op_info *info, const char *name);     /* index, -1 if there is none */
-int mil_op_captured(const mil_op_info *info);                    /* index of the captured values, -1 without blocks */
-int mil_op_blocks(const mil_op_info *info);                      /* number of blocks of an op of this row */
+int mil_op_captured(const mil_op_info *info); /* index of the captured values; -1 for an op without blocks */
+int mil_op_blocks(const mil_op_info *info);   /* number of blocks of an op of this row */
 bool mil_op_compressed(
     const mil_op *op); /* constexpr_*: a constant that is compressed in its file and expanded when it is used */
 void mil_op_cost(const mil_op *op, mil_cost *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Determines which dimensions of a result are open. One idea: run the operation's rule twice, with two different sizes
- * in place of everything unknown. Dimensions that differ depend on it.
+ * instead of every unknown one. Dimensions that differ depend on it.
  */
 #include "core/mil/probe_types.h"
 

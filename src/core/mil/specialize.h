@@ -2,7 +2,7 @@
  * Programs whose shapes follow from values that only a run knows: the count of a range, the end of a slice, the number
  * of nonzero elements. Such a function is late (mil_function.late), and everything that depends on those values has
  * open dimensions. It is converted in stages. The values needed next become the results of a function that ends before
- * them; a run computes them, and the rest is settled with them as constants.
+ * them; a run computes them, and the rest is resolved with them as constants.
  */
 #ifndef CORE_MIL_SPECIALIZE_H
 #define CORE_MIL_SPECIALIZE_H
@@ -34,7 +34,8 @@ PROPANE_CHECK propane_status mil_settle_standard(const mil_function *f, mil_modu
                                                  propane_error *err);
 
 /* Removes constants without elements, and what follows from them, from a function just read, which must be the last of
- * its module. *f becomes another function of the module if there were any; a late function is settled when it runs. */
+ * its module. If there were any, *f becomes another function of the module. A late function is resolved when it runs.
+ * */
 PROPANE_CHECK propane_status mil_settle_constants(mil_function **f, propane_error *err);
 
 /* Returns PROPANE_ERR_UNSUPPORTED for a late function, on behalf of callers that need its shapes. */

@@ -21,7 +21,7 @@ enum {
     ANY_RANK = -1
 };
 
-/* What a parameter's class accepts: one row per mil_class. */
+/* The types that each class of parameter accepts: one row per mil_class. */
 typedef struct class_rule {
     unsigned dtypes; /* bit set */
     int rank;
@@ -125,7 +125,7 @@ const mil_value *mil_op_empty_operand(const mil_op *op, int *param) {
     return NULL;
 }
 
-/* Keeps operands without elements from rules that were not written for them. */
+/* Refuses operands without elements for rules that were not written for them. */
 static propane_status verify_empty(const mil_op *op, propane_error *err) {
     int p = 0;
     const mil_value *v = mil_op_empty_operand(op, &p);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The null driver: accepts every verified program, computes nothing, and fills the outputs with zeros. It is the
- * template for a new driver (see its README.md) and the device with which the queue is measured. Refuses only what
- * every driver must.
+ * template for a new driver (see its README.md) and the device with which the queue is measured. Refuses only
+ * programs that every driver must refuse.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns taking some operations out of a function as a separate program. What they read from other operations becomes an
- * input, and what others read from them an output. Constants are copied instead of becoming inputs.
+ * Owns taking some operations out of a function as a separate program. Values that they read from other operations
+ * become inputs, and values that others read from them become outputs. Constants are copied instead of becoming inputs.
  *
- * Refuses cuts through values of types that the caller does not want as inputs or outputs.
+ * Refuses cuts through values of types that the caller does not allow as inputs or outputs.
  */
 #include <string.h>
 

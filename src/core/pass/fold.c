@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns constant folding: an op with only constant operands becomes a constant, computed in double by its row's
- * reference and rounded once. Ops that expand compressed weights stay, because their weights are small on purpose. So
+ * reference and rounded once. Ops that expand compressed weights stay, because their weights are compressed on purpose. So
  * do ops over constants that have not been read from their file.
  */
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of passes and the names of parameters and results. A pass is one walk over the ops in order. It enters
- * "this value is now that one" into a table, and every op has its operands replaced before the pass sees it.
+ * Owns the list of passes and the names of parameters and results. A pass is one walk over the ops in order. It
+ * records in a table which value replaces which, and every op has its operands replaced before the pass sees it.
  *
  * Parameters and results are never removed, replaced or renamed, except by pass_name_io, because a program is bound by
  * them. So an op that makes a result stays even if its value is known.

@@ -30,14 +30,14 @@ PROPANE_CHECK propane_status pass_retype_fp32(mil_function *f, propane_error *er
  * after). */
 PROPANE_CHECK propane_status pass_states(mil_function *f, propane_error *err);
 
-/* Computes the chosen constants now, and keeps their names: compressed weights (constexpr_*) become dense. *count is
- * how many there were. */
+/* Computes the chosen constants now, and keeps their names: compressed weights (constexpr_*) become dense. *count
+ * receives their number. */
 typedef bool (*pass_chosen)(void *context, const char *name);
 PROPANE_CHECK propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count,
                                              propane_error *err);
 
-/* lstm, gru, rnn, counted loops, lists, cond, and sampling at computed places that depend on one of the parameters are
- * written out, step by step, in operations that have gradients. Both branches of a cond are computed. */
+/* Expands, step by step, into operations that have gradients: lstm, gru, rnn, counted loops, lists, cond, and sampling
+ * at computed positions, if they depend on one of the parameters. Both branches of a cond are computed. */
 PROPANE_CHECK propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err);
 
 /* Copies into `m` a function whose shapes depend on values (mil_function.late): slices of known size that begin
@@ -58,7 +58,7 @@ PROPANE_CHECK propane_status pass_variant(const mil_function *f, const pass_vari
                                           mil_function **out, propane_error *err);
 
 /* Extracts some operations of `f`, which may be a block, as the only function of a new module, under f's name ("main"
- * for a block). kept is [place in f]; constants and constexpr operations are included if a kept operation reads them.
+ * for a block). kept is indexed by position in f; constants and constexpr operations are included if a kept operation reads them.
  * Everything else that is read becomes an input. Outputs are the values that f, or what is not kept, uses, if they can
  * be outputs. types is [mil_dtype]: the types allowed for an output, or for an input that f computes.
  * PROPANE_ERR_UNSUPPORTED means an input of another type, or no output. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns running an fp16 program in fp32: every fp16 type, constant and type name in the program becomes fp32, in place,
- * including blocks. Weights keep their values: what was rounded to fp16 when the program was made stays rounded.
+ * including blocks. Weights keep their values: those that were rounded to fp16 when the program was made stay rounded.
  */
 #include <string.h>
 

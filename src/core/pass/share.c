@@ -42,7 +42,7 @@ static bool share_equal_const(const mil_const *a, const mil_const *b) {
            strcmp(a->blob_path, b->blob_path) == 0;
 }
 
-/* Returns true if two operands hold the same: one value, or equal constants. */
+/* Returns true if two operands are the same value or equal constants. */
 static bool share_equal_value(const mil_value *a, const mil_value *b) {
     return a == b || (a->constant && b->constant && share_equal_const(a->constant, b->constant));
 }

@@ -126,7 +126,7 @@ static mil_value *simplify_reverse(rewrite *r, const mil_op *op) {
     return equal ? mil_in(first, "x") : NULL;
 }
 
-/* Drops sums, products, maxima and minima of single elements. */
+/* Drops reductions (sum, product, maximum, minimum) over single elements. */
 static mil_value *simplify_reduce(rewrite *r, const mil_op *op) {
     const mil_value *result = op->results[0];
     mil_value *x = mil_in(op, "x");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns turning states into inputs and outputs. A state that a program reads and writes becomes a parameter with its
- * content before and a result, NAME_out, with its content after; the caller passes the result back as the parameter. So
- * devices need not know about states. Refuses states inside blocks.
+ * content before and a result, NAME_out, with its content after; the caller passes the result back as the parameter. Devices
+ * therefore need not support states. Refuses states inside blocks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 typedef struct states {
     mil_function *function;
-    mil_value **held; /* by id: what a state holds now; NULL means its initial content */
+    mil_value **held; /* by id: a state's current content; NULL means the initial one */
     propane_error *err;
 } states;
 
@@ -21,7 +21,7 @@ static mil_value *states_state_of(const mil_op *op) {
     return v && v->type.container == MIL_STATE ? v : NULL;
 }
 
-/* read_state returns what is held; write_state and coreml_update_state change it. */
+/* read_state returns the content; write_state and coreml_update_state change it. */
 static propane_status states_turn_op(states *s, mil_op *op) {
     mil_value *state = states_state_of(op);
     for (int p = 0; p < op->info->param_count; p++)

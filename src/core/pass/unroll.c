@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing out what has no gradient of its own: an lstm, gru or rnn becomes its steps (a counted loop its rounds
- * and a cond its branches, in unroll_loop.c; lists in unroll_list.c; sampling in unroll_sample.c), in operations that
- * have gradients. One idea: the products with the inputs are one product for all steps; what is left of a step follows
- * the row's meaning line by line.
+ * Owns the expansion of operations without gradient rules into operations that have them. An lstm, gru or rnn
+ * becomes its steps here. Loops and branches are in unroll_loop.c, lists in unroll_list.c, sampling in
+ * unroll_sample.c. One idea: a single matrix product with the inputs serves all steps, and the rest of a step
+ * follows the operation's reference line by line.
  *
  * Refuses more than MAX_STEPS steps, because each is some twenty operations.
  */
@@ -176,7 +176,7 @@ typedef struct unroll_walk {
     mil_function *function;
     unroll_lists lists;
     bool *depends; /* by value id */
-    int values;    /* there were when the walk began; what was written out depends on the parameters */
+    int values; /* number of values when the walk began; later ones, which the expansion made, depend on the parameters */
 } unroll_walk;
 
 static bool unroll_depends(unroll_walk *w, const mil_op *op) {
@@ -187,7 +187,7 @@ static bool unroll_depends(unroll_walk *w, const mil_op *op) {
     return any;
 }
 
-/* A list is followed from its beginning; that it cannot be matters only to what depends on the parameters. */
+/* Every list is tracked from where it is made. Failing to track one is an error only if the operation depends on the parameters. */
 static propane_status unroll_take_list(unroll_walk *w, mil_op *op, bool any, propane_error *err) {
     mil_builder b;
     propane_error ignored = {0};
@@ -215,7 +215,7 @@ static propane_status unroll_walk_down(unroll_walk *w, propane_error *err) {
         if (any && unroll_is_sampling(op)) PROPANE_TRY(unroll_sample(f, op, err));
         if (!any || (code != MIL_OP_while_loop && code != MIL_OP_cond)) continue;
         PROPANE_TRY(code == MIL_OP_cond ? unroll_cond(&w->lists, f, op, err) : unroll_loop(&w->lists, f, op, err));
-        next = before ? before->next : f->first; /* what a block holds may be a loop or a layer, too */
+        next = before ? before->next : f->first; /* the blocks may themselves contain loops or layers */
     }
     return PROPANE_OK;
 }

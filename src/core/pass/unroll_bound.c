@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is known of a loop's condition although a run decides it: that it is false whatever the run gives, because
- * a counter has passed a limit. One idea: each number has a least and a greatest value, infinite where nothing is
- * known, and a comparison of two ranges may be decided before their numbers are.
+ * Owns bounds on a loop's condition that is otherwise decided at run time: it is false in every run once a counter has
+ * passed a limit. One idea: each number has a lower and an upper bound, infinite if nothing is known, and comparing
+ * two ranges may decide a comparison of unknown numbers.
  */
 #include <math.h>
 
@@ -32,10 +32,10 @@ static bound bound_of(const mil_value *v, int depth) {
                                   : (bound){fmax(x.low, y.low), fmax(x.high, y.high)};
 }
 
-/* `ends`: some comparison is between a known number and a limit, so counting on will decide it, or was decided. */
+/* *ends becomes true if some comparison was decided, or is between a known counter and a limit, so that more rounds will decide it. */
 static bool bound_is_false(const mil_value *v, int depth, bool *ends) {
     if (v->constant && v->constant->data) {
-        *ends = true; /* it may be a comparison that was decided */
+        *ends = true; /* it may be a comparison that was decided earlier */
         return mil_const_f64(v->constant, 0) == 0;
     }
     if (v->constant || !v->def || depth == MAX_DEPTH) return false;

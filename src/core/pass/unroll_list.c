@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing lists out: each list is followed from operation to operation as the values that it holds, so what is
- * read is what was written. One idea: where every index is known, a list is only a way to name values, and its gradient
- * is theirs.
+ * Owns the expansion of lists: each list is tracked from operation to operation as the values that it holds, so a
+ * read returns the value that was written. One idea: if every index is known, a list only names values, and its
+ * gradient is theirs.
  *
- * Refuses indices that a run decides, and lists that come out of branches or loops that were not written out.
+ * Refuses indices known only at run time, and lists that come from branches or loops that were not expanded.
  */
 #include "core/pass/unroll_list.h"
 
@@ -69,7 +69,7 @@ static propane_status unroll_list_find(const unroll_lists *l, const mil_op *op, 
                        v->name);
 }
 
-/* The places that are read or written. */
+/* Returns the indices that are read or written. */
 static propane_status unroll_list_indices(const mil_op *op, const char *param, const mil_const **out,
                                           propane_error *err) {
     mil_value *v = mil_in(op, param);
@@ -126,7 +126,7 @@ static propane_status unroll_list_element(mil_builder *b, const mil_op *op, unro
     return PROPANE_OK;
 }
 
-/* Element i of a packed [count, *element]. */
+/* Returns element i of a packed [count, *element]. */
 static mil_value *unroll_list_unpacked(mil_builder *b, mil_value *packed, const mil_type *element, int64_t i) {
     int64_t begin[MIL_MAX_RANK] = {i}, size[MIL_MAX_RANK];
     memcpy(size, packed->type.dim, sizeof size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing control flow out: a while_loop becomes its rounds, one after the other, and a cond becomes both its
- * branches and a select of their results. Where a run decides how many rounds there are, up to a limit, all of them are
- * there, and a select behind each keeps what the last one gave that counts. One idea: a round is a copy of the blocks
- * with the loop variables' values of that round; what is copied from constants alone is worked out at once, so the
- * condition is a constant each time.
+ * Owns the expansion of control flow. A while_loop becomes its rounds, one after the other; a cond becomes both of
+ * its branches and a select of their results. If the number of rounds is known only at run time, up to a limit,
+ * all rounds are emitted, and a select after each keeps the result of the last round that counts. One idea: a
+ * round is a copy of the blocks with that round's loop variables. Copies with only constant operands are evaluated
+ * at once, so the condition is a constant each time.
  *
- * Refuses a loop whose condition has no limit that is known, more than MAX_ROUNDS rounds, and a cond that takes or
- * gives lists or states where a run decides the branch.
+ * Refuses a loop whose condition has no known limit, more than MAX_ROUNDS rounds, and a cond with lists or states
+ * whose branch is known only at run time.
  */
 #include "core/pass/unroll_loop.h"
 #include "core/base/memory.h"
@@ -88,8 +88,8 @@ static mil_value *unroll_select(const loop_walk *w, bool when, mil_value *a, mil
     return op ? op->results[0] : NULL;
 }
 
-/* What a block's parameter is. The branch or round that a run does not take sees ones instead of floats: the logarithm
- * of a zero there would make its gradient, which is multiplied by zero, not a number. */
+/* Returns the value for a block's parameter. A branch or round that is not taken sees ones instead of its floats.
+ * Otherwise the logarithm of a zero there would make the gradient NaN, even though it is multiplied by zero. */
 static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *block, int i) {
     mil_value *outer = (mil_value *)(uintptr_t)mil_captured(w->op, block, i);
     if (!outer) outer = w->now[i];
@@ -117,11 +117,11 @@ static propane_status unroll_loop_copy(loop_walk *w, const mil_function *block, 
     return status;
 }
 
-/* *more: another round may follow. Where a run decides it, w->pred says whether all rounds so far and this one count. */
+/* Sets *more if another round may follow. If only a run can decide that, w->pred becomes the condition that this round and all earlier ones count. */
 static propane_status unroll_loop_goes_on(loop_walk *w, bool *more, propane_error *err) {
     mil_value *goes = NULL, *before = w->pred;
     bool ends = false;
-    w->pred = NULL; /* the condition is asked of what the rounds gave */
+    w->pred = NULL; /* the condition is evaluated on the results of the rounds so far */
     PROPANE_TRY(unroll_loop_copy(w, w->op->blocks[0], &goes, err));
     w->pred = before;
     *more = goes && !w->b->err.status && !unroll_is_false(goes, &ends);
@@ -140,7 +140,7 @@ static propane_status unroll_loop_goes_on(loop_walk *w, bool *more, propane_erro
     return PROPANE_OK;
 }
 
-/* What the loop gives if this round is its last. */
+/* Updates the loop's results as if this round were the last one. */
 static propane_status unroll_loop_take(loop_walk *w, mil_value *const *next, mil_value **out, propane_error *err) {
     for (int i = 0; i < w->count && !w->b->err.status; i++) {
         w->now[i] = next[i];
@@ -153,7 +153,7 @@ static propane_status unroll_loop_take(loop_walk *w, mil_value *const *next, mil
     return PROPANE_OK;
 }
 
-/* Rounds until the condition is false for sure. `out` begins as what goes in. */
+/* Emits rounds until the condition is certain to be false. `out` initially contains the loop's inputs. */
 static propane_status unroll_loop_run(loop_walk *w, mil_value **next, mil_value **out, propane_error *err) {
     for (int round = 0; !w->b->err.status; round++) {
         bool more = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing out what reads an image at computed places: resample, affine and crop_resize. One idea: a place is its
- * floor, which picks elements by a gather, and the rest, which weighs them; so the gradient with respect to the places
- * follows from the weights, and that with respect to the image from the gather. All of it is in fp32, as half precision
- * cannot count pixels.
+ * Owns the expansion of operations that read an image at computed positions: resample, affine and crop_resize. One
+ * idea: a position is split into its floor, which selects elements by a gather, and its fraction, which weights them.
+ * The gradient with respect to the positions follows from the weights, and that with respect to the image from the
+ * gather. Everything is in fp32, because fp16 cannot count pixels.
  */
 #include <math.h>
 #include <stdint.h>
@@ -12,15 +12,15 @@
 #include "core/mil/ops/shape_util.h"
 #include "core/pass/unroll_loop.h"
 
-/* y and x broadcast to [n, height, width]: the places, in elements. */
+/* The positions y and x, in elements, broadcast to [n, height, width]. */
 typedef struct sample {
     mil_builder *b;
     mil_type image; /* [images, c, h, w] */
     int64_t n, height, width;
-    mil_value *y, *x, *base; /* base: int32, the row of the flat image that element 0 of the place's image is */
+    mil_value *y, *x, *base; /* base: int32, the row of the flat image at which the image of that position begins */
     bool nearest;
     bool masks_neighbours; /* a neighbour outside the image counts as padding */
-    mil_value *inside;     /* 1 or 0: the whole place counts; NULL: each does */
+    mil_value *inside;     /* 1 or 0 per position: whether it counts; NULL if all do */
     double padding;
 } sample;
 
@@ -40,7 +40,7 @@ static mil_value *sample_clipped(const sample *s, mil_value *x, double low, doub
     return sample_scalar(s, MIL_OP_minimum, sample_scalar(s, MIL_OP_maximum, x, low), high);
 }
 
-/* 1 where low <= x <= high, else 0. */
+/* Returns 1 where low <= x <= high, else 0. */
 static mil_value *sample_within(const sample *s, mil_value *x, double low, double high) {
     mil_value *is = sample_binary(s, MIL_OP_logical_and, sample_scalar(s, MIL_OP_greater_equal, x, low),
                                   sample_scalar(s, MIL_OP_less_equal, x, high));
@@ -58,7 +58,7 @@ static mil_value *sample_flat_image(const sample *s, mil_value *x) {
                              2);
 }
 
-/* The elements at whole places: [n, height, width, c]. */
+/* Returns the elements at integer positions: [n, height, width, c]. */
 static mil_value *sample_elements(const sample *s, mil_value *flat, mil_value *y, mil_value *x) {
     mil_value *row = mil_build_cast(s->b, sample_clipped(s, y, 0, (double)(s->image.dim[2] - 1)), MIL_int32),
               *column = mil_build_cast(s->b, sample_clipped(s, x, 0, (double)(s->image.dim[3] - 1)), MIL_int32);
@@ -78,7 +78,7 @@ static mil_value *sample_plus(const sample *s, mil_value *sum, mil_value *more) 
     return sum ? sample_binary(s, MIL_OP_add, sum, more) : more;
 }
 
-/* One neighbour; weight NULL: 1. */
+/* Adds one neighbour. A NULL weight means 1. */
 static void sample_add(const sample *s, mil_value *flat, mil_value *y, mil_value *x, mil_value *weight,
                        sample_sum *sum) {
     mil_value *inside = s->inside;
@@ -97,7 +97,7 @@ static void sample_add(const sample *s, mil_value *flat, mil_value *y, mil_value
     sum->elements = sample_plus(s, sum->elements, elements);
 }
 
-/* [n, c, height, width] of x's type. */
+/* Returns [n, c, height, width] of x's type. */
 static mil_value *sample_read(const sample *s, mil_value *image) {
     static const int64_t perm[] = {0, 3, 1, 2};
     mil_value *flat = sample_flat_image(s, image), *one[2], *part[2];
@@ -124,7 +124,7 @@ static mil_value *sample_read(const sample *s, mil_value *image) {
     return z ? mil_build_cast(s->b, mil_build_transpose(s->b, z, perm, 4), s->image.dtype) : NULL;
 }
 
-/* Where each of `count` images begins. */
+/* Returns the row at which each of `count` images begins. */
 static mil_value *sample_bases(const sample *s, int64_t count) {
     int64_t *base = mem_array((size_t)count, sizeof *base);
     if (!base) return NULL;
@@ -145,7 +145,7 @@ static mil_value *sample_folded(const sample *s, mil_value *at, double low, doub
     return sample_from(s, span + low, at);
 }
 
-/* mil_sampling_place, of a tensor. */
+/* Computes mil_sampling_place for a tensor. */
 static mil_value *sample_place(const sample *s, const mil_sampling *how, mil_value *at, int64_t size) {
     const double last = (double)(size - 1);
     const double scale = how->align ? last : (double)size, shift = how->align ? 0.0 : -0.5;
@@ -177,13 +177,13 @@ static mil_value *sample_resample(sample *s, const mil_op *op, const mil_samplin
     return sample_finish_places(s, how, mil_in(op, "x"), part[1], part[0]);
 }
 
-/* Column k of [rows, *] as [rows, 1, 1]. */
+/* Returns column k of [rows, *] as [rows, 1, 1]. */
 static mil_value *sample_column(const sample *s, mil_value *matrix, int64_t rows, int64_t k) {
     mil_value *v = mil_build_slice(s->b, matrix, (int64_t[]){0, k}, (int64_t[]){rows, 1});
     return mil_build_reshape(s->b, v, (int64_t[]){rows, 1, 1}, 3);
 }
 
-/* The coordinates of a result along one dimension, [1, height, 1] or [1, 1, width]. */
+/* Returns the coordinates of a result along one dimension, [1, height, 1] or [1, 1, width]. */
 static mil_value *sample_line(const sample *s, const mil_sampling *how, int d, int64_t size) {
     const mil_type type = mil_type_tensor(MIL_fp32, 3, (int64_t[]){1, d ? 1 : size, d ? size : 1});
     double *data = mem_array((size_t)size, sizeof *data);
@@ -208,7 +208,7 @@ static mil_value *sample_affine(sample *s, const mil_op *op, const mil_sampling 
 
 /* ---- crop_resize --------------------------------------------------------------------------------------------------- */
 
-/* mil_grid_point for all i: at = a * base + c, held within 0 .. extent - 1; [n, out, 1] or [n, 1, out]. */
+/* Computes mil_grid_point for all i: at = a * base + c, clamped to 0 .. extent - 1; [n, out, 1] or [n, 1, out]. */
 static mil_value *sample_grid(const sample *s, mil_grid grid, mil_value *extent, int d, int64_t out) {
     const bool one = out == 1, ends = grid == MIL_GRID_ALIGN || grid == MIL_GRID_STRICT_ALIGN;
     const double middle = grid == MIL_GRID_OFFSET || grid == MIL_GRID_UNALIGN ? 0.5 : 0.0;
@@ -228,7 +228,7 @@ static mil_value *sample_grid(const sample *s, mil_grid grid, mil_value *extent,
     return sample_binary(s, MIL_OP_minimum, sample_scalar(s, MIL_OP_maximum, at, 0), last);
 }
 
-/* The places along height (0) or width (1): mil_crop_range and mil_crop_point. */
+/* Computes the positions along height (0) or width (1), as mil_crop_range and mil_crop_point do. */
 static mil_value *sample_box_places(const sample *s, const mil_crop_resize *c, mil_value *boxes, int d) {
     const int first = c->width_first ? 1 - d : d;
     const double scale = c->scale * (c->normalized ? (double)(s->image.dim[2 + d] - 1) : 1.0);
@@ -245,7 +245,7 @@ static mil_value *sample_box_places(const sample *s, const mil_crop_resize *c, m
     return at ? sample_binary(s, MIL_OP_add, start, sample_binary(s, MIL_OP_mul, at, sign)) : NULL;
 }
 
-/* [n, 4 or 5]: without numbers of images in them, each box once for every image. */
+/* Returns [n, 4 or 5]. If the boxes contain no image numbers, each box is repeated for every image. */
 static mil_value *sample_boxes(const sample *s, const mil_op *op, const mil_crop_resize *c) {
     mil_value *boxes = mil_build_cast(s->b, mil_in(op, c->flat ? "boxes" : "roi"), MIL_fp32);
     if (c->images_each == 1) return mil_build_reshape(s->b, boxes, (int64_t[]){s->n, c->box_step}, 2);

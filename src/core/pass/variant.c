@@ -68,7 +68,7 @@ static propane_status variant_put(variant *v, stand_ins *s, const mil_value *old
     return PROPANE_OK;
 }
 
-/* Puts the samples where as many elements precede them as in x. */
+/* Puts the samples' dimension at the position that it has in x: as many elements precede it. */
 static propane_status variant_fit_reshape(variant *v, const mil_op *op, stand_ins *s, propane_error *err) {
     const mil_value *x = mil_in(op, "x"), *shape = mil_in(op, "shape");
     const int axis = variant_sample_axis(v, x);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the queries to a device, the lookup of the rule behind a refusal, and the folder with the smallest program.
- * Programs compiled here are freed at once. Programs that the device layer itself refuses are not tried.
+ * Programs compiled here are freed at once. Programs that the device layer would refuse are not tried.
  */
 #include "core/refusal/refusal.h"
 
@@ -121,7 +121,7 @@ static propane_status refusal_say(const refusal *r, const search_result *s, cons
     return PROPANE_OK;
 }
 
-/* Adds a hint for a compiler whose messages are Apple's and do not say what it refuses. */
+/* Adds a hint for a compiler whose messages are Apple's and do not name the refused operation. */
 static propane_status refusal_advise(propane_device *device, propane_error *err) {
     char before[sizeof err->text];
     memcpy(before, err->text, sizeof before);

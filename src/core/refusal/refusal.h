@@ -14,7 +14,7 @@ bool refusal_is(propane_status status);
 /* Explains why `f` (NULL only if there is no `folder`) was refused with *err. Compiles parts of it with `options`,
  * ignoring their function and donor, and replaces the text; the status stays. The smallest refused program is written
  * to a new folder `folder`, or `folder`-2, ... if that exists, as model.mil and its weights. If `folder` is NULL, the
- * text says how to request this when the device does not name operations. Returns err's status. */
+ * text explains how to request this when the device does not name operations. Returns err's status. */
 propane_status refusal_explain(propane_device *device, const mil_function *f, const propane_compile_options *options,
                                const char *folder, propane_error *err);
 

@@ -241,7 +241,7 @@ static propane_status search_count_spare(search *s, int from, int to, int *out, 
 }
 
 /* Removes from s->set, which is refused, the operations that the refusal does not need, starting at the front. `last`
- * by itself is not refused. Those below `from` are needed. */
+ * alone is not refused. Those below `from` are needed. */
 static propane_status search_reduce(search *s, int last, propane_error *err) {
     for (int from = 0, needed = 0; from < last; from = needed + 1) {
         bool same = false;

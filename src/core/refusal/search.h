@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Finds the refused operation of a function by trying programs that contain parts of it. It knows no device: the caller
- * answers. Refusals are assumed to be expensive (a compiler needs some seconds after one) and acceptances cheap.
+ * Finds the refused operation of a function by trying programs that contain parts of it. It does not call a device; the
+ * caller answers each query. Refusals are assumed to be expensive (a compiler needs some seconds after one) and acceptances cheap.
  * Neither is assumed to be certain, so the final program was refused twice.
  */
 #ifndef CORE_REFUSAL_SEARCH_H
@@ -23,7 +23,7 @@ typedef propane_status (*search_ask)(void *context, const mil_function *f, searc
                                      propane_error *err);
 
 typedef enum search_verdict {
-    SEARCH_ALONE,     /* the operation by itself is refused */
+    SEARCH_ALONE,     /* the operation alone is refused */
     SEARCH_TOGETHER,  /* it is refused with others, but accepted on its own */
     SEARCH_BOUND,     /* it is refused with others, and cannot be tried without them */
     SEARCH_SIGNATURE, /* all operations are accepted, so the function's declaration is refused */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the operation that makes NaN or infinity. Only results decide whether there is anything to search
- * for. From them the search goes back through operands that are not finite, so a mask's infinity that a softmax absorbs
- * is not reported. An operation is reported if its operands are all finite, or if it makes NaN from infinities.
+ * Owns the search for the operation that produces NaN or infinity. It starts only from results that are not finite and
+ * goes back through operands that are not finite. An infinity in a mask that a softmax absorbs is therefore not
+ * reported. An operation is reported if its operands are all finite, or if it produces NaN from infinities.
  *
- * Does not guess: values that no session can output (of blocks, or of unsupported types) count as finite.
+ * Values that no session can output (in blocks, or of unsupported types) count as finite.
  */
 #include "core/run/nonfinite.h"
 

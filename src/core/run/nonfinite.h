@@ -13,7 +13,7 @@ typedef struct nonfinite_count {
 
 typedef struct nonfinite_found {
     nonfinite_count results; /* all results of the function, except values that are outputs only because of `keep` */
-    /* An operation makes some of them or a constant holds some, so they do not come only from the inputs. */
+    /* True if an operation produces some of them or a constant holds some, so that they do not come only from the inputs. */
     bool made;
     /* The first value that an operation makes from finite operands, else the constant or the input. May be NULL. */
     const mil_value *from;
@@ -25,9 +25,9 @@ typedef struct nonfinite_found {
 
 /* Runs the session once. If values are kept (session_options), also looks for `from` and `turn`. */
 PROPANE_CHECK propane_status nonfinite_run(session *s, nonfinite_found *out, propane_error *err);
-/* Returns the one value to name: what the first operation makes, else a constant or an input. May be NULL. */
+/* Returns the value to name in a message: a result of the first such operation, else a constant or an input. May be NULL. */
 const mil_value *nonfinite_culprit(const nonfinite_found *found);
-/* Returns the value's name; for a literal, the name of what is made from it. */
+/* Returns the value's name; for a literal, the name of the result computed from it. */
 const char *nonfinite_name(const nonfinite_found *found, const mil_value *v);
 /* Returns "operation", "constant" or "input". */
 const char *nonfinite_kind(const mil_value *v);

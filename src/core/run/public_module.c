@@ -62,7 +62,7 @@ propane_status propane_shape_parse(const char *given, propane_shape *out, propan
     *out = (propane_shape){0};
     for (const char *at = equals && equals != given ? equals + 1 : ""; *at; at++) {
         char *end = NULL;
-        /* Limit for a count of elements; strtoll's value for a number that is too large also exceeds it. */
+        /* The limit for a count of elements. strtoll's result for an overflowing number also exceeds it. */
         enum { MOST_BITS = 40 };
         const long long dim = strtoll(at, &end, 10);
         if (end == at || dim < 1 || dim > INT64_C(1) << MOST_BITS || (*end && *end != ',') || (*end && !end[1]) ||
@@ -183,7 +183,7 @@ propane_status propane_module_copy(const propane_module *module, propane_module 
 
 /* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
 
-/* Expands recurrent layers on the way into steps, which have gradients. */
+/* Expands recurrent layers into steps, which have gradients. */
 static propane_status api_module_write_out(mil_function *f, const char *const *wrt, int wrt_count, propane_error *err) {
     if (wrt) return pass_unroll(f, wrt, wrt_count, err);
     const char **names = mem_array((size_t)f->param_count + 1, sizeof *names);

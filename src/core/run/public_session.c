@@ -106,7 +106,8 @@ void propane_session_close(propane_session *p) {
     mem_free(p);
 }
 
-/* ---- what there is ---------------------------------------------------------------------------------------------------------- */
+/* ---- names and types
+ * -------------------------------------------------------------------------------------------------------- */
 
 static const propane_io *api_session_io(const propane_session *p, int at) {
     const session *s = &p->s;

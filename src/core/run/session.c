@@ -21,7 +21,8 @@
 #include "core/run/session_late.h"
 #include "core/run/session_states.h"
 
-/* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
+/* ---- the user's inputs
+ * ------------------------------------------------------------------------------------------------------ */
 
 static propane_status session_take_array(session_inputs *in, const char *name, size_t length, const npy *array,
                                          bool image, propane_error *err) {
@@ -369,7 +370,7 @@ propane_status session_put(session *s, const session_input *in, propane_error *e
     return in->image ? session_fill_picture(s, i, in, err) : session_fill_array(s, i, in, 0, err);
 }
 
-/* An optional input that the file has a standard for. */
+/* Returns the optional input of that name if the file has a default for it. */
 static const mil_feature *session_standard(const session *s, const char *name) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     const mil_feature *f = mil_feature_find(seen, PROPANE_INPUT, name);

@@ -64,7 +64,7 @@ static const mil_value *session_late_value(const mil_function *f, int id) {
     return NULL;
 }
 
-/* Reads what result `index` of a stage holds, as elements of the type that the value has in the late function. */
+/* Reads result `index` of a stage, converted to the type that the value has in the late function. */
 static propane_status session_late_read(const session *s, stage *g, int index, void **out, propane_error *err) {
     const mil_type *type = &g->given[index].type;
     const int64_t count = mil_type_count(type);
@@ -112,7 +112,7 @@ static propane_status session_late_note_wanted(const session_late *l, stage *g, 
     return PROPANE_OK;
 }
 
-/* Makes the next function from what all stages returned. */
+/* Builds the next function from the results of all stages. */
 static propane_status session_late_next(const session *s, stage *next, propane_error *err) {
     const session_late *l = s->late;
     int count = 0;
@@ -165,7 +165,7 @@ static propane_status session_late_show_inputs(session *s, propane_error *err) {
     return session_states_place(s, err);
 }
 
-/* Drops what depends on other values: the stages from `first`, and the plan. */
+/* Drops the stages from `first` on and the plan, which depend on other values. */
 static propane_status session_late_forget(session *s, int first, propane_error *err) {
     session_late *l = s->late;
     while (l->count > first) session_late_stage_free(&l->stages[--l->count]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a session does to a function before a device gets it: drops labels, turns states into inputs and outputs,
- * changes the precision, and may make every value an output.
+ * Owns the preparation of a session's function for a device: drops labels, turns states into inputs and outputs,
+ * changes the precision, and optionally makes every value an output.
  */
 #include "core/run/session_program.h"
 

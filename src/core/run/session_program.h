@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A session as all its parts see it, and the path from a function to a program. For the files of this folder.
+ * The session structure shared by its parts, and the conversion of a function to a program. For the files of this folder.
  */
 #ifndef CORE_RUN_SESSION_PROGRAM_H
 #define CORE_RUN_SESSION_PROGRAM_H
@@ -24,7 +24,7 @@ typedef struct session {
     propane_program *program;
     runner run;
     int inputs, outputs;
-    int own_results;       /* results of the function itself; those after them exist because of `keep` */
+    int own_results;       /* results of the function itself; the ones after them exist because of `keep` */
     session_state *states; /* [state_count]: session_states.h */
     int state_count;
     piece_map states_by_name;
@@ -32,7 +32,7 @@ typedef struct session {
     int removed_results;           /* labels and dictionaries of classifiers, which no device computes */
     const mil_const *classes;      /* a classifier's names or numbers; NULL if it is not one */
     char *probabilities;           /* the output with the labels' probabilities */
-    const char *label;             /* what the label is called */
+    const char *label;             /* the name of the label */
     bool resize;                   /* images of another size are scaled */
     bool wide, keep;               /* wide: fp16 becomes fp32; keep: every value is an output */
     const char *const *keep_names; /* borrowed; only these values are kept; keep_count 0 means all */

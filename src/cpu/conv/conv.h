@@ -110,7 +110,7 @@ typedef struct cpu_conv_winograd_step {
 propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propane_error *err);
 bool cpu_conv_winograd_pays(const mil_conv *c);
 int64_t cpu_conv_winograd_tiles(const mil_conv *c); /* tiles of all images */
-/* Transforms weights [c_out][c_in][3][3] into [36][panels][c_in][width]. `to` is zero at first. */
+/* Transforms weights [c_out][c_in][3][3] into [36][panels][c_in][width]. `to` is initially zero. */
 void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w, float *to);
 
 typedef struct cpu_conv_window_step {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Depthwise convolution and pooling of images with adjacent channels. A task computes some lines of the result with the
- * line kernels of conv_ukernel.h. Padding is not stored: the kernel skips the taps outside the image.
+ * line kernels of conv_ukernel.h. Padding is not stored; the kernel skips the taps outside the image.
  */
 #include "cpu/conv/conv.h"
 

@@ -5,7 +5,7 @@
  *   conv               a layer with constant weights, a tensor added to it and the function after it
  *   bottleneck         1x1 convolution, depthwise convolution, 1x1 convolution or mean
  *   quantized_weights  a matrix product reads weights in their stored form, with few bits
- *   cast               a matrix product reads fp16 in place of fp32
+ *   cast               a matrix product reads fp16 instead of fp32
  *   batch_sum          a matrix product sums its results over the batch
  *   residual           a matrix product adds another tensor to its results
  *   squares            a matrix product sums the squares of its results

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Weights in blocks. What makes them is some sixty operations (core/mil/kquant_weights.h), so these are built here once
- * more, of each kind that stores a tensor of such a type, and compared one by one. What passes change about these
- * operations would have to be changed there: a test plans a product of each kind.
+ * Recognises weights in blocks. Some sixty operations reconstruct them (core/mil/kquant_weights.h). The same operations
+ * are built here again, for each form that stores a tensor of such a type, and compared one by one. If a pass starts to
+ * rewrite these operations, kquant_weights.h must change too: a test plans a matrix product of each form.
  */
 #include "cpu/fuse/fuse_kquant_weights.h"
 
@@ -13,8 +13,9 @@
 
 typedef struct kquant_comparison {
     cpu_graph *g;
-    const mil_value **same; /* by id of a value of the built function: its counterpart, or NULL if it was not met yet */
-    int *uses;              /* likewise: operands that name it */
+    const mil_value *
+        *same; /* by id of a value of the built function: its counterpart, or NULL if it has not been visited yet */
+    int *uses; /* the same: the number of operands that refer to it */
     kquant_match *match;
     int room;
 } kquant_comparison;
@@ -40,7 +41,7 @@ static bool kquant_same_op(kquant_comparison *c, const mil_op *want, const mil_o
     return true;
 }
 
-/* The built function's parameters represent inputs of the same type; others must not be read by anything else. */
+/* The built function's parameters match inputs of the same type. All other values must have no readers outside the match. */
 static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const mil_value *v) {
     if (want->constant) return kquant_same_constant(want->constant, v->constant);
     if (c->same[want->id]) return c->same[want->id] == v;
@@ -50,7 +51,7 @@ static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const
     return c->uses[want->id] == c->g->uses[v->id] && kquant_same_op(c, want->def, v->def);
 }
 
-/* The parameter that is at the beginning of all: constants are passed by. */
+/* Returns the parameter from which `v` is computed, following the first operand of each operation that is not a constant. */
 static const mil_value *kquant_leaf(const mil_value *v) {
     while (v && v->def && !v->constant) {
         const mil_value *next = NULL;
@@ -88,7 +89,7 @@ static propane_status kquant_compare(kquant_comparison *c, kquant kind, const mi
     if (!status) {
         for (const mil_op *op = f->first; op; op = op->next)
             MIL_FOR_OPERANDS (op, x) c->uses[x->id]++;
-        const mil_value *last = w->def->operands[0].values[0]; /* in front of the reshape, as `v` */
+        const mil_value *last = w->def->operands[0].values[0]; /* before the reshape, like `v` */
         *matches = v->def && kquant_same_op(c, last->def, v->def);
         c->match->found = (cpu_stored_weights){
             .data = c->same[data->id], .scales = c->same[supers->id], .format = CPU_WEIGHTS_KQUANT + (int)kind};

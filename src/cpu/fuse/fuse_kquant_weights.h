@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Whether operations make weights of blocks, for fuse_quantized_weights.c.
+ * Recognises operations that reconstruct weights in blocks, for fuse_quantized_weights.c.
  */
 #ifndef CPU_FUSE_FUSE_KQUANT_WEIGHTS_H
 #define CPU_FUSE_FUSE_KQUANT_WEIGHTS_H
@@ -8,11 +8,12 @@
 
 typedef struct kquant_match {
     cpu_stored_weights found;
-    const mil_op **ops; /* that make the matrix of it, in g->work; nothing else reads what they make */
+    const mil_op *
+        *ops; /* the operations that reconstruct the matrix, allocated in g->work; nothing else reads their results */
     int count;
 } kquant_match;
 
-/* `v`, a matrix [out, in] behind reshapes. *matches: it is such weights. */
+/* Examines `v`, a matrix [out, in], possibly after reshapes. Sets *matches if it is made of such weights. */
 PROPANE_CHECK propane_status cpu_fuse_match_kquant(cpu_graph *g, const mil_value *v, int64_t out, int64_t in,
                                                    bool *matches, kquant_match *m, propane_error *err);
 

@@ -9,8 +9,8 @@
  *   bf16   cast(w)
  *   int8   mul(cast(w [O, K/32, 32]), s [O, K/32, 1])
  *   int4   mul(sub(concat(low, high), 8), s)     f = cast(w [O, K/32, 16]), high = floor(f * 1/16), low = f - high * 16
- *   blocks of kquants.def: fuse_kquant_weights.h
- * with reshapes behind; s an fp16 input, or its cast.
+ *   blocks of kquants.def: fuse_kquant_weights.h Reshapes
+ * may follow; s is an fp16 input or its cast.
  */
 #include <math.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t
                fuse_quantized_is_stored(c->found.data, MIL_uint8, out, blocks, 16);
 }
 
-/* What `v` is a reshape of. */
+/* Returns the value of which `v` is a reshape. */
 static const mil_value *fuse_quantized_before_reshapes(chain *c, const mil_value *v) {
     while (v && v->def && !v->constant && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 &&
            c->count < MOST_OPS) {

@@ -94,7 +94,7 @@ size_t cpu_gemm_blas_scratch_bytes(const cpu_blas *blas, const cpu_gemm *g, int 
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------------------- */
 
-/* What is passed to sgemm: data, whether it is transposed, and the stride between its rows. */
+/* An operand for sgemm: data, whether it is transposed, and the stride between its rows. */
 typedef struct gemm_blas_operand {
     const float *data;
     int turn, stride;

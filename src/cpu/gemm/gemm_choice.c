@@ -24,9 +24,9 @@
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
 enum { CHOICE_MOST_ROUNDS = 7, CHOICE_LEAST_ROUNDS = 2 };
-/* A choice counts if both times were reproduced to within a tenth, or if one is better twice. The library is chosen if
- * it saves a twentieth, because within a program Propane's product also adds to the existing values and packs ahead for
- * the next one. */
+/* A choice counts if both times were reproduced to within 10 %, or if the same one was better twice. The library is chosen if
+ * it saves at least 5 %, because within a program Propane's matrix product also adds to the existing values and packs ahead
+ * for the next one. */
 static const double gemm_choice_agreed = 1.1, gemm_choice_margin = 0.95;
 /* For larger products the longest dimension is shortened before measuring. */
 static const double gemm_choice_most_flops = 3e9;
@@ -48,7 +48,8 @@ static struct {
     bool read, told;
 } gemm_choice_table = {.mutex = FORK_MUTEX_INITIALIZER};
 
-/* ---- what a product is ------------------------------------------------------------------------------------------------------ */
+/* ---- kinds of products
+ * ------------------------------------------------------------------------------------------------------ */
 
 static char gemm_choice_orientation(const cpu_matrix *x) {
     return x->col_stride == 1 ? 'r' : x->row_stride == 1 ? 'c' : 'x';
@@ -90,7 +91,7 @@ static void gemm_choice_add(const char *key, const gemm_choice_row *measured) {
     snprintf(row->key, sizeof row->key, "%s", key);
 }
 
-/* Reads lines of "KEY: OWN LIBRARY" with times in nanoseconds. What this process has measured takes precedence. */
+/* Reads lines of "KEY: OWN LIBRARY" with times in nanoseconds. This process's own measurements take precedence. */
 static void gemm_choice_read(void) {
     char path[USER_CACHE_PATH_ROOM], *data = NULL;
     size_t length;
@@ -113,7 +114,7 @@ static void gemm_choice_read(void) {
     mem_free(data);
 }
 
-/* Writes the file, merged with what other processes have written meanwhile. */
+/* Writes the file, merged with the entries that other processes have written meanwhile. */
 static void gemm_choice_write(void) {
     char folder[USER_CACHE_PATH_ROOM], path[USER_CACHE_PATH_ROOM];
     propane_error err = {0};

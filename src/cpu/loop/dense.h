@@ -14,7 +14,7 @@ void cpu_dense_store(void *to, mil_dtype dtype, int64_t at, int64_t step, const 
 /* Calls work(context, first, last, worker) for parts of 0 .. count-1 of at most `part` each. */
 typedef void (*cpu_dense_work)(const void *context, int64_t first, int64_t last, int worker);
 void cpu_dense_each(const cpu_run *run, int64_t count, int64_t part, cpu_dense_work work, const void *context);
-/* Returns the part size for about 32768 elements, if each item of the range has `each` elements. */
+/* Returns how many items of `each` elements make a part of about 32768 elements. */
 int64_t cpu_dense_part(int64_t each);
 
 #endif

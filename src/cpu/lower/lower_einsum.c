@@ -105,7 +105,7 @@ static bool lower_einsum_arrange(mil_builder *b, const mil_einsum *e, const term
     return true;
 }
 
-/* Multiplies x by y and keeps what `wanted` contains. */
+/* Multiplies x by y and keeps the letters in `wanted`. */
 static bool lower_einsum_multiply(mil_builder *b, const mil_einsum *e, term *x, const term *y, const term *wanted) {
     term batch = {0}, summed = {0}, left = {0}, right = {0};
     mil_value *a = NULL, *c = NULL;

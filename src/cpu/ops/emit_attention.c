@@ -44,7 +44,7 @@ static int64_t *emit_attention_item_offsets(planner *p, const cpu_view *v, const
     return out;
 }
 
-/* `turned` means that the view's second-to-last dimension is the channels. */
+/* `turned` means that the view's second-to-last dimension holds the channels. */
 static propane_status emit_attention_set_role(planner *p, attention_args *x, cpu_attention_role role, const cpu_view *v,
                                               bool turned, const mil_type *scores, propane_error *err) {
     int row = v->rank - (turned ? 1 : 2), col = v->rank - (turned ? 2 : 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * local_response_norm: the squares of adjacent channels are summed in a window that slides over the channels. A task
  * handles a stretch of elements in one image. Also random_categorical: the numbers are drawn in the order of the slow
- * reference, then every row looks its own up.
+ * reference, then each row looks up its own.
  */
 #include <math.h>
 #include <string.h>

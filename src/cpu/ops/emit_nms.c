@@ -61,7 +61,7 @@ static void emit_nms_divide(const mil_nms *n, unsigned char *at, nms_memory *m) 
     m->kept = (int64_t *)(void *)(next + 2 * emit_nms_room(n));
 }
 
-/* Finds the best class of each box, the first among equals. */
+/* Finds the best class of each box; of equal scores, the first one. */
 static void emit_nms_read_image(const nms_args *a, const void *boxes, const void *scores, int64_t image,
                                 nms_memory *m) {
     const mil_nms *n = &a->n;

@@ -10,7 +10,7 @@
 
 typedef struct reference_operand {
     mil_tensor tensor;
-    cpu_ref at; /* where the elements are; constants are converted at plan time */
+    cpu_ref at; /* location of the elements; constants are converted at plan time */
     bool constant;
     int64_t offset; /* position of the doubles in the scratch memory, counted in doubles */
 } reference_operand;

@@ -30,8 +30,8 @@ typedef struct resize_call {
     float *scratch;
 } resize_call;
 
-/* Where the difference leaves fp32, or one of them is infinite, each is weighed alone; what has no weight is not looked
- * at. */
+/* If the difference overflows fp32, or one element is infinite, each is weighted separately. An element with weight 0
+ * is not read. */
 static inline float emit_resize_between(float low, float high, float part) {
     const float apart = high - low;
     if (isfinite(apart)) return low + apart * part;

@@ -12,11 +12,11 @@
 #include "core/mil/mil.h"
 #include "cpu/plan/options.h"
 
-/* ---- what a node is ---------------------------------------------------------------------------------------------- */
+/* ---- kinds of nodes ---------------------------------------------------------------------------------------------- */
 
 typedef enum cpu_node_kind {
     CPU_NODE_OP,         /* one operation, emitted through its family's row */
-    CPU_NODE_TILE,       /* elementwise operations, reductions and softmax over one iteration space */
+    CPU_NODE_TILE,       /* elementwise operations, reductions and softmaxes over one iteration space */
     CPU_NODE_GEMM,       /* a matrix product with what is done to its result */
     CPU_NODE_ATTENTION,  /* forward, or backward */
     CPU_NODE_FUSED_CONV, /* a convolution or linear layer with constant weights, or several */

@@ -35,7 +35,7 @@ static void plan_copy_cast_to(mil_builder *b, mil_op *op, int param, mil_dtype d
     if (cast) *v = cast;
 }
 
-/* A constant stays one: what the result of a product is depends on it. */
+/* A constant stays a constant, because the element type of a matrix product's result depends on it. */
 static void plan_copy_const_to(mil_builder *b, mil_op *op, int param, mil_dtype dtype) {
     mil_value **v = &op->operands[param].values[0];
     const int64_t count = mil_type_count(&(*v)->type);
@@ -75,7 +75,7 @@ static void plan_copy_cast_weights(mil_builder *b, const mil_op *source, mil_op 
     map[source->results[0]->id] = mil_build_cast(b, op->results[0], x);
 }
 
-/* Products of floats read floats, the result's unless an integer does not fit it. */
+/* Float matrix products read operands of the result's float type, unless that type cannot hold an integer operand. */
 static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     for (int i = 0; op && i < op->info->param_count; i++) {
         const mil_operand *o = &op->operands[i];

@@ -14,8 +14,8 @@ static int plan_memory_root_of(const cpu_buffer *buffers, int b) {
     return b;
 }
 
-/* Shares an output's memory in the same way: what is computed first is computed there. The output's memory is in use
- * from then on, so nothing else that the program reads may be bound to it. */
+/* Shares an output's memory in the same way: a value that the output replaces in place is written there. The output's memory is in
+ * use from that step on, so nothing else that the program reads may be bound to it. */
 static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
     int from = plan_memory_root_of(p->buffers, pair->from);
     cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];

@@ -42,7 +42,7 @@ typedef struct gemm_finish {
 typedef struct gemm_next {
     const char *at;
     int64_t step, second; /* second: offset of the second stream from the first */
-    const float *row;     /* the first row of what the tile's sums are added to or written over */
+    const float *row;     /* the first row of the memory to which the tile's sums are added or written */
     int64_t row_step;     /* floats to the next row */
     const float *addend;  /* what the sums are added to, with C's stride; NULL for C itself */
     float *put;           /* replaces the two streams: where words of other panels are copied to; NULL for no copying */

@@ -3,7 +3,7 @@
  * or, if the machine adds products of bytes, in integers (int_dot).
  *
  *   F32, F16, BF16   rows of k numbers
- *   INT8             rows of k signed bytes; every 32 share a scale (fp16): w = q * scale
+ *   INT8 rows of k signed bytes; 32 share one scale (fp16): w = q * scale
  *   INT4             rows of k / 2 bytes, 16 per 32 weights: low nibbles are the first 16, high ones the others;
  *                    w = (q - 8) * scale
  *   Q4_1, Q2_K, ...  blocks of 32 or 256 (core/base/kquant.h); their fp16 numbers are the scales
@@ -24,7 +24,7 @@ typedef enum cpu_weights {
 #include "core/base/kquants.def"
 #undef KQUANT
     CPU_WEIGHTS_COUNT,
-    CPU_WEIGHTS_KQUANT = CPU_WEIGHTS_INT4 + 1 /* the first of kquants.def's */
+    CPU_WEIGHTS_KQUANT = CPU_WEIGHTS_INT4 + 1 /* the first form of kquants.def */
 } cpu_weights;
 
 enum {
@@ -34,7 +34,7 @@ enum {
     CPU_WEIGHTS_BLOCKS = CPU_WEIGHTS_COUNT - CPU_WEIGHTS_INT8 /* forms that have blocks */
 };
 
-/* Bytes of a row of k weights, scales not counted; fp16 scales of a row. */
+/* Return the bytes of a row of k weights without scales, and the number of fp16 scales of a row. */
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k);
 int64_t cpu_weights_row_scales(cpu_weights format, int64_t k);
 /* The number of weights per row is a multiple of this. */
@@ -43,8 +43,8 @@ int64_t cpu_weights_block(cpu_weights format);
 /* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart; r < rows. */
 typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
                               int rows);
-/* out[r * step + i]: element first + i of row r as fp32; `w` and `scales` are where the first row's are. `first` and
- * `count` are multiples of CPU_GEMV_BLOCK where there are scales. */
+/* out[r * step + i] = element first + i of row r as fp32. `w` and `scales` point to the first row. `first` and
+ * `count` are multiples of CPU_GEMV_BLOCK if the format has scales. */
 typedef void (*cpu_gemv_unpack)(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
                                 int64_t row_scales, int64_t rows, int64_t first, int64_t count);
 typedef struct cpu_gemv_kernels {
@@ -55,7 +55,7 @@ typedef struct cpu_gemv_kernels {
 /* ---- int_dot ------------------------------------------------------------------------------------------------------- */
 /* Matrix products of weights in few bits with vectors converted to integers, for processors that add products of bytes
  * (AVX-512 VNNI). 32 neighbours of a vector share a scale and have sixteen bits each, as a high and a low byte. So
- * nothing is lost that fp32 sums of a row would show: 1 / 65024 of the largest of the 32.
+ * the rounding is at most 1 / 65024 of the largest of the 32, which fp32 sums of a row would not show.
  *
  *     w x = scale_w scale_x sum (u - bias) q,   u = w + bias unsigned,   q = 256 high + low
  *
@@ -75,22 +75,22 @@ typedef struct cpu_int_dot_block {
     float beside[32];
 } cpu_int_dot_block;
 
-/* A column: k / 64 steps (rounded up), after all of them a scale for each block of 32 and, where there are minima, its
- * numbers' negative sum; or a cpu_int_dot_block for each of 256. */
+/* A column consists of k / 64 steps (rounded up), followed by one scale per block of 32 and, if the form has minima,
+ * the negative sum of its numbers, or by one cpu_int_dot_block per block of 256. */
 static inline int64_t cpu_int_dot_steps(int64_t k) { return (k + 63) / 64; }
 static inline size_t cpu_int_dot_column_bytes(int64_t k) { /* a multiple of 64 */
     size_t steps = (size_t)cpu_int_dot_steps(k);
     return steps * sizeof(cpu_int_dot_step) + (4 * steps * sizeof(float) + 63) / 64 * 64;
 }
-static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, of blocks of 256 */
+static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, for blocks of 256 */
     return (size_t)(k / 64) * sizeof(cpu_int_dot_step) + (size_t)(k / 256) * sizeof(cpu_int_dot_block);
 }
 
 /* y[r * columns + j] as in cpu_gemv_tile. Columns are cpu_int_dot_column_bytes(k) apart. */
 typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k, int rows);
 typedef struct cpu_int_dot_kernels {
-    /* One column of k numbers, a multiple of the form's block, 64-byte aligned. NULL: this machine has no such
-     * products. */
+    /* Converts one column of k numbers, a multiple of the form's block, to 64-byte aligned memory. NULL if
+     * this machine has no such instructions. */
     void (*prepare)(void *out, const float *x, int64_t k, cpu_weights format);
     /* [format - CPU_WEIGHTS_INT8][log2 of the columns] */
     cpu_int_dot_tile tiles[CPU_WEIGHTS_BLOCKS][4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Weights in few bits times integers with vpdpbusd, which multiplies unsigned bytes (the weights) by signed ones and
- * adds four neighbours, exactly.
+ * Multiplies weights of few bits by integers with vpdpbusd, which multiplies unsigned bytes (the weights) by signed
+ * ones and adds four neighbours, exactly.
  */
 #include "cpu/simd/kernels.h"
 
@@ -39,8 +39,8 @@ VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     return q;
 }
 
-/* Adds the numbers of a half. Those without a finite scale are any integers, and their sum may wrap, which GCC's
- * _mm512_reduce_add_epi32 leaves undefined. */
+/* Adds the numbers of a half. Without a finite scale they can be any integers, and their sum may wrap, which is
+ * undefined in GCC's _mm512_reduce_add_epi32. */
 VFN int prepare_sum(vi q) {
     __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(q), _mm512_extracti64x4_epi64(q, 1));
     __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
@@ -58,7 +58,7 @@ VFN float prepare_scale(vf first, vf second, float *scale) {
     return most > 0x1p-100f && most < 0x1p120f ? FULL / most : 0;
 }
 
-/* Sums of four products of a step's weights `u`. Without a bias, the low bytes' are added to the high bytes' in place. */
+/* Computes sums of four products of a step's weights `u`. Without a bias, the products with the low bytes are added to those with the high bytes in place. */
 VFN vf dot_sums(const kquant_form f, vi u, const cpu_int_dot_step *s) {
     vi high = vi_shl(_mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high)), 8);
     if (!f.bias) return v_from(_mm512_dpbusd_epi32(high, u, _mm512_load_si512(s->low)));
@@ -107,8 +107,8 @@ VFN __m256i half_step(const void *low, const void *high) {
     return _mm256_inserti128_si256(both, high ? _mm_loadu_si128((const __m128i *)high) : _mm_setzero_si128(), 1);
 }
 
-/* The fifth bits of two blocks in the order of a step, 16 bits each: the first block's first half, the second block's
- * first half, the first block's second half, the second block's second half. Without a second block its bits are 0. */
+/* Returns the fifth bits of two blocks in the order of a step, 16 bits each: the first block's first half, the second
+ * block's first half, the first block's second half, the second block's second half. If there is no second block, its bits are 0. */
 VFN __mmask64 fifths_of(const uint8_t *first, const uint8_t *second) {
     uint32_t a, b = 0;
     memcpy(&a, first, sizeof a);
@@ -130,7 +130,7 @@ VFN vi weights_of(const kquant_form f, const char *row, int64_t step, bool half)
                                 _mm512_set1_epi8(16));
 }
 
-/* Which of 16 numbers beside the blocks is the factor of each sum of four; `at`: the first of the step. */
+/* Selects, for each sum of four, its factor among 16 fp16 numbers of the blocks; `at` is the first one of the step. */
 VFN vi factor_lanes(const kquant_form f, int at) {
     return vi_add(vi_set(at), _mm512_maskz_mov_epi32(0xf0f0, vi_set(kquant_supers(f))));
 }
@@ -144,7 +144,7 @@ VFN void dot_step(const kquant_form f, vf *sums, const vf *factor, const char *r
     }
 }
 
-/* Multiplies up to 16 of the weights' fp16 numbers with the vectors' beside them: scales with scales, minima with sums. */
+/* Multiplies up to 16 fp16 numbers of the weights by the corresponding numbers of the vectors: scales by scales, minima by sums. */
 VFN void dot_factors(const kquant_form f, vf *sums, vf *factor, const uint16_t *scales, const float *beside,
                      int64_t column_bytes, int64_t count, const int C) {
     vf own = v_load_f16_n(scales, count);

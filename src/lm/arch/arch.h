@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The differences between architectures, as data: how it normalises, what its feed-forward half is, how it encodes
- * positions, and every tensor with its names and its form in the files. Builders, weights, files, plans and estimates
- * read these rows; none of them knows an architecture by name. A new architecture is one file that fills a model_arch,
+ * The differences between architectures, as data: normalisation, the form of the feed-forward half, the encoding
+ * of positions, and every tensor with its names and its form in files. Builders, weights, files, plans and
+ * estimates read these rows; none of them refers to an architecture by name. A new architecture is one file that fills a model_arch,
  * plus one line in arch.c.
  */
 #ifndef LM_ARCH_ARCH_H
@@ -72,7 +72,7 @@ typedef struct model_arch {
     bool windowed; /* sliding_window, and layer_types if full_every is not 0 */
     bool experts;  /* num_experts and similar keys: a router chooses experts for the feed-forward half */
     bool gemma;    /* embeddings are multiplied by sqrt(width); query_pre_attn_scalar, soft caps */
-    /* Layers that differ (model_config), if the configuration does not specify it; 0 means that it cannot. */
+    /* Layers that differ (model_config), if the configuration does not specify them; 0 means that it cannot. */
     int64_t window, full_every, nope_every;
     double rope_theta, rope_local_theta, attention_softcap, logits_softcap;
     bool partial_rotary;       /* partial_rotary_factor */
@@ -113,14 +113,14 @@ const arch_tensor *model_arch_leader(const model_config *c, const arch_tensor *r
 const char *model_arch_stored(const arch_tensor *row);
 /* Returns the form in which a matrix is kept if `wanted` is requested. */
 model_packing model_arch_packing(const model_config *c, const arch_tensor *row, model_packing wanted);
-/* Elements of all tensors. */
+/* The number of elements in all tensors. */
 int64_t model_arch_parameters(const model_config *c);
 /* Returns the index-th parameter of a part's function after its activations, or NULL if there are no more. */
 const arch_tensor *model_arch_param(const model_config *c, model_part part, int index);
 
 /* The residual stream is stored divided by the embeddings' factor. Embeddings are then added unscaled, each half's
  * result is multiplied by this value, and the epsilon of the norms that read the stream is divided by the factor's
- * square. All else is unchanged, because a norm is invariant to its input's scale. */
+ * square. Everything else is unchanged, because a norm is invariant to its input's scale. */
 double model_arch_residual_scale(const model_config *c);
 double model_arch_stream_eps(const model_config *c);
 

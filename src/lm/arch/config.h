@@ -82,7 +82,7 @@ int64_t model_config_kv(const model_config *c);         /* kv heads * head_dim *
 int64_t model_config_hidden(const model_config *c);     /* width of a feed-forward half, including all experts */
 int64_t model_config_rotary(const model_config *c);     /* rotary_dim, or head_dim */
 double model_config_score_scale(const model_config *c); /* the factor of the scores */
-/* Radians by which pair i of a head rotates per position, scaled as the configuration says. Layers with a separate base
+/* Radians by which pair i of a head rotates per position, scaled as the configuration specifies. Layers with a separate base
  * rotate by model_config_local_rate. */
 double model_config_rope_rate(const model_config *c, int64_t i);
 double model_config_local_rate(const model_config *c, int64_t i);

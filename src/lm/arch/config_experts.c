@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the keys of configurations that describe experts. Refuses more experts per token than there are.
+ * Owns the keys of configurations that describe experts. Refuses more experts per token than the model has.
  */
 #include "lm/arch/config_experts.h"
 

@@ -35,13 +35,13 @@ typedef struct model_build_options {
     model_weight baked; /* if NULL, weights are parameters ("inputs"), otherwise constants */
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
-    bool residual;          /* attn_cached and ffn: the result is x and what they make of it */
-    /* How matrices that are parameters are stored, by row of the architecture; blocks need scales as lm/arch/quantize.h
-     * says. NULL: in dtype */
+    bool residual;          /* attn_cached and ffn: the result is x plus their output */
+    /* How matrices that are parameters are stored, by row of the architecture. Blocks need scales (lm/arch/quantize.h).
+     * NULL means in dtype */
     const model_packing *packings;
-    const model_lora *lora; /* NULL: none; else the adapters are parameters, whatever the other weights are */
-    /* with lora: what the adapters of a module read is multiplied by the parameter drop_PARAM, of the shape of that
-     * input, behind all others; PARAM is the module's first */
+    const model_lora *lora; /* NULL means none; otherwise the adapters are parameters, whatever the other weights are */
+    /* with lora: the input of a module's adapters is multiplied by the parameter drop_PARAM, which has the shape of
+     * that input and comes after all others; PARAM is the module's first parameter */
     bool dropout;
 } model_build_options;
 
@@ -58,7 +58,7 @@ PROPANE_CHECK propane_status model_build_ffn(mil_module *m, const char *name, co
                                              propane_error *err);
 PROPANE_CHECK propane_status model_build_head(mil_module *m, const char *name, const model_config *c,
                                               const model_build_options *o, mil_function **out, propane_error *err);
-/* How attention sees more than the new positions, for programs that keep keys and values themselves. */
+/* Lets attention see more than the new positions, for programs that keep keys and values themselves. */
 typedef struct model_attention {
     /* Receives a layer's new keys or values [B,KVH,HD,S] and returns all that attention sees, [B,KVH,HD,length]. NULL
      * means only the new ones. */

@@ -83,7 +83,7 @@ mil_value *forward_linear(forward_context *x, const forward_weights *w, const ch
 
 /* Attention (forward_attention.c). */
 mil_value *forward_rope_turn(forward_context *x);
-/* Of a layer; `turn`: what another layer's has already, or NULL. No cosines: the layer does not turn. */
+/* Returns a layer's rotary values. `turn` is the constant of another layer, or NULL. Without cosines the layer does not rotate. */
 forward_rope forward_rope_constants(forward_context *x, int64_t layer, mil_value *turn);
 mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value *v, int64_t heads,
                             mil_value *norm_weight, const char *name);

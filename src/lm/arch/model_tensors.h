@@ -58,7 +58,7 @@ typedef struct model_weights {
     float *data;           /* [floats]; zero after creation */
     uint8_t *stored;       /* NULL, or the numbers in the form of their file: stored_weights.h */
     size_t stored_bytes;
-    int holders;    /* holders of `stored` */
+    int holders;    /* number of holders of `stored` */
     bool gradients; /* gradients in the same layout: files hold them unchanged, without `less_one` */
 
     /* Adapters (lm/arch/lora.h): tensors [count, count + adapter_count), in a separate block. */

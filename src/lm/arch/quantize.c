@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the packed forms: their making, their sizes, their numbers, and the operations that make a matrix of them.
+ * Owns the packed forms: packing, sizes, unpacking, and the operations that reconstruct a matrix.
  */
 #include "lm/arch/quantize.h"
 

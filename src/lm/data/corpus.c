@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from the user's file to ids.
+ * Owns the conversion of the user's files to ids.
  */
 #include "lm/data/corpus.h"
 

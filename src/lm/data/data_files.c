@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from the user's paths to files. Files are sorted by bytes, whatever the locale and the file system, so
- * that the same folder gives the same run. A folder is divided by the names in it; of a test file at most the first
- * bytes are read.
+ * Owns the conversion of the user's paths to a list of files. Files are sorted by bytes, whatever the locale and the
+ * file system, so that the same folder gives the same run. A folder is divided by the names in it. At most the first
+ * bytes of a test file are read.
  */
 #include "lm/data/data_files.h"
 
@@ -31,7 +31,7 @@ static propane_status data_files_add(data_files *f, arena *a, const char *path, 
     return f->paths[f->count++] ? PROPANE_OK : propane_fail_memory(err, strlen(path));
 }
 
-/* A folder may hold anything; only text and tokens count as data. */
+/* A folder may contain anything; only text and tokens count as data. */
 static bool data_files_is_data(const char *path) {
     char head[65536];
     FILE *file = fopen(path, "rb");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the names of a data set's parts. A name that contains a part's word and other words counts only if there is a
- * training file whose name differs only in that word. A text about a test therefore stays a text. Refuses nothing:
+ * training file whose name differs only in that word. A text whose name happens to contain "test" therefore stays a text. Refuses nothing:
  * unrecognised names are DATA_ANY.
  */
 #include "lm/data/data_splits.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Instruction data: one JSON object per line, each an example in which the tokens to train on are marked.
  *
- *     {"prompt": "2+2=", "completion": "4"}            unchanged, one after the other; trained: the completion
+ *     {"prompt": "2+2=", "completion": "4"}            both unchanged, one after the other; trained: the completion
  *     {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}
  *                                                      in the model's chat format; trained: the assistant's answers
  *     {"text": "Once upon a time"}                     trained: everything

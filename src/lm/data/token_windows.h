@@ -8,7 +8,7 @@
 
 #include "lm/data/packed_windows.h"
 
-/* A target of -1 marks a position that is not trained on. */
+/* A target of -1 marks a position that does not count toward the loss. */
 typedef struct token_windows {
     const void *tokens;
     int token_bytes;     /* 2 for uint16_t, 4 for uint32_t; little endian */

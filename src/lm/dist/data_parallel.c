@@ -202,7 +202,7 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
     return PROPANE_OK;
 }
 
-/* ---- what the ranks of a worker keep for each other -------------------------------------------------------------- */
+/* ---- data that the ranks of a worker keep for each other --------------------------------------------------------- */
 
 enum { WEIGHTS, MOMENTUM };
 
@@ -288,7 +288,7 @@ static int64_t data_parallel_since(const train_group *group, int64_t step, int64
     return step >= steps ? 0 : (step - g->outer_options.first) % data_parallel_stride(group, step);
 }
 
-/* The weights become what all workers have in common. */
+/* The weights become the common weights of all workers. */
 static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *err) {
     PROPANE_TRY(train_step_settle(g->step, err));
     data_parallel_drop_warm(g);

@@ -138,7 +138,7 @@ static int64_t outer_round_begin(const outer_options *o, int64_t step) {
     return step > 0 ? (step - 1) / o->every * o->every : 0;
 }
 
-/* Returns how far the workers could move in the round that ends after `step`, relative to the round before. */
+/* Returns how far the workers could move in the round that ends after `step`, relative to the previous round. */
 static double outer_fall(const outer_options *o, int64_t step) {
     const int64_t begin = outer_round_begin(o, step), before = outer_round_begin(o, begin);
     const double then = o->schedule && begin > 0 && o->momentum > 0 ? outer_rates(o, before, begin) : 0;

@@ -3,8 +3,8 @@
  * number of steps the workers synchronise. A worker's movement since then, theta0 - theta, is averaged over the workers
  * and used as the gradient of an outer step with Nesterov momentum. All workers continue from its result.
  *
- * When the workers' learning rate falls, the contribution of the momentum falls with it, because it remembers movements
- * that were made at a higher rate. At the end, with little left to move, it would carry the weights past their target.
+ * When the workers' learning rate falls, the contribution of the momentum falls with it, because the momentum remembers
+ * movements that were made at a higher rate. Otherwise it would carry the weights past their target at the end.
  *
  * With a rate of 1, no momentum and fp32 messages, the outer step is the mean of the workers' weights, summed in the
  * order of the workers and divided by their number.
@@ -40,7 +40,7 @@ void outer_free(outer *o);
 /* All ranks must call it after the same inner step, `step`, counted from the first independent one. Afterwards the
  * weights have the same bits on all of them. Here and below, train_step_publish updates the device. */
 PROPANE_CHECK propane_status outer_synchronise(outer *o, int64_t step, propane_error *err);
-/* Called after the weights were read from a file: they are now what the workers have in common. */
+/* Called after the weights were read from a file: they are now the weights that the workers have in common. */
 void outer_begin(outer *o);
 
 /* For files: returns a trained tensor's momentum, of the same size, of which only the rank's pieces are valid. NULL

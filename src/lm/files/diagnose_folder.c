@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the diagnosis of a folder that is not a model, or only half of one. It scans the folder once, with one row per
- * kind of file that people have instead. No file is opened.
+ * Owns the diagnosis of a folder that is not a model, or only part of one. It scans the folder once, with one row per
+ * kind of file that users have instead. No file is opened.
  */
 #include "lm/files/diagnose_folder.h"
 

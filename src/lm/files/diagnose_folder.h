@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Diagnoses folders of models in the states that people have: what is missing, what is there instead, and what to do
- * about it.
+ * Diagnoses folders that should be models: what is missing, what is there instead, and what to do about it.
  */
 #ifndef LM_FILES_DIAGNOSE_FOLDER_H
 #define LM_FILES_DIAGNOSE_FOLDER_H

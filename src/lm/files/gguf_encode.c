@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the encoding of GGUF's blocks. Types with one scale per block are encoded as ggml does, to the bit. Q4_K and
- * Q6_K are searched: several step widths near the obvious one are refined by least squares, and the one with the
+ * Q6_K use a search: several step widths near the obvious one are refined by least squares, and the one with the
  * smallest weighted error is kept. All numbers must be finite.
  */
 #include <math.h>
@@ -183,7 +183,7 @@ void gguf_encode_q6_k(const float *v, int64_t blocks, uint8_t *b) {
     }
 }
 
-/* Weighted sums over 32 elements, for v approximated by step * q - shift, of every try; the integers. */
+/* For every try: weighted sums over 32 elements, for v approximated by step * q - shift, and the integers. */
 typedef struct gguf_encode_sums {
     float w, v, q[GGUF_ENCODE_LANES], qq[GGUF_ENCODE_LANES], vq[GGUF_ENCODE_LANES];
     float all[32][GGUF_ENCODE_LANES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversion of GGUF blocks to the forms that are kept: numbers are moved, never rounded. Not covered, so
- * converted to fp32: MXFP4, whose scales reach beyond fp16's range, and Q8_K, which files do not hold.
+ * Owns the conversion of GGUF blocks to the forms that are kept: numbers are moved, never rounded. Two types are
+ * converted to fp32 instead: MXFP4, whose scales exceed fp16's range, and Q8_K, which files do not contain.
  */
 #include "lm/files/gguf_keep.h"
 
@@ -33,7 +33,7 @@ static void gguf_keep_q5_0(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     gguf_keep_fifths(b + 2, out);
 }
 
-/* The file adds the minimum; here it is taken away. */
+/* The file adds the minimum; here it is subtracted. */
 static void gguf_keep_added(const uint8_t *b, uint16_t *scales) {
     memcpy(scales, b, 4);
     scales[1] ^= 0x8000;
@@ -112,7 +112,7 @@ static const struct {
     model_packing form;
     gguf_keep_block block;
 } gguf_keeps[] = {
-    {GGUF_TYPE_F16, MODEL_FP16, NULL}, /* NULL: copied unchanged */
+    {GGUF_TYPE_F16, MODEL_FP16, NULL}, /* NULL means copied unchanged */
     {GGUF_TYPE_BF16, MODEL_BF16, NULL},
     {GGUF_TYPE_Q8_0, MODEL_INT8, gguf_keep_q8_0},
     {GGUF_TYPE_Q4_0, MODEL_INT4, gguf_keep_q4_0},

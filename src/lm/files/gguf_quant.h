@@ -17,7 +17,7 @@
 
 /* Reads scale and minimum `s` of the eight of Q4_K and Q5_K: six bits each, packed into twelve bytes. */
 void gguf_k_scale_min(const uint8_t *packed, int s, uint8_t *scale, uint8_t *min);
-/* Returns scale `s` of the 16 of Q3_K, which are packed likewise; signed. */
+/* Returns scale `s` of the 16 of Q3_K, which are packed in the same way; signed. */
 int gguf_q3_k_scale(const uint8_t *packed, int s);
 /* Returns scale `s` of the eight of IQ4_XS; signed. `b` is the whole block. */
 int gguf_iq4_xs_scale(const uint8_t *b, int s);

@@ -10,7 +10,7 @@
 
 /* Returns "ARCH.KEY". */
 const char *gguf_key_in(char out[80], const char *arch, const char *key);
-/* Returns the short decimal number next to an fp32 value: that of 1e-5 becomes 1e-5. */
+/* Returns the shortest decimal number that rounds to an fp32 value: 1e-5f becomes 1e-5. */
 double gguf_short_real(double value);
 
 PROPANE_CHECK propane_status gguf_rope_read(const gguf *g, const char *arch, model_config *c, propane_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The object behind a propane_model, for the files of this folder.
+ * The object of a propane_model, for the files of this folder.
  */
 #ifndef LM_FILES_PUBLIC_MODEL_H
 #define LM_FILES_PUBLIC_MODEL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from drawn ids to final text: decoding, holding back, stop strings, logprobs; and the jobs that run at
- * the same time.
+ * Owns the conversion of drawn ids to final text (decoding, holding back, stop strings, logprobs), and the jobs that
+ * run at the same time.
  */
 #include "lm/infer/complete.h"
 
@@ -186,7 +186,7 @@ static void complete_tell_prompt(infer_job *j) {
     if (!c->callback(c->context, &step)) c->cancelled = true;
 }
 
-/* Reads id by id, because each one's scores are requested; only as many as leave other jobs a short wait. */
+/* Reads id by id, because the scores of each one are requested. Reads only a few at a time, so that other jobs do not wait long. */
 static propane_status complete_score_prompt(infer_job *j, propane_error *err) {
     enum { PART = 32 };
     for (int n = 0; n < PART && infer_job_left(j) > 0 && !j->c.cancelled; n++) {

@@ -47,7 +47,7 @@ typedef struct infer_task {
     int end_count;
     const char *const *stops; /* strings that end the text; they are not passed on */
     int stop_count;
-    /* -1 for none, not even the chosen id's; 0 .. INFER_MAX_LOGPROBS for that number of most likely ids as well */
+    /* -1 for none; otherwise the chosen id's and those of this number of most likely ids, 0 .. INFER_MAX_LOGPROBS */
     int logprobs;
     /* also those of the prompt, id by id before anything is drawn; the prompt is then read again, slowly */
     bool prompt_logprobs;
@@ -70,8 +70,8 @@ typedef struct infer_job infer_job;
 /* Checks the prompt. `sequence` must be 0 .. infer_sequences(m) - 1 and not used by another unfinished job. */
 PROPANE_CHECK propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, infer_on_step callback,
                                              void *context, infer_job **out, propane_error *err);
-/* Reads as much of the prompt as one pass can. Nothing is drawn before all of it was read; other jobs may run between
- * two parts. */
+/* Reads as much of the prompt as one pass can. Nothing is drawn before all of it has been read; other jobs may run
+ * between two parts. */
 PROPANE_CHECK propane_status infer_job_read(infer_job *j, propane_error *err);
 int64_t infer_job_left(const infer_job *j);  /* ids of the prompt that are not yet read */
 bool infer_job_is_ready(const infer_job *j); /* whether there are none */

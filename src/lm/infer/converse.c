@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns what ends an answer.
+ * Owns the detection of an answer's end.
  */
 #include "lm/infer/converse.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Conversations with a model: its chat format, and what ends an answer in it (ids if the tokenizer has them, otherwise
- * text).
+ * Conversations with a model: its chat format, and the ids or, if the tokenizer has none, the texts that end an
+ * answer.
  */
 #ifndef LM_INFER_CONVERSE_H
 #define LM_INFER_CONVERSE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the making of a model that runs: programs, buffers, weights, rows of the cache.
+ * Owns the construction of a running model: programs, buffers, weights, rows of the cache.
  */
 #include "lm/infer/decoder.h"
 
@@ -94,7 +94,7 @@ static propane_status decoder_choose(void *context, const propane_io *io, int in
     return PROPANE_OK;
 }
 
-/* Of one half: the named bindings of its function, then those of its weights. */
+/* Collects the bindings of one half: first the named ones of its function, then those of its weights. */
 static propane_status decoder_request(const infer *m, propane_program *const *programs, int64_t half,
                                       const propane_binding *own, int count, propane_request **out,
                                       propane_error *err) {
@@ -114,7 +114,7 @@ static propane_status decoder_fill_task(void *context, int task, propane_error *
     return infer_fill_weights(m, half, programs[m->variant_of[half]], err);
 }
 
-/* Makes all rows, whatever the program's KV bucket. */
+/* Allocates all rows, whatever the program's KV bucket. */
 static propane_status decoder_make_cache(infer *m, const propane_program *p, const char *name, propane_buffer **out,
                                          propane_error *err) {
     const propane_io *io;
@@ -136,7 +136,7 @@ static propane_status decoder_load_all(infer *m, propane_error *err) {
     return pool_try(decoder_fill_task, m, (int)infer_halves(m), err);
 }
 
-/* Weights are laid out as in the first programs; what variants share is laid out as in the first of them, `one`. */
+/* Weights have the layout of the first programs. Buffers that variants share have the layout of the first variant, `one`. */
 static propane_status decoder_check_programs(const infer *m, int part, propane_program *const *first,
                                              propane_program *const *programs, const propane_program *one,
                                              const char *const *shared, int count, propane_error *err) {
@@ -217,7 +217,7 @@ propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infe
     if (!r->attn) return propane_fail_memory(err, (size_t)layers * sizeof(void *));
     PROPANE_TRY(decoder_compile_all(m, INFER_ATTN, s->positions, cache, &r->programs, &r->program, err));
     return m->k_cache[0] ? decoder_wire_kv_bucket(m, s, r, err)
-                         : PROPANE_OK; /* only the first one's layouts are requested */
+                         : PROPANE_OK; /* only the layouts of the first one are queried */
 }
 
 propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err) {
@@ -341,7 +341,7 @@ static void decoder_free_programs(const infer *m, propane_program **programs) {
     for (int v = 0; programs && v < m->variant_count; v++) propane_program_free(programs[v]);
 }
 
-/* In place where the device can, else with copies; the first program decides. */
+/* Writes in place if the device can, otherwise with copies; the first program decides. */
 static propane_status decoder_first_kv_bucket(infer *m, infer_set *s, infer_kv_bucket **out, propane_error *err) {
     m->in_place = true;
     m->chained = m->dtype == MIL_fp32;
@@ -402,7 +402,7 @@ propane_status infer_create(propane_device *device, model_weights *weights, cons
                  .context = context,
                  .sequence_count = (int)sequences,
                  .chunk = chunk < context ? chunk : context};
-    if (m->chunk < sequences) m->chunk = sequences; /* one position of each is read at once */
+    if (m->chunk < sequences) m->chunk = sequences; /* reads one position of each sequence at once */
     m->rows =
         sequences == 1 ? context : (context + INFER_ROW_BLOCK - 1) / INFER_ROW_BLOCK * INFER_ROW_BLOCK * sequences;
     m->arena = arena_create();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The state of a model that runs, shared by the files of this folder (generate.h describes its use). A set of programs
+ * The state of a running model, shared by the files of this folder (generate.h describes its use). A set of programs
  * reads a fixed number of positions at once: one per sequence for several sequences, or a chunk of a prompt. Its
  * attention is compiled for caches of several lengths ("KV buckets", powers of two), so that a token's cost depends on
  * the cache's content and not on the context's size. All programs use the same weights and the same cache. They are
@@ -8,9 +8,9 @@
  * A row of the cache holds one position of one sequence. A sequence acquires blocks of rows as it grows, the first free
  * ones, and a mask selects the rows that each position sees. Positions of different sequences can therefore be read
  * together, and a shorter bucket is a prefix of the same buffer. Devices that can write into a tensor in place do so
- * (model_build_attn_cached). For the others the host copies the new rows (model_build_attn_decode). If the former
- * compute in fp32, they also hold the residual stream: attention writes it from x to out, feed-forward from out to x,
- * and all layers are one chain of requests.
+ * (model_build_attn_cached). For the others the host copies the new rows (model_build_attn_decode). If such a
+ * device computes in fp32, its programs also hold the residual stream: attention reads x and writes out,
+ * feed-forward reads out and writes x, and all layers are one chain of requests.
  */
 #ifndef LM_INFER_DECODER_H
 #define LM_INFER_DECODER_H
@@ -50,7 +50,7 @@ typedef struct infer_variant {
 
 typedef struct infer_kv_bucket {
     int64_t cache;
-    propane_program **programs, *program; /* [variants]; the first of them */
+    propane_program **programs, *program; /* [variants], of which this is the first */
     propane_buffer *mask[MODEL_KINDS];    /* of each kind of layers */
     propane_request **attn;               /* [layers] */
 } infer_kv_bucket;
@@ -58,7 +58,7 @@ typedef struct infer_kv_bucket {
 /* Programs for `positions` positions at once, and the buffers that only they use. */
 typedef struct infer_set {
     int64_t positions;
-    propane_program **programs, *ffn, *head; /* [variants]; the first one of each */
+    propane_program **programs, *ffn, *head; /* [variants], the first one of each */
     propane_buffer *x, *out, *logits;
     propane_buffer *cos[MODEL_KINDS], *sin[MODEL_KINDS]; /* per kind of layers */
     propane_buffer *rows;                                /* if it writes in place */
@@ -88,9 +88,9 @@ struct infer {
     model_weights *weights;
     model_config config;
     mil_dtype dtype;
-    model_packing packing;                /* of all matrices; `exact`: as they are */
-    bool exact, holds, in_place, chained; /* holds: the stored weights */
-    int64_t context, chunk, rows;         /* rows: of the cache */
+    model_packing packing;                /* form of all matrices; `exact` means as stored */
+    bool exact, holds, in_place, chained; /* whether it holds the stored weights */
+    int64_t context, chunk, rows;         /* rows of the cache */
     infer_sequence *sequences, *current;
     int sequence_count;
     bool *taken;                    /* [rows / INFER_ROW_BLOCK, rounded up] */
@@ -99,8 +99,8 @@ struct infer {
     infer_variant *variants; /* of all parts */
     int variant_count;
     int *variant_of;                            /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head */
-    propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* likewise; as the slots */
-    bool (*lent)[INFER_MAX_SLOTS];              /* likewise: the buffer is the stored weights' own memory */
+    propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* the same, in the order of the slots */
+    bool (*lent)[INFER_MAX_SLOTS];              /* the same: the buffer is the stored weights' own memory */
     int64_t weight_bytes;
     const char *forms;                   /* of matrices, in words */
     propane_buffer **k_cache, **v_cache; /* [layers] */
@@ -128,18 +128,18 @@ static inline int infer_part_of(const infer *m, int64_t half) {
 }
 extern const model_part infer_parts[INFER_PARTS];
 
-/* An input or output of a program that must be there. */
+/* Returns an input or output that the program must have. */
 PROPANE_CHECK propane_status infer_io_of(const propane_program *p, const char *name, const propane_io **out,
                                          propane_error *err);
 
 /* decoder_weights.c: which halves share programs. */
 PROPANE_CHECK propane_status infer_list_variants(infer *m, propane_error *err);
-/* Buffers for the weights of a half, laid out as in the program; then what is in them. A buffer of stored weights is
- * their own memory where the device is the host. */
+/* Makes the buffers for the weights of a half, with the program's layout, and then fills them. If the device is the
+ * host, a buffer of stored weights is the weights' own memory. */
 PROPANE_CHECK propane_status infer_make_weights(infer *m, int half, const propane_program *p, propane_error *err);
 PROPANE_CHECK propane_status infer_fill_weights(const infer *m, int half, const propane_program *p, propane_error *err);
 
-/* The programs for a cache of at least this many rows; anything that a failed attempt has left is used by the next one. */
+/* Provides the programs for a cache of at least this many rows. Anything that a failed attempt leaves behind is used by the next one. */
 PROPANE_CHECK propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out,
                                                   propane_error *err);
 PROPANE_CHECK propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the weights of a model that runs: the form of each matrix, which halves of layers can share programs therefore,
- * the buffers, and what is in them.
+ * Owns the weights of a running model: the form of each matrix, the halves of layers that can therefore share
+ * programs, the buffers, and their contents.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static const model_tensor *decoder_tensor(const infer *m, int64_t half, const ar
 
 /* ---- forms ----------------------------------------------------------------------------------------------------------- */
 
-/* A form that holds all matrices of a part as they are, or else, for each one, that of the file. */
+/* Chooses one form that represents all matrices of a part exactly, or else, for each matrix, the form of the file. */
 static model_packing decoder_form(const infer *m, int64_t half, const arch_tensor *row, model_packing all) {
     if (row->in == ARCH_1) return MODEL_UNPACKED;
     if (!m->exact || all != MODEL_UNPACKED || !m->weights->stored) return model_arch_packing(&m->config, row, all);
@@ -55,7 +55,7 @@ static propane_status decoder_variant_of(infer *m, int part, const model_packing
     return fresh->packings ? decoder_list_slots(m, fresh, err) : propane_fail_memory(err, bytes);
 }
 
-/* "q4_k and q6_k", the form of most weights first. */
+/* Lists the forms, as in "q4_k and q6_k", with the form of most weights first. */
 static propane_status decoder_name_forms(infer *m, propane_error *err) {
     int64_t weights[MODEL_PACKINGS] = {0};
     for (int64_t half = 0; half < infer_halves(m); half++) {
@@ -102,16 +102,16 @@ propane_status infer_list_variants(infer *m, propane_error *err) {
 
 /* ---- numbers --------------------------------------------------------------------------------------------------------- */
 
-/* A tensor's numbers, and after them the scales of its blocks, on their way to the device. */
+/* A tensor's numbers, followed by the scales of its blocks, on their way to the device. */
 typedef struct decoder_numbers {
     propane_dtype dtype;
     const void *data;
     int64_t count, scale_count;
     const uint16_t *scales;
-    void *made; /* mem_free it */
+    void *made; /* release it with mem_free */
 } decoder_numbers;
 
-/* Elements of buffers; of blocks of 256 bytes are one. */
+/* Counts in elements of the buffer; in blocks of 256, bytes count as elements. */
 static propane_dtype decoder_dtype(model_packing packing) {
     static const propane_dtype dtypes[] = {[MODEL_UNPACKED] = PROPANE_FP32,
                                            [MODEL_FP16] = PROPANE_FP16,
@@ -120,7 +120,7 @@ static propane_dtype decoder_dtype(model_packing packing) {
     return packing <= MODEL_INT8 ? dtypes[packing] : PROPANE_UINT8;
 }
 
-/* What has no fp32 is read into memory of its own. */
+/* Tensors without fp32 masters are read into separate memory. */
 static propane_status decoder_take_floats(const model_weights *w, const model_tensor *t, decoder_numbers *out,
                                           propane_error *err) {
     *out = (decoder_numbers){.dtype = PROPANE_FP32, .data = stored_weights_floats(w, t), .count = t->count};
@@ -132,11 +132,11 @@ static propane_status decoder_take_floats(const model_weights *w, const model_te
     return PROPANE_OK;
 }
 
-/* As the file has them where that is `packing`. Matrices in 16 bits are rounded by the buffer that they go to. */
+/* Reads weights in the file's form if that is `packing`. The destination buffer rounds matrices to 16 bits. */
 static propane_status decoder_take_numbers(const model_weights *w, const model_tensor *t, model_packing packing,
                                            decoder_numbers *out, propane_error *err) {
     int64_t scale_bytes;
-    const int64_t bytes = model_packing_bytes(packing, t->count, &scale_bytes); /* of blocks: a multiple of 16 */
+    const int64_t bytes = model_packing_bytes(packing, t->count, &scale_bytes); /* for blocks: a multiple of 16 */
     if (w->stored && t->form == packing) {
         uint16_t *scales = NULL;
         const void *at = stored_weights_at(w, t, &scales);
@@ -163,7 +163,7 @@ propane_status infer_io_of(const propane_program *p, const char *name, const pro
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_DEVICE, "the compiled program has no '%s'", name);
 }
 
-/* On a device that is the host, a program reads what is stored where it is, if that has the program's layout. */
+/* If the device is the host, a program reads stored weights in place, provided that they have the program's layout. */
 static propane_status decoder_lend(const infer *m, int half, const infer_slot *s, const propane_io *io,
                                    propane_buffer **out, bool *lent, propane_error *err) {
     const model_tensor *t = decoder_tensor(m, half, s->row);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the search for the smallest form that holds a part's matrices exactly. For matrices stored in fewer bits, the
- * form is known without reading the numbers (lm/arch/stored_weights.h). fp32 matrices may still be exact in bf16 or
- * fp16.
+ * form is known without reading the numbers (lm/arch/stored_weights.h). fp32 matrices may still be representable
+ * exactly in bf16 or fp16.
  */
 #include <stdatomic.h>
 #include <string.h>

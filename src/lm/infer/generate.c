@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the running of a model. Positions are read by
+ * Owns the execution of a model. Positions are read by
  *
  *     host: embed, tables of angles, mask  ->  per layer: [attn] host: add  [ffn] host: add  ->  [head]
  *
@@ -94,7 +94,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_
     for (int from = 0; from < count; from += AT_ONCE) {
         int n = count - from < AT_ONCE ? count - from : AT_ONCE;
         PROPANE_TRY(propane_submit(m->chain + from, n, err));
-        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* then the others are also done */
+        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* the others are then done, too */
         for (int i = 0; i + 1 < n; i++) PROPANE_TRY(propane_wait(m->chain[from + i], NULL, err));
         PROPANE_TRY(last);
     }

@@ -37,10 +37,10 @@ int infer_vocab(const infer *m);
 int64_t infer_width(const infer *m); /* width of the residual stream */
 /* Refuses scores that are not numbers, from which no text can be drawn. */
 PROPANE_CHECK propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err);
-/* The forms of its matrices: "q4_k and q6_k"; numbers that are in no blocks are in the programs' type. The machine's
- * memory. */
+/* Returns the forms of its matrices, such as "q4_k and q6_k". Weights that are not in blocks have the programs'
+ * type. The text belongs to the machine. */
 const char *infer_weight_forms(const infer *m);
-int64_t infer_weight_bytes(const infer *m); /* what each token reads */
+int64_t infer_weight_bytes(const infer *m); /* bytes that each token reads */
 int64_t infer_position(const infer *m);     /* tokens read so far */
 void infer_reset(infer *m);                 /* begins a new sequence */
 int infer_sequences(const infer *m);

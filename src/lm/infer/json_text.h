@@ -13,7 +13,7 @@
 enum { JSON_TEXT_DEPTH = 64, JSON_TEXT_BLANKS = 24, JSON_TEXT_NUMBER = 24 };
 
 typedef struct json_text { /* {0} is the initial state; may be copied */
-    uint8_t at;            /* what is expected */
+    uint8_t at;            /* the next expected token */
     uint8_t depth, blanks;
     uint8_t part;   /* position in a literal, an escape, a character of several bytes, or a number */
     uint8_t kind;   /* which literal; the lead byte of a character; the state within a number */

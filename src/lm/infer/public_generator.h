@@ -24,7 +24,7 @@ struct propane_generator {
 };
 
 _Static_assert(PROPANE_MAX_PARALLEL == INFER_MAX_SEQUENCES && PROPANE_MAX_LOGPROBS == INFER_MAX_LOGPROBS,
-               "the header says what src/lm/infer can do");
+               "the header must match src/lm/infer");
 
 /* A caller's checked request, as the task of one text. It must not be moved, because the task points into it. */
 typedef struct generator_task {

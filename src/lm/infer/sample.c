@@ -60,7 +60,7 @@ void infer_sampler_see(infer_sampler *s, int32_t id) {
     if (s->penalties) s->seen[id] = true;
 }
 
-/* A logit that is not a number never wins. */
+/* A NaN logit is never chosen. */
 static float sample_number(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
 int32_t infer_argmax(const float *logits, int vocab) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * How matrices are stored while models run, by the words that users type.
+ * The forms in which matrices are stored while models run, by the words that users type.
  */
 #ifndef LM_INFER_WEIGHT_FORMAT_H
 #define LM_INFER_WEIGHT_FORMAT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the making of a language model's run: its initial weights, the ids and tensors that are trained, the step's
- * programs. The folder is made last, so that a run that could not begin leaves nothing behind.
+ * Owns the construction of a language model's run: its initial weights, the ids and tensors that are trained, the
+ * step's programs. The folder is made last, so that a run that cannot begin leaves nothing behind.
  */
 #include <math.h>
 #include <stdio.h>
@@ -255,7 +255,7 @@ static propane_status language_add_adapters(language_run *t, propane_error *err)
     return PROPANE_OK;
 }
 
-/* The last part of making a run, so that a run that could not begin leaves nothing behind. */
+/* Makes the folder last, so that a run that cannot begin leaves nothing behind. */
 static propane_status language_make_folder(language_run *t, const model_config *config, propane_error *err) {
     if (!t->run.options.run_dir || !train_run_writes(&t->run)) return PROPANE_OK;
     PROPANE_TRY(file_make_dir(t->run.options.run_dir, err));
@@ -320,8 +320,8 @@ static void language_make_fingerprints(language_run *t) {
         snprintf(t->base_sum, sizeof t->base_sum, "%016llx", (unsigned long long)language_sum_base(t->weights));
 }
 
-/* Sets the number of steps from the number of epochs. Data that is small compared with what a model already knows is
- * soon memorised, so by default fine-tuning makes only a few passes over it. */
+/* Sets the number of steps from the number of epochs. A model soon memorises a small data set, so by default
+ * fine-tuning makes only a few passes over it. */
 static void language_count_steps(language_run *t, const train_input *in) {
     enum { EPOCHS = 3, STEPS = 1000 };
     train_options *o = &t->run.options;

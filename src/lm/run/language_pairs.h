@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * State for training on pairs of answers (--method dpo, lm/step/preference.h): the nats of all windows under the run's
- * initial model, which is the reference. They are stored in the run's folder, so that only one model needs to be in
+ * State for training on pairs of answers (--method dpo, lm/step/preference.h): the loss in nats of every window under
+ * the run's initial model, which is the reference. They are stored in the run's folder, so that only one model needs to be in
  * memory.
  */
 #ifndef LM_RUN_LANGUAGE_PAIRS_H

@@ -137,7 +137,7 @@ static int64_t language_held_out(const language_run *t) {
     return there > 0 && there < asked ? there : asked;
 }
 
-/* Makes this rank's windows of a validation's batch; after the last one there is nothing to predict. */
+/* Makes this rank's windows of a validation's batch. Windows beyond the last one have no targets. */
 static propane_status language_held_out_batch(language_run *t, int64_t batch, int64_t windows, propane_error *err) {
     const train_options *o = &t->run.options;
     for (int64_t i = t->first; i < t->first + t->share; i++) {
@@ -224,8 +224,8 @@ static propane_status language_batch(language_run *t, bool first, bool ends_earl
 }
 
 /* Every target counts equally, whichever batch of the step and whichever rank it is in: a part is weighted by its
- * number of targets. With plain text and a single process all weights are exactly 1. If it is stopped, nothing has
- * moved, and the position in the data is reset. */
+ * number of targets. With plain text and a single process all weights are exactly 1. If the step is stopped, no
+ * weight has changed, and the position in the data is reset. */
 static propane_status language_gradients(train_run *run, const train_ahead *ahead, double *loss, double *norm,
                                          propane_error *err) {
     language_run *t = language_run_of(run);

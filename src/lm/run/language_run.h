@@ -3,8 +3,8 @@
  *
  * Its folder holds config.json, checkpoint.safetensors and, once it is done, model.safetensors (weights only, with
  * their Hugging Face names). With adapters the checkpoint holds only these, and model.safetensors is replaced by
- * adapter_config.json and adapter_model.safetensors (lm/arch/lora.h). With baked weights and a compile budget, it asks
- * to be restarted when the budget is used up.
+ * adapter_config.json and adapter_model.safetensors (lm/arch/lora.h). With baked weights and a compile budget, it
+ * requests a restart when the budget is used up.
  */
 #ifndef LM_RUN_LANGUAGE_RUN_H
 #define LM_RUN_LANGUAGE_RUN_H
@@ -29,7 +29,7 @@ typedef struct train_input {
     const char *source;             /* origin of the tokens, for messages */
     const char *tokenizer_hash;     /* "" if not known */
     const int32_t *bytes_of_token;  /* [vocab], bytes of text per id; NULL if nats per byte are not known */
-    text *tried;                    /* receives why weight modes did not hold, with --weights auto; NULL */
+    text *tried;                    /* receives the reasons why weight modes failed, with --weights auto; may be NULL */
 } train_input;
 
 /* Checks the options (messages name the command's flags), reads the checkpoint if `resume` is set, and compiles.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The state of a language model's run, shared by its files. language_begin.c makes it, language_run.c runs it.
+ * The state of a language model's run, shared by its files. language_begin.c creates the run, and language_run.c
+ * executes it.
  */
 #ifndef LM_RUN_LANGUAGE_RUN_INTERNAL_H
 #define LM_RUN_LANGUAGE_RUN_INTERNAL_H

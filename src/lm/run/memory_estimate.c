@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the sums. They count only the large arrays and are meant as a lower bound: a run that is refused here could not
- * have succeeded. Doubles, because the sizes that users mistype overflow integers.
+ * have succeeded. They use doubles, because mistyped sizes overflow integers.
  */
 #include "lm/run/memory_estimate.h"
 
@@ -70,7 +70,7 @@ static double estimate_outer(const train_options *o, int ranks) {
     return 4 + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
 }
 
-/* Guessed updates go from one set of weights and moments to another. */
+/* Guessed updates write a second set of weights and moments. */
 static double estimate_early(const train_options *o, int ranks, double both) {
     const bool speculates = train_options_speculates(o) && ranks == 1 && !estimate_on_cpu(o);
     return speculates && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;

@@ -9,7 +9,7 @@
 
 typedef struct memory_estimate {
     double state; /* bytes: weights, the device's copies of them, moments */
-    double batch; /* bytes: what a batch keeps for its backward pass, and gradients, which reuse that memory */
+    double batch; /* bytes: values that a batch keeps for its backward pass, and gradients, which reuse that memory */
 } memory_estimate;
 
 /* Returns the parameters with a gradient and moments: all, or the adapters'. With name patterns, which only the run

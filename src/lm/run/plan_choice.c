@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the choices of --device auto, --plan auto and, for adapters, --weights auto. A plan changes how a step is cut
  * and where the head runs. Batches, accumulation and moments stay as given, because they affect the result of training.
- * Only estimates are compared and nothing is measured, so a resumed run makes the same choice again. Refuses devices
+ * The choice compares estimates and measures nothing, so a resumed run makes the same choice again. Refuses devices
  * without a known chip, and fp32 on an engine.
  */
 #include "lm/run/plan_choice.h"
@@ -121,7 +121,7 @@ static propane_status plan_choice_base_costs(const train_options *o, const model
     return PROPANE_OK;
 }
 
-/* Returns whether the device compiles that many programs in one process and, if it needs proof, gives it. */
+/* Returns whether the device can compile that many programs in one process. If the mode needs a proof, makes the device prove it. */
 static propane_status plan_choice_base_fits(const train_options *o, int programs, bool *fits, propane_error *err) {
     propane_device *d = NULL;
     propane_error why = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * --weights auto of adapters: the base as constants where the device takes it. --plan auto: the plan and the place of
- * the head that lm/step/partition_compare.h estimates as fastest for a run's device. --device auto: the engine if there
- * is one and the estimates rank it ahead of the processor, otherwise cpu.
+ * Resolves the options with the value "auto". --weights, for adapters: makes the base constant if the device accepts
+ * that. --plan: selects the plan and the place of the head that lm/step/partition_compare.h estimates as fastest for
+ * the run's device. --device: selects the engine if there is one and the estimates rank it ahead of the processor, otherwise cpu.
  */
 #ifndef LM_RUN_PLAN_CHOICE_H
 #define LM_RUN_PLAN_CHOICE_H

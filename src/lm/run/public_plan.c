@@ -21,7 +21,7 @@ const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
 
 /* ---- models ----------------------------------------------------------------------------------------------------------------- */
 
-/* Models that need no file, for plans and estimates: their sizes are in most published steps. */
+/* Models that need no file, for plans and estimates. Most published steps use their sizes. */
 static const struct {
     const char *name;
     int64_t layers, width, hidden, heads, vocabulary;

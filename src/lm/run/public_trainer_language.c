@@ -30,7 +30,7 @@ typedef struct language_trainer {
     model_config config;
     model_weights *initial;
     int32_t *bytes_of_token;
-    text tried; /* results of the attempts to get weights into programs */
+    text tried; /* results of the attempts to build weights into programs */
 } language_trainer;
 
 static language_trainer *language_of(const propane_trainer *t) { return t->part; }
@@ -125,7 +125,7 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
     config_experts_default(model_arch_of(c), c);
     c->tie_word_embeddings = o->tie;
     c->vocab_size = tokenizer_vocab_size(t);
-    c->max_position_embeddings = o->context; /* only what was trained */
+    c->max_position_embeddings = o->context; /* only trained weights */
     return model_config_check(c, "the model's sizes", err);
 }
 
@@ -412,7 +412,8 @@ static propane_status api_trainer_language_write(const propane_trainer *t, const
     return status;
 }
 
-/* ---- what it reports ---------------------------------------------------------------------------------------------------------- */
+/* ---- reports
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* Returns the number of held-out tokens. */
 static int64_t api_trainer_language_held(const propane_trainer *t) {

@@ -11,7 +11,7 @@
 
 /* Splits off the results d_P of `f` that are dY X' over the windows of a batch. `products` computes dw_P, [parts*O,I],
  * in the type of the taps. A part covers as many whole windows as fit into GRADIENT_POSITIONS, or an equal share of a
- * longer window. `sums` is `f` with parameters dw_P in place of the products. Both stay NULL if there is no such
+ * longer window. `sums` is `f` with parameters dw_P instead of the products. Both stay NULL if there is no such
  * result. */
 PROPANE_CHECK propane_status gradient_products_split(const mil_function *f, mil_module *into, const char *products_name,
                                                      const char *sums_name, mil_function **products,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Softmax cross-entropy over channel-first logits [B,V,1,S]: the mean loss in nats, and the gradient in place of the
- * logits. Threads share out groups of positions; the result does not depend on the number of threads.
+ * Softmax cross-entropy over channel-first logits [B,V,1,S]: the mean loss in nats, and the gradient, which
+ * overwrites the logits. Threads share out groups of positions; the result does not depend on the number of threads.
  */
 #ifndef LM_STEP_LOSS_H
 #define LM_STEP_LOSS_H
@@ -21,7 +21,7 @@ typedef struct train_logits {
 PROPANE_CHECK propane_status train_loss(const train_logits *logits, const int32_t *targets, double gradient_scale,
                                         double *nats, double *mean, propane_error *err);
 
-/* The same computation for logits that come in pieces of the vocabulary. First all pieces are added up, one after the
+/* Does the same for logits that come in pieces of the vocabulary. First all pieces are added up, one after the
  * other. Then each piece is computed again and turned into its gradient. `first` is the piece's first row. The arrays
  * belong to the caller, [B][S] each. */
 typedef struct train_loss_sums {

@@ -69,8 +69,8 @@ typedef struct partition_kernel {
     double flops, bytes;      /* per run: arithmetic, and parameters read plus results written once */
 } partition_kernel;
 
-/* A block's values are x, weights, out (logits in the head), d_out, d_x, d_WEIGHT, square_WEIGHT, and whatever passes
- * between kernels. */
+/* A block's values are x, weights, out (logits in the head), d_out, d_x, d_WEIGHT, square_WEIGHT, and the values that
+ * pass between kernels. */
 typedef struct partition_block {
     model_part part;
     int kind;           /* for attn, the kind of the layers (model_config_kind) */

@@ -19,7 +19,7 @@ static int partition_compare_by_speed(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* A frozen base in constants is compiled once, by one process: no restart makes room for more programs. */
+/* A frozen base in constants is compiled once, by one process, so no restart makes room for more programs. */
 static bool partition_compare_too_many(const partition_question *q, const partition_cost *cost, propane_error *why) {
     const int most = (int)chip_limit_value("C1a");
     if (!q->lora || !weight_mode_is_constant(cost->how.weights) || cost->programs <= most) return false;
@@ -49,7 +49,7 @@ static propane_status partition_compare_moments(const partition *p, const partit
     return PROPANE_OK;
 }
 
-/* Returns the n-th mode. Of equally fast ones the first is taken: a frozen base in constants takes no shared buffer. */
+/* Returns the n-th mode. The first of equally fast modes wins: a frozen base in constants needs no shared buffer. */
 static weight_mode partition_compare_mode(const partition_question *q, int n) {
     if (!q->lora || n > WEIGHT_MODE_BAKED) return (weight_mode)n;
     return n == 0 ? WEIGHT_MODE_BAKED : (weight_mode)(n - 1);

@@ -98,7 +98,7 @@ static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k,
     k->ms = (moves ? stream : fmax(products, stream)) * k->calls;
     k->bytes = kernel->bytes * k->calls;
     out->host_flops += kernel->flops * k->calls;
-    out->memory_j += k->bytes; /* holds bytes until the end */
+    out->memory_j += k->bytes; /* holds the bytes until the end */
     if (kernel->weights)
         out->products_ms += k->ms;
     else if (kernel->flops < 0.5 * kernel->bytes)

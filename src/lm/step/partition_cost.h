@@ -22,7 +22,7 @@ typedef struct partition_training {
     weight_mode weights;
     int64_t accumulate; /* batches per update */
     moment_form moments;
-    bool lagged; /* --clip-norm lagged: weights move as soon as their gradients are complete */
+    bool lagged; /* --clip-norm lagged: weights are updated as soon as their gradients are complete */
     /* --overlap early: the same for exact clipping, assuming that all updates are confirmed; in a cost: there are
      * speculative updates */
     bool early;
@@ -42,7 +42,7 @@ typedef struct partition_cost {
     double pass_ms;      /* forward and backward of one batch */
     double sweep_ms;     /* AdamW plus writing the weights to where the device reads them, per batch */
     double update_ms;    /* part of it that the batches do not hide, plus the time by which it slows them down */
-    double recompile_ms; /* per batch: compiling baked weights again, or loading reloaded weights again */
+    double recompile_ms; /* time per batch to recompile baked weights or to load weights again */
     double compile_ms;   /* once, before the first step: programs that no update compiles again */
     double step_ms;      /* pass, update and recompile, per batch */
     double low_ms, high_ms;
@@ -62,7 +62,7 @@ typedef struct partition_cost {
 static inline double partition_cost_joules(const partition_cost *c) {
     return c->energy_j + c->host_j + c->memory_j + c->idle_j;
 }
-double partition_update_bytes(moment_form form); /* bytes that AdamW moves per parameter */
+double partition_update_bytes(moment_form form); /* bytes that AdamW reads and writes per parameter */
 PROPANE_CHECK propane_status partition_cost_on(const partition *p, const chip *c, const partition_training *how,
                                                arena *a, partition_cost *out, propane_error *err);
 

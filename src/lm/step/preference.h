@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Direct preference optimization (Rafailov et al., 2023). Windows 2k and 2k + 1 of a batch hold a chosen and a rejected
- * answer. A pair's margin is how much more the model prefers the chosen answer than a reference model does; its loss is
- * -log sigmoid(beta * margin). With respect to the logits it is each window's cross-entropy times a number, so the loss
- * of lm/step/loss.h computes the gradient.
+ * answer. A pair's margin is how much more strongly the model prefers the chosen answer than a reference model does;
+ * its loss is -log sigmoid(beta * margin). Its gradient with respect to the logits is that of each window's
+ * cross-entropy times a number, so lm/step/loss.h computes it.
  */
 #ifndef LM_STEP_PREFERENCE_H
 #define LM_STEP_PREFERENCE_H

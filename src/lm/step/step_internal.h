@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The state of the training step, shared by its files. step_programs.c makes programs; step_buffers.c makes memory and
- * requests; step_execute.c runs them; step_optimiser.c has gradients and moments; step_units.c, step_update.c and
- * step_early.c move weights; step_outside.c exposes them; step.c makes and frees all of it.
+ * requests; step_execute.c runs them; step_optimiser.c owns gradients and moments; step_units.c, step_update.c
+ * and step_early.c update weights; step_outside.c exposes them; step.c makes and frees all of it.
  */
 #ifndef LM_STEP_STEP_INTERNAL_H
 #define LM_STEP_STEP_INTERNAL_H
@@ -55,7 +55,7 @@ typedef struct step_moment_set {
     float *scales[2]; /* form int8; [moment_floats / MOMENT_BLOCK] */
 } step_moment_set;
 
-/* A second set of everything that an update moves. While an update is speculative, the other set is the one it started
+/* A second set of everything that an update changes. While an update is speculative, the other set is the one it started
  * from. */
 typedef struct step_early {
     float *weights; /* laid out like the model's, then the adapters'; memory of untrained tensors is never touched */
@@ -126,7 +126,7 @@ struct train_step {
     preference *preference; /* NULL for cross-entropy */
     float *scales;          /* [batch], for the windows of pairs */
     bool stale;
-    int compiles, refresh_compiles; /* refresh_compiles: compiles when all baked programs were last made again */
+    int compiles, refresh_compiles; /* refresh_compiles: number of compiles when all baked programs were last rebuilt */
     char sharing[300];              /* how the kernels' programs were made */
     int64_t own_ns;                 /* time in host code that is not a kernel */
     train_simulated simulated;

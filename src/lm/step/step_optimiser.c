@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the optimiser's view of a step: tensors, moments and gradients, the norm and, with several ranks, the pieces
- * that this rank moves.
+ * that this rank updates.
  */
 #include "lm/step/step_internal.h"
 

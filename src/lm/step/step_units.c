@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the parts of an update that runs in parallel with the device: the units, the calls that read and write them, the
- * thread, and waiting for it. A unit is the set of weights that the kernels of one half of a layer read. step_update.c
+ * thread, and the waits for it. A unit is the set of weights that the kernels of one half of a layer read. step_update.c
  * does the work on a unit. Not used if an update changes constants of programs, nor if a call reads more units than
  * STEP_CALL_UNITS; the update is then a single sweep.
  */

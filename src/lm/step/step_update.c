@@ -9,7 +9,7 @@
  *                                      | unit 3 | unit 2 | ...           a unit once its last gradient is there (step_early.c)
  *
  * The thread that gathers the embedding rows for the next batch first updates those rows. The pieces of a sharded
- * optimiser also move in one sweep.
+ * optimiser are also updated in one sweep.
  */
 #include "core/base/clock.h"
 #include "lm/step/step_internal.h"

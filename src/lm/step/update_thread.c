@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the thread that updates weights in parallel with the device. It never stops at an error: a part that fails is
- * remembered, and the next one runs.
+ * Owns the thread that updates weights in parallel with the device. It never stops at an error: the first failure is
+ * remembered, and the next part runs.
  */
 #include "lm/step/update_thread.h"
 

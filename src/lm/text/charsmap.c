@@ -90,7 +90,7 @@ static size_t charsmap_find(const charsmap *m, const char *p, size_t left, bool 
     return found;
 }
 
-/* graphemes as newer Unicode versions define them */
+/* graphemes as newer versions of Unicode define them */
 
 size_t charsmap_step(const charsmap *m, const char *p, size_t left, const char **with, size_t *with_length) {
     const size_t found = m ? charsmap_find(m, p, left, true, with) : 0;
@@ -120,7 +120,8 @@ static void charsmap_apply_grapheme(const charsmap *m, const char *data, size_t 
 
 void charsmap_apply(const charsmap *m, const char *data, size_t length, text *out) {
     text old = {0};
-    const char *seen = hf_show_old(data, length, &old) ? old.data : data; /* graphemes as newer Unicode has them */
+    const char *seen =
+        hf_show_old(data, length, &old) ? old.data : data; /* graphemes as newer versions of Unicode define them */
     utf8proc_int32_t state = 0;
     int32_t before = -1;
     size_t begin = 0;

@@ -137,7 +137,7 @@ static const chat_format formats[] = {
 
 enum { FORMATS = sizeof formats / sizeof formats[0] };
 
-/* Not a row: the model's template itself. */
+/* The model's own template, which is not a row. */
 static const chat_format own_template = {.name = "jinja", .summary = "the model's own template, run by Jinja2"};
 
 int chat_format_count(void) { return FORMATS; }

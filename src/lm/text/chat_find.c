@@ -23,8 +23,8 @@ enum { TRY_MESSAGES = 6 };
 #define U(text) {"user", text, NULL}
 #define A(text) {"assistant", text, NULL}
 
-/* With and without a system message, several turns, white space at the edges, thoughts, nothing at all, turns that do
- * not alternate, words that some templates look for. */
+/* Test conversations: with and without a system message, several turns, white space at the edges, thoughts, empty
+ * ones, turns that do not alternate, and words that some templates look for. */
 static const struct {
     bool ask;
     chat_message talk[TRY_MESSAGES];
@@ -227,7 +227,7 @@ static bool chat_is_one_token(const tokenizer *t, const char *string) {
     return one;
 }
 
-/* Chooses a format for a model without a template, from its special tokens. Says so, because this is only likely. */
+/* Chooses a format for a model without a template, from its special tokens. Logs the choice, because it is only likely to be right. */
 static const chat_format *chat_from_tokens(const char *path, const tokenizer *t) {
     const chat_format *found = NULL;
     const char *mark = t && chat_is_one_token(t, "<|im_start|>")          ? "<|im_start|>"

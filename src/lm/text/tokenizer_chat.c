@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what a vocabulary's files specify about conversations: the chat template's text and the names of the first and
- * last token of a sequence. A tokenizer carries it from one file format to another; it changes no id. chat.c interprets
+ * Owns the parts of a vocabulary's files that concern conversations: the chat template's text and the names of the
+ * first and last token of a sequence. A tokenizer carries it from one file format to another; it changes no id. chat.c interprets
  * the template.
  */
 #include <stdio.h>

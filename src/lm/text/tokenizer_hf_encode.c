@@ -42,7 +42,7 @@ static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, 
 }
 
 /* Turns characters into symbols. A character without a symbol becomes its bytes, else the unknown token (one per run,
- * if the file says so), else nothing. */
+ * if the file requests it), else nothing. */
 static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
     const struct hf_tokenizer *h = e->h;
     int32_t count = 0;
@@ -183,8 +183,8 @@ static propane_status hf_encode_take_raw(encoder *e, const char *data, size_t le
 
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
-/* Returns how many bytes at the start of invalid UTF-8 become one replacement character: as many as could have begun a
- * character. */
+/* Returns how many bytes at the start of invalid UTF-8 become one replacement character: as many as could be the start
+ * of a character. */
 static size_t hf_encode_broken_length(const char *p, size_t left) {
     const unsigned char *u = (const unsigned char *)p;
     int need = u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 : u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 1;

@@ -178,7 +178,7 @@ static propane_status sp_read(sp_model *m, const char *data, size_t length, cons
     return PROPANE_OK;
 }
 
-/* Unigram: the piece of that type counts, whatever the trainer's part says. */
+/* Unigram: the piece of that type counts, whatever the trainer's part contains. */
 static void sp_find_unknown(sp_model *m) {
     m->unk = -1;
     for (int64_t i = m->count - 1; i >= 0; i--)

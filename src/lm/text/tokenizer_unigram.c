@@ -62,7 +62,7 @@ static uint8_t *unigram_types(const tokenizer *t, const json_t *object, int64_t 
     return types;
 }
 
-/* Returns a score as `tokenizers` reads it. It divides the digits of "-9.367593765258789", as an integer, by a power of
+/* Returns a score as `tokenizers` reads it: it divides the digits of "-9.367593765258789", as an integer, by a power of
  * ten, which may differ from the nearest double by one unit in the last place. That can decide between two ways of
  * equal cost. The digits are the fewest that identify the number, as in the files. */
 static double unigram_as_read(double value) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the view of instruction data. The trained part is between [ and ]; with styles, it is bright and the rest dim.
+ * Owns the view of instruction data. The trained part is shown between [ and ]; with styles, it is bright and the rest is dim.
  */
 #include <inttypes.h>
 
@@ -48,8 +48,9 @@ propane_status api_show_examples(const char *path, const propane_show_options *o
     const train_examples *e = &c.examples;
     const bool json = o->form == PROPANE_JSON, styled = !json && o->styled;
     if (!json)
-        text_printf(to, "%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are trained on, chat format %s\n",
-                    path, e->count, e->learnt, c.count, chat_format_name(c.chat.format));
+        text_printf(
+            to, "%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
+            path, e->count, e->learnt, c.count, chat_format_name(c.chat.format));
     for (int64_t i = 0; i < e->count; i++) {
         if (json) {
             text_printf(to, "{");

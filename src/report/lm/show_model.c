@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the text views of models, vocabularies, token files, and files that prove to be one of these when they are read.
+ * Owns the text views of models, vocabularies, token files, and files that turn out to be one of these when they are read.
  * show_model_json.c writes JSON.
  */
 #include <dirent.h>
@@ -158,7 +158,8 @@ static propane_status api_show_tokens(text *to, const char *path, propane_error 
     return PROPANE_OK;
 }
 
-/* ---- what it is ------------------------------------------------------------------------------------------------------------- */
+/* ---- kind of the file
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Vocabularies and configurations look like any other JSON, so they are recognised by reading them. */
 static propane_status api_show_unknown(text *to, const char *path, propane_error *err) {

@@ -167,7 +167,7 @@ static void api_training_print_table(text *to, const partition_candidate *list, 
 static void api_training_print_best(text *to, const partition_candidate *list) {
     const partition_cost *best = &list[0].cost;
     if (list[0].refused[0]) {
-        text_printf(to, "a known rule of the %s refuses every one of them\n", best->chip->title);
+        text_printf(to, "known rules of the %s refuse all of them\n", best->chip->title);
         return;
     }
     text_append(to, "fastest known: ");
@@ -314,7 +314,7 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
     if (!o.search) {
         o.plan = o.plan ? o.plan : "six";
-        /* adapters on one machine: what training would take, the base in constants if its programs are not too many */
+        /* adapters on one machine: the mode that training would choose, with the base as constants if it does not need too many programs */
         if (!o.weights && (o.lora_rank == 0 || o.workers > 0)) o.weights = "inputs";
         o.head = o.head ? o.head : "auto";
         o.gradients = o.gradients ? o.gradients : "host";

@@ -35,7 +35,7 @@ typedef struct where_row {
     double host_share, host_ms; /* the processor's fraction of the operations, and the time for which it works */
     double memory;              /* bytes, as a lower bound; 0 if not known */
     double compile_s;
-    const char *reason, *error, *line; /* in words; the held-out error; the command to run */
+    const char *reason, *error, *line; /* the reason in words; the held-out error; the command to run */
 } where_row;
 
 enum { WHERE_ROWS = 6 };

@@ -92,8 +92,8 @@ static void api_worker_print_head(text *to, const chip *c, const worker_question
         "%lld, adapters of %.4g million\n",
         c->title, (long long)q->workers, q->bandwidth / 1e6, q->latency_ms, q->parameters / 1e6, (long long)q->every,
         q->adapters / 1e6);
-    text_printf(to, "%-14s %-5s %12s %12s %14s %12s %12s %9s  %s\n", "way", "wire", "at a time", "a step",
-                "a worker a day", "step", "tokens/s", "computes", "bound by");
+    text_printf(to, "%-14s %-5s %12s %12s %14s %12s %12s %9s  %s\n", "way", "wire", "per message", "per step",
+                "per worker-day", "step", "tokens/s", "computing", "bound by");
 }
 
 static void api_worker_print_row(text *to, const worker_cost *w) {
@@ -126,9 +126,10 @@ propane_status api_worker_estimate(const model_config *config, const propane_tra
     }
     if (json) return PROPANE_OK;
     api_worker_print_warmup(to, &q, &outer);
-    text_printf(to,
-                "  a step by itself: %.1f ms, %.0f tokens; bytes are those sent, and as many are received; all workers "
-                "are alike; for adapters a full step is counted, and a server with the same line sends %s per day\n",
-                q.step_ms, q.tokens, text_bytes(server, w.server_bytes));
+    text_printf(
+        to,
+        "  a step without exchanges: %.1f ms, %.0f tokens; each worker receives as many bytes as it sends; all "
+        "workers are equally fast; adapters are counted with a full step; a server on the same line sends %s per day\n",
+        q.step_ms, q.tokens, text_bytes(server, w.server_bytes));
     return PROPANE_OK;
 }

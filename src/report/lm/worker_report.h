@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "lm/arch/config.h"
 
-/* Reports one chip's ways, as text or into a list. `o` must have its defaults filled in, and workers. */
+/* Reports the methods for one chip, as text or into a list. `o` must have its defaults filled in, and workers. */
 PROPANE_CHECK propane_status api_worker_estimate(const model_config *config, const propane_training_estimate_options *o,
                                                  const chip *c, json_t *json, text *to, propane_error *err);
 

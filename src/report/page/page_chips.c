@@ -135,7 +135,7 @@ propane_status page_chips_judge(page *p, propane_error *err) {
     for (int i = 0; !status && i < chip_report_count(j.r); i++) page_chips_place(&j, chip_report_get(j.r, i));
     for (int t = 0; !status && t < j.count; t++) page_chips_put_chip(&j, j.targets[t]);
     if (!status) status = page_chips_costs(&j, err);
-    json_put(p->root, "path", json_string(coreml ? "through Core ML" : "as MIL text given to the engine's compiler"));
+    json_put(p->root, "path", json_string(coreml ? "through Core ML" : "as MIL text passed to the engine's compiler"));
     json_put(p->root, "verdicts", json_true());
     chip_report_free(j.r);
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns texts from files on their way into a page. Characters that a terminal would interpret are made visible.
+ * Owns the conversion of texts from files for a page. Characters that a terminal would interpret are made visible.
  */
 #include <string.h>
 

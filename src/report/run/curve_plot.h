@@ -8,7 +8,7 @@
 #include "report/run/run_set.h"
 
 typedef struct curve_plot {
-    int width, rows; /* total, without the line of steps */
+    int width, rows; /* in total, without the line of steps */
     bool colour;
     bool validation; /* for several runs: their validation losses instead of their training losses */
     const char *end; /* end of each line */

@@ -33,7 +33,7 @@ static bool report_data_room(curve *c, int count) {
     return true;
 }
 
-/* NAN is a missing value; a segment without any value is left out. */
+/* NAN marks a missing value; a segment without any value is left out. */
 static bool report_data_take_points(curve *c, pick of) {
     const run_history *h = &c->run->history;
     const int64_t stretch = (h->count + MOST - 1) / MOST;

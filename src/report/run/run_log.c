@@ -252,7 +252,7 @@ static propane_status run_log_take(run_history *h, const json_t *o, propane_erro
         h->values = values;
         h->values[h->value_count++] =
             (run_value){step, run_log_get(o, "val_loss"), run_log_get(o, "val_nats_per_byte")};
-    } else if (json_object_get(o, "step")) { /* repeated after a resume: earlier records do not count */
+    } else if (json_object_get(o, "step")) { /* the step was repeated after a resume, so earlier records do not count */
         while (h->count > 0 && h->points[h->count - 1].step >= step) h->count--;
         run_point *points = ARRAY_MORE(h->points, h->count, err);
         if (!points) return PROPANE_ERR_MEMORY;
@@ -286,7 +286,7 @@ static propane_status run_log_take_line(run_history *h, const char *line, size_t
     return status;
 }
 
-/* Only what was fed last is searched for ends of lines, and a line that is too long is not kept. */
+/* Only newly added text is searched for ends of lines, and a line that is too long is not kept. */
 static propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err) {
     const size_t before = h->rest.length;
     text_append_n(&h->rest, data, length);

@@ -81,7 +81,7 @@ typedef struct run_agreement {
     double workers;
     double warmup;             /* steps that were, or will be, data-parallel */
     bool warms;                /* the warm-up is not over */
-    double bytes, last;        /* sent by this rank: total, and last time; last is NAN before the first */
+    double bytes, last;        /* bytes sent by this rank, in total and last time; `last` is NAN before the first */
     double staleness, stalest; /* steps since the ranks last agreed: currently (NAN if not known) and at most */
 } run_agreement;
 bool run_history_agreement(const run_history *h, run_agreement *out);

@@ -175,7 +175,7 @@ bool run_set_settings(const run_set *s, json_t *settings[RUN_SET_MOST]) {
         char *path = run_log_path(s->runs[i].dir, "train.json");
         ok = (settings[i] = json_object()) && path && ok;
         const propane_status status = path ? json_read(path, 1 << 20, &flags, &none) : PROPANE_OK;
-        if (status != PROPANE_OK) flags = NULL; /* the log holds most of it */
+        if (status != PROPANE_OK) flags = NULL; /* the log contains most of the settings */
         ok = ok && status != PROPANE_ERR_MEMORY;
         run_set_take_settings(settings[i], flags);
         run_set_take_settings(settings[i], s->runs[i].history.start);

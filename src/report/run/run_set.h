@@ -11,7 +11,7 @@ typedef struct run_summary { /* NAN if not known */
     double steps, planned, tokens;
     double first, last, best;                   /* training; last and best are means over a twentieth of the steps */
     double val_last, val_best, val_step;        /* val_step is the step of the best */
-    double per_byte;                            /* nats, at the best validation */
+    double per_byte;                            /* nats at the best validation */
     double speed, seconds, left, memory, watts; /* left: only while it is running */
     double step_ms, device_ms;                  /* per step */
     double joules[ENERGY_PARTS];                /* per step */

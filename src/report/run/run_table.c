@@ -27,13 +27,13 @@ static const struct fact {
     {"training, last", "loss_last", offsetof(run_summary, last), AS_LOSS, -1},
     {"training, first", "loss_first", offsetof(run_summary, first), AS_LOSS, 0},
     {"tokens/s", "tokens_per_s", offsetof(run_summary, speed), AS_COUNT, 1},
-    {"ms a step", "step_ms", offsetof(run_summary, step_ms), AS_MILLISECONDS, -1},
+    {"ms per step", "step_ms", offsetof(run_summary, step_ms), AS_MILLISECONDS, -1},
     {"  of the device", "device_ms", offsetof(run_summary, device_ms), AS_MILLISECONDS, 0},
     {"time", "seconds", offsetof(run_summary, seconds), AS_TIME, 0},
     {"time left", "seconds_left", offsetof(run_summary, left), AS_TIME, 0},
     {"memory, MB", "memory", offsetof(run_summary, memory), AS_MEGABYTES, 0},
     {"simulated, W", "watts", offsetof(run_summary, watts), AS_WATTS, 0},
-    {"joules a step, cpu", "cpu_j", offsetof(run_summary, joules[ENERGY_CPU]), AS_JOULES, 0},
+    {"joules per step, cpu", "cpu_j", offsetof(run_summary, joules[ENERGY_CPU]), AS_JOULES, 0},
     {"  gpu", "gpu_j", offsetof(run_summary, joules[ENERGY_GPU]), AS_JOULES, 0},
     {"  engine", "ane_j", offsetof(run_summary, joules[ENERGY_ANE]), AS_JOULES, 0},
     {"  memory", "dram_j", offsetof(run_summary, joules[ENERGY_DRAM]), AS_JOULES, 0},
@@ -114,7 +114,7 @@ static double run_table_loss_at(const run_history *h, int64_t step) {
 }
 
 /* Returns the last step after which every run was validated, if the runs have different lengths; 0 if there is none. A
- * longer run's best loss says nothing about a shorter one's settings. */
+ * longer run's best loss is no evidence about a shorter run's settings. */
 static int64_t run_table_common_step(const run_set *s) {
     bool differ = false;
     for (int i = 1; i < s->count; i++) differ |= s->runs[i].summary.steps != s->runs[0].summary.steps;

@@ -112,7 +112,7 @@ static propane_status folders_read_part(image_folders *t, const char *dir, pictu
     return PROPANE_OK;
 }
 
-/* Numbers folders by the program's labels; returns false if a folder has no label. */
+/* Numbers folders by the program's labels; returns false if a folder matches no label. */
 static bool folders_take_labels(image_folders *t) {
     const mil_const *labels = t->model->labels;
     if (!labels || labels->type.dtype != MIL_string || mil_type_count(&labels->type) != t->model->classes) return false;

@@ -53,7 +53,7 @@ struct allreduce {
 
 /* Returns the rank's range among `count` elements. */
 void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end);
-/* The elements of a rank's pieces in a bucket, and the bytes in transit, which follow those of the rank before. */
+/* The elements of a rank's pieces in a bucket, and their bytes in transit, which follow those of the previous rank. */
 int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank);
 int64_t allreduce_wire_bytes(allreduce_wire wire,
                              int64_t elements); /* bytes for this many consecutive elements, including a scale */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the sum of gradients over the ranks of one machine, through memory that all of them see, without messages. A
- * rank writes the others' shares of a bucket there, sums its own piece from theirs, stores the sums in place of its own
- * share, and reads the others' sums. Counters that only grow record each rank's progress. A rank waits only when a slot
+ * rank writes the others' shares of a bucket there, sums its own piece from theirs, overwrites its own share with the
+ * sums, and reads the others' sums. Counters that only grow record each rank's progress. A rank waits only when a slot
  * is needed again, and at the end.
  *
  * In fp32 a rank's own share is read from the gradient, and the sums are written there directly.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns nothing. Calls the functions of a group's table, and provides the defaults for a single process.
+ * Calls the functions of a group's table, and provides the defaults for a single process.
  */
 #include "train/dist/group.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What a run calls on the ranks that it trains with. It is a table, so that the loop is the same for every kind of
- * joint training; NULL means a single process. The step itself handles exchanges inside a step.
+ * The calls that a run makes to its group of ranks. They are a table, so the loop is the same for every kind of
+ * joint training. NULL means a single process. The step itself handles exchanges inside a step.
  */
 #ifndef TRAIN_DIST_GROUP_H
 #define TRAIN_DIST_GROUP_H

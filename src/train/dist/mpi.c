@@ -145,7 +145,7 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Ranks that do not find each other would each train the whole run, all into the same folder. */
+/* If the ranks do not find each other, each of them would train the whole run, all into the same folder. */
 static propane_status mpi_check_size(const mpi *m, propane_error *err) {
     const int tasks = mpi_slurm_tasks();
     if (tasks <= 1 || m->size == tasks) return PROPANE_OK;

@@ -35,8 +35,8 @@ typedef struct worker_cost {
     worker_way way;
     allreduce_wire wire;
     double message_bytes; /* sent by a worker at once: per step, per outer step, or per round */
-    double step_bytes;    /* the same per step, on average */
-    double network_ms;    /* per step: time of transfers, hidden or not */
+    double step_bytes;    /* the same, per step on average */
+    double network_ms;    /* transfer time per step, whether or not it is hidden */
     double step_ms;       /* on average; all workers make the step at the same time */
     double tokens_per_s;  /* all workers combined */
     double day_bytes;     /* sent by a worker in 24 hours */
@@ -45,7 +45,7 @@ typedef struct worker_cost {
     double warmup_ms;
     double server_bytes; /* sent by the server in 24 hours; 0 without one */
     double use;          /* fraction of the time in which a worker computes */
-    worker_bound bound;  /* what takes most of the step's time */
+    worker_bound bound;  /* the part that takes most of the step's time */
 } worker_cost;
 
 const char *worker_way_name(worker_way way);       /* "data-parallel", "outer", "adapters" */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of what is trained in an imported program. A weight is a floating-point constant that takes part in
+ * Owns the choice of the weights to train in an imported program. A weight is a floating-point constant that takes
+ * part in
  * the computation, as opposed to one that configures an operation. Constants whose names match become inputs of the
  * program; all others stay constants. Only the operations between a weight and the output are differentiated.
  *
@@ -356,11 +357,11 @@ static propane_status imported_read(const imported_model_options *o, mil_module 
     return mil_read(o->path, &options, out, err);
 }
 
-/* Slices of known size that begin where a run says become gathers; other shapes that follow from values are refused. */
+/* Slices of known size with a computed beginning become gathers; other shapes that follow from values are refused. */
 static propane_status imported_know_shapes(imported_model *m, propane_error *err) {
     const mil_function *late = m->base;
     if (!late->late) return PROPANE_OK;
-    mil_module_drop(m->module, late); /* it stays in the module's memory */
+    mil_module_drop(m->module, late); /* its memory belongs to the module */
     return pass_gather_slices(late, m->module, &m->base, err);
 }
 

@@ -111,7 +111,7 @@ static propane_status imported_choose_buffer(void *context, const propane_io *io
 static propane_status imported_unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.size = sizeof options, .function = f->name};
     const propane_status status = propane_program_compile(s->device, s->model->module, &options, &u->program, err);
-    if (status) { /* several samples at once are only an attempt */
+    if (status) { /* processing several samples at once may fail */
         const bool last = u == &s->train || s->samples == 1;
         return refusal_explain(s->device, f, &options, last ? s->bisect : NULL, err);
     }

@@ -41,7 +41,7 @@ const propane_program *imported_step_program(const imported_step *s); /* the pro
 /* Prepares for runs that add gradients up; required before the first run without `first`. */
 PROPANE_CHECK propane_status imported_step_sum(imported_step *s, propane_error *err);
 
-/* Writes a sample into place `at`. Labels outside the classes are refused. */
+/* Writes a sample into place `at`. A label outside the range of classes is refused. */
 PROPANE_CHECK propane_status imported_step_put(imported_step *s, const sample_source *source, int part, int64_t index,
                                                int64_t at, propane_error *err);
 /* Computes loss and gradients of the samples in places 0 .. samples-1. *count is the number of positions or numbers

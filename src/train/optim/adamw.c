@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the optimiser's sweep. Memory is the limit (28 bytes per parameter), so all work on a weight is done while its
- * cache line is loaded. No fused multiply-adds: plain C and SIMD round alike.
+ * cache line is loaded. It uses no fused multiply-adds, so plain C and SIMD round alike.
  */
 #include "train/optim/adamw.h"
 
@@ -41,7 +41,7 @@ typedef struct update_context {
     bool apart; /* the update goes from the tensors' `other` to `state` */
 } update_context;
 
-/* State of a piece in an update in parts. The thread that takes a piece moves it. */
+/* State of a piece in an update in parts. The thread that takes a piece updates it. */
 enum { PIECE_WAITS, PIECE_TAKEN, PIECE_MOVED };
 
 struct adamw {
@@ -289,7 +289,7 @@ static moments_pair adamw_moments(const adamw_tensor *t, const adamw_state *s) {
     return (moments_pair){{t->form, s->moment1, s->scale1, false}, {t->form, s->moment2, s->scale2, true}};
 }
 
-/* Updates block by block: moments become fp32, move, and are stored again. */
+/* Updates block by block: moments are converted to fp32, updated, and stored again. */
 static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, const piece *p, const factors *f,
                                uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
@@ -336,7 +336,7 @@ static bool adamw_is_finite(const float *g, int64_t count) {
     return sum == 0;
 }
 
-/* Copies a piece that does not move. */
+/* Copies a piece that is not updated. */
 static void adamw_copy_piece(const adamw_tensor *t, const piece *p) {
     const size_t size = moment_bytes(t->form), in = (size_t)(t->place + p->begin), count = (size_t)(p->end - p->begin);
     const size_t block = in / MOMENT_BLOCK, blocks = (count + MOMENT_BLOCK - 1) / MOMENT_BLOCK;

@@ -59,16 +59,18 @@ adamw_tensor *adamw_tensor_at(adamw *a, int index);
 double adamw_gradient_norm(adamw *a);
 void adamw_update(adamw *a, const adamw_step *step);
 /* The same update in parts. After adamw_begin come tensors of a list and rows of a tensor, in any order and from two
- * threads. Nothing moves twice, and the bits are those of adamw_update. One thread at a time may call each of the two;
+ * threads. Nothing is updated twice, and the bits equal those of adamw_update. One thread at a time may call each of
+ * the two;
  * adamw_begin may be called only when neither runs. */
 /* With `apart`, the update goes from `other`, which stays unchanged, to `state`, which is overwritten, so it may begin
  * again with another step. Weights that had a non-finite gradient are then those of `other`. */
 void adamw_begin(adamw *a, const adamw_step *step, bool apart);
 void adamw_exchange(adamw *a); /* swaps `state` and `other` of all tensors */
-void adamw_abandon(adamw *a);  /* parts that were begun and have not moved stay unmoved; nothing may be running */
+void adamw_abandon(
+    adamw *a); /* parts that were begun and are not updated yet are never updated; nothing may be running */
 void adamw_update_tensors(adamw *a, const int *tensors, int count);
 /* Updates rows of `width` elements. They have the numbers first_row, first_row + 1, ...; other numbers are ignored. If
- * `rows` is NULL, it updates the first `count`. On return they have moved, whichever thread moved them. */
+ * `rows` is NULL, it updates the first `count`. On return they are updated, whichever thread did it. */
 void adamw_update_rows(adamw *a, int tensor, const int32_t *rows, int64_t count, int64_t first_row, int64_t row_count,
                        int64_t width);
 /* Only writes the device's copies from the master weights, for instance after loading. */

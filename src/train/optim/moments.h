@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * How AdamW's moments are stored: in fp32, in 16 bits, or in 8 bits with one scale per block, as in 8-bit optimisers.
+ * The forms in which AdamW's moments are stored: in fp32, in 16 bits, or in 8 bits with one scale per block, as in 8-bit optimisers.
  *
  *   fp32   4 bytes
  *   bf16   2 bytes
  *   int8   1 1/64 bytes: small floating-point numbers times the block's scale, a power of two. First moments have a sign,
  *          4 bits of exponent and 3 of mantissa; second moments 5 of exponent and 3 of mantissa
  *
- * After a step, values are rounded stochastically, so a mean that moves by less than the last bit still moves in the
- * long run. The random numbers depend on the step, the tensor and the element. Results therefore do not depend on
+ * After a step, values are rounded stochastically, so a mean that changes by less than the last bit still changes in
+ * the long run. The random numbers depend on the step, the tensor and the element. Results therefore do not depend on
  * threads, and a resumed run draws the same ones. A first moment below 2^-16 of its block's largest becomes 0. A second
  * moment that small becomes the smallest representable number, so that no step divides by zero.
  *

@@ -5,7 +5,7 @@
  * whole blocks, from memory to memory, and the bits are the same whatever LANES is.
  *
  * The codes of 64 elements are stored as 16 words of four: byte k of word i is element 16 k + i. Bytes and words are
- * then converted with shifts only. bf16's halves are stored likewise: 32 elements are 16 words of two.
+ * then converted with shifts only. bf16's halves are stored in the same way: 32 elements are 16 words of two.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "train/optim/moments_kernels.h"
 
 enum { WORDS = 16 };
-/* Positions in a float's bits from which bits are kept: 3 of the mantissa, or bf16's 7. */
+/* The lowest bit of a float that is kept: 3 bits of the mantissa remain, or 7 for bf16. */
 enum { MOMENTS_CUT = 20, MOMENTS_BF16_CUT = 16 };
 /* The bit pattern of 1 after the cut; codes end there. */
 enum {

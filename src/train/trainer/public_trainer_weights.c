@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading and replacing the trained tensors of a trainer by a caller, which averages over several machines use.
+ * Owns a caller's access to the trained tensors of a trainer, to read or replace them, as averaging over several machines requires.
  * All given tensors are checked before the first one is changed. Refuses numbers that are not finite.
  */
 #include <math.h>

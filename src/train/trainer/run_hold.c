@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a run's folder while a process trains in it: whether a run may begin or continue there, the lock that keeps
- * others out, and what is removed when nothing was written.
+ * Owns a run's folder while a process trains in it: decides whether a run may begin or continue there, locks it
+ * against other processes, and removes it if nothing was written.
  */
 #include "train/trainer/run_hold.h"
 

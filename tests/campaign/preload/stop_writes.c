@@ -139,7 +139,7 @@ static long stop_noted(StopChange *c, int what, long result) {
 }
 
 /* Records that the folder is on the disk with its changes. A rename between two folders is on the disk as soon as
- * either is. */
+ * either folder is. */
 static void stop_folder_synced(int fd) {
     const StopFolder id = stop_folder_of(fd);
     for (StopChange *c = stop_changes; c < stop_changes + stop_change_count; c++)

@@ -6,7 +6,7 @@
 
 # One rule refuses on one chip and is silent on the other.
 $ propane check C27a.bad.mil --target m1,m4
-> path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
+> path: direct, as MIL text passed to the engine's compiler (--path coreml: through Core ML)
 > 
 > refused C27a: The last axis may have at most 16,384 elements.
 >   C27a.bad.mil:4:53: function 'main': the last axis of 'x' has 16385 elements; the maximum is 16384
@@ -42,7 +42,7 @@ $ propane check C27a.bad.mil --target m4 --strict
 >~ m4: no known rule refuses it; 1 warning
 = 2
 $ propane check C27a.good.mil --target m4 --strict
-> path: direct, as MIL text given to the engine's compiler (--path coreml: through Core ML)
+> path: direct, as MIL text passed to the engine's compiler (--path coreml: through Core ML)
 > 
 > operation    count  m4
 > (1 other)        1  -

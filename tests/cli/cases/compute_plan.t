@@ -1,4 +1,4 @@
-# propane check --plan: a plan that Core ML made on a Mac beside the rules, in the forms in which people write it out.
+# propane check --plan: a plan that Core ML made on a Mac, compared with the rules, in the forms in which people write it.
 @ cp -R "$REPO"/tests/data/compute_plan/. .
 
 # coremltools' MLComputePlan as scripts write it out; constants have no device. tan is R4's.

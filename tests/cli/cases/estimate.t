@@ -99,7 +99,7 @@ $ propane plan stories110m --rates rates.json
 2> propane plan: --rates is for --search
 2> Try 'propane plan --help'.
 = 2
-# A simulated engine beside the loss.
+# A simulated engine while the loss runs.
 @ yes 'the quick brown fox jumps over the lazy dog.' | head -400 > text.txt
 ? part:lm
 $ propane train --data text.txt --kind bytes --run run --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32 --json 2> /dev/null

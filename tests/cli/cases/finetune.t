@@ -8,7 +8,7 @@
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
 # what a model would see of the data
 $ head -1 plain.jsonl > one.jsonl; propane show one.jsonl --model base
-> one.jsonl: 1 examples, 1 of 4 tokens are trained on, chat format plain
+> one.jsonl: 1 examples, 1 of 4 tokens count toward the loss, chat format plain
 > --- 1, 4 tokens
 > line 0 of[ 0]
 = 0
@@ -23,7 +23,7 @@ $ propane show one.jsonl
 = 1
 # training on it: the model's own tokenizer, fewer windows than examples, the loss of the answers falls
 $ tune --data plain.jsonl --run a > a.log; head -4 a.log
->~ plain.jsonl: 200 examples, trained on * of * tokens, chat format plain
+>~ plain.jsonl: 200 examples, * of * tokens count toward the loss, chat format plain
 >~ plain.jsonl: * tokens, bpe vocabulary of 300
 >~ model: * parameters, 2 layers, width 32, context 48
 = 0

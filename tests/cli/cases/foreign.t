@@ -64,7 +64,7 @@ $ sed 's/.0, 2.));$/[-1, 2]));/' made.mil > less.mil; propane run less.mil --see
 2> propane run: less.mil:4:9: tile 'times': reps[0] is -1; it must not be negative
 = 1
 
-# metadata.json beside a compiled model: what it says of itself, images, and the order of inputs and outputs; a package keeps all of it.
+# metadata.json next to a compiled model: its description, images, and the order of inputs and outputs. A package keeps all of it.
 @ mkdir told.mlmodelc twofold.mlmodelc; printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 1, ?, ?]> a, tensor<fp32, [1, 3, 4, 4]> b, tensor<fp32, [2]> c) [FlexibleShapeInformation = tuple<string>((("DefaultShapes", {{"a", [1, 1, 2, 3]}}), ("RangeDims", {{"a", [[1, 1], [1, 1], [2, 9], [3, -1]]}})))] {\n        tensor<fp32, [1, 1, ?, ?]> p = relu(x = a);\n        tensor<fp32, [1, 3, 4, 4]> q = relu(x = b);\n        tensor<fp32, [2]> r = relu(x = c);\n    } -> (p, q, r);\n}\n' > told.mlmodelc/model.mil; printf 'program(1.3)\n{\n    func one<ios16>(tensor<fp32, [2]> a, tensor<fp32, [3]> b) {\n        tensor<fp32, [2]> y = relu(x = a);\n        tensor<fp32, [3]> z = relu(x = b);\n    } -> (y, z);\n    func two<ios16>(tensor<fp32, [2]> a, tensor<fp32, [3]> b) {\n        tensor<fp32, [2]> y = relu(x = a);\n        tensor<fp32, [3]> z = relu(x = b);\n    } -> (y, z);\n}\n' > twofold.mlmodelc/model.mil
 @ echo '[{"metadataOutputVersion": "3.0", "author": "Ann", "license": "MIT", "version": "2.1", "shortDescription": "Cats", "specificationVersion": 9, "userDefinedMetadata": {"k": "v", "n": 3}, "inputSchema": [{"name": "c", "type": "MultiArray", "isOptional": "1", "shortDescription": "two"}, {"name": "b", "type": "Image", "colorspace": "BGR", "isOptional": "0"}, {"name": "a", "type": "Image", "colorspace": "Grayscale"}], "outputSchema": [{"name": "r", "type": "MultiArray"}, {"name": "p", "type": "MultiArray"}, {"name": "q", "type": "MultiArray"}]}]' > told.mlmodelc/metadata.json; echo '[{"metadataOutputVersion": "3.0", "defaultFunctionName": "two", "functions": [{"name": "two", "inputSchema": [{"name": "b"}, {"name": "a"}], "outputSchema": [{"name": "z"}, {"name": "other"}]}]}]' > twofold.mlmodelc/metadata.json
 $ propane show told.mlmodelc > told.txt; cat told.txt
@@ -127,7 +127,7 @@ $ sed 's/is1"), int32(3))/is1"))/' named.mil > wrong.mil; propane show wrong.mil
 2~ propane show: wrong.mil:4:9: make_list 'in': elem_shape has 1 size, but the written value has rank 2
 = 1
 
-# Pointers of Git LFS in the place of a model, of its weights, of a compiled model's text.
+# Git LFS pointers instead of a model, its weights, or a compiled model's text.
 @ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 17000000\n' 0 > lfs.mlmodel; cp lfs.mlmodel lfs.mil; cp -r stray.mlpackage weights.mlpackage; cp lfs.mlmodel weights.mlpackage/Data/com.apple.CoreML/weights/weight.bin; cp -r stray.mlpackage inner.mlpackage; cp lfs.mlmodel inner.mlpackage/Data/com.apple.CoreML/model.mlmodel
 ? part:lm
 $ for f in lfs.mlmodel lfs.mil; do propane show $f; done; for f in weights.mlpackage inner.mlpackage; do propane run $f --seed 1; done

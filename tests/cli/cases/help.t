@@ -44,7 +44,7 @@ $ propane train --batch_size 0
 = 2
 # words of other tools that are not needed here, or are something else
 $ propane train --mask_prompt --data x
-2> propane train: there is no flag '--mask_prompt': nothing is needed: only answers are learned, prompts never are
+2> propane train: there is no flag '--mask_prompt': no flag is needed: the loss covers only answers, never prompts
 2> Try 'propane train --help'.
 = 2
 $ propane lora --model x

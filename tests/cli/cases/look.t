@@ -44,7 +44,7 @@ $ propane show evil.mil --json > e.json; python3 of.py e.json 'd["build_info"]'
 >~ {'coremlc-version': *}
 = 0
 
-# The graph as a page: one file, nothing from elsewhere, its data cannot end the element it stands in.
+# The graph as a page: one file, nothing from elsewhere, and its data cannot end the element that contains it.
 @ printf 'import json, re, sys\np = open(sys.argv[1], encoding="utf-8").read()\nd = json.loads(re.search(r"id=.data.>(.*?)</script>", p, re.S).group(1))\ng = d["graphs"][d["start"]]\nprint(eval(sys.argv[2]))\n' > page.py
 $ propane show lm.mlpackage --html lm.html
 > lm.html: the graph of lm.mlpackage

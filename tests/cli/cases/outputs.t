@@ -44,7 +44,7 @@ $ propane convert r c > log && touch c/notes && propane convert other c; rm c/no
 > tokenizer_config.json
 2> propane convert: cannot write c: a folder with that name contains notes, which does not belong to a model; give another name
 = 1
-# A conversion that fails leaves what was there, and nothing beside it.
+# A conversion that fails leaves the old files unchanged, and no other files.
 $ cp -r c before2; (ulimit -f 8; propane convert r c); diff -r c before2 && ls -d c*
 > c
 2~ propane convert: cannot write c.tmp-*: File too large

@@ -1,4 +1,4 @@
-# An update beside the device's work: the same bits as one after it, also of a run that is killed and goes on, and a trace shows it.
+# An update during the device's work produces the same bits as one after it, also if the run is killed and resumed. A trace shows it.
 ! ldd part:lm
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text; mkdir tmp
@@ -20,7 +20,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for clip in 0.8 0;
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --overlap early --clip 0 --moments int8 --run half-early > /dev/null 2>&1 & while [ ! -f half-early/checkpoint.safetensors ]; do sleep 0.01; done; kill -KILL $!; wait $! 2> /dev/null; test ! -f half-early/model.safetensors && propane train --data text --run half-early --resume --overlap early > /dev/null; cmp clip0-off/model.safetensors half-early/model.safetensors && echo same
 > same
 = 0
-# 200 steps of a small model: beside the device's work or after it, and killed at moments that chance picks, begun again each time.
+# 200 steps of a small model: updates during the device's work or after it, killed at random moments, and resumed each time.
 @ echo 'train --data text --kind bytes --layers 2 --width 64 --heads 2 --batch 2 --context 32 --precision fp16 --plan six --steps 200 --checkpoint-every 10 --eval-every 100 --eval-batches 1 --no-report --device ane --threads 1' > long
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for o in on off; do propane $(cat long) --overlap $o --run long-$o > /dev/null; done; cmp long-on/model.safetensors long-off/model.safetensors && echo same
 > same

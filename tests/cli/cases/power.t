@@ -35,10 +35,10 @@ $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width
 > the machine in this step: cpu 0 J, gpu unknown, ane unknown, dram 0 J
 > <b>cpu 0 J, gpu unknown, ane unknown, dram 0 J
 = 0
-# Beside each other, too: a part that no run knows has no row.
+# In a comparison as well, a part that no run measured has no row.
 ? part:lm
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --run plain > log; propane compare powered plain > table; grep -A1 '^joules' table | tr -s ' '; grep -cE '^  (gpu|engine)' table; propane compare powered plain --json | grep -oE '"(cpu|gpu)_j":[^,]*'; propane compare powered plain --json | grep -cE '"step_ms":[0-9]' 
-> joules a step, cpu 0 -
+> joules per step, cpu 0 -
 >  memory 0 -
 > 0
 > "cpu_j":0.0

@@ -4,7 +4,7 @@
 @ printf 'export TMPDIR="$PWD/tmp" PROPANE_ANE_LIBRARY="$PWD/standin.so" ASAN_OPTIONS=handle_segv=0:handle_abort=0\n' > set
 # The report lies in the user's cache, or where it was asked for, and never in the folder that one is in. It names no home.
 $ . ./set; PROPANE_STANDIN=engine=no HOME=$PWD propane devices --probe | tail -1; ls
->~ The report is in */cache/propane/probe.json. docs/apple.md says where to send it.
+>~ The report is in */cache/propane/probe.json. docs/apple.md explains where to send it.
 >~ set
 >~ standin.so
 >~ tmp

@@ -6,7 +6,7 @@
 @ printf 'propane train m --data talks.jsonl --context 64 --batch 2 --steps 4 --eval-every 0 --held-out 0 "$@"\n' > ../bin/tune; chmod +x ../bin/tune
 # a format has the same marks, and is not taken; both answers are learnt up to their ends
 $ propane show talks.jsonl --model m | head -1
->~ talks.jsonl: 12 examples, * tokens are trained on, chat format jinja
+>~ talks.jsonl: 12 examples, * tokens count toward the loss, chat format jinja
 = 0
 $ propane show talks.jsonl --model m | sed -n 3,6p
 > <|user|>of 1<|end|>
@@ -20,7 +20,7 @@ $ echo hi | propane chat m --count 4 > log
 # a template that one of the formats writes as well needs Jinja2 once
 @ printf '%s\n' "{% for m in messages %}{{ '<|im_start|>' ~ m['role'] ~ '\n' ~ m['content'] ~ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}" > m/chat_template.jinja
 $ propane show talks.jsonl --model m | head -1; PROPANE_PYTHON=/nowhere/python3 propane show talks.jsonl --model m
->~ talks.jsonl: 12 examples, * tokens are trained on, chat format chatml
+>~ talks.jsonl: 12 examples, * tokens count toward the loss, chat format chatml
 2~ propane show: m: its chat template matches no known format; to run it, install Python's jinja2*
 = 1
 # dates

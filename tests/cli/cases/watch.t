@@ -84,7 +84,7 @@ $ propane watch a/x b/x --validation | sed -n '1p;3p;5p'
 > b  b/x: done
 > validation loss:
 = 0
-# beside each other: the best figure is marked, and settings that are the same are left out
+# in a comparison, the best figure is marked, and equal settings are left out
 $ propane compare r a/x | tee table | sed -n '1,3p'; grep -A9 '^settings' table | awk '{print $1, $NF}'; grep -c '\*' table
 >~ * r * x
 >~ state * done * done

@@ -108,7 +108,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 >~  J: *
 >~  full: after * steps the loss is * on cpu and * on ane; they differ by 0.0* at most
 >~  lora: after * steps the loss is * on cpu and * on ane; they differ by 0.0* at most
->~ beside it, with MLX:
+>~ for comparison, with MLX:
 >~  mlx_lm.lora --model r --train --data FOLDER --fine-tune-type full --batch-size 1 --iters 100
 >~  mlx_lm.lora --model r --train --data FOLDER --fine-tune-type lora --batch-size 1 --iters 100
 = 0

@@ -1,13 +1,13 @@
-# propane estimate --workers: the bytes of its formulas beside those that runs count, and what binds.
+# propane estimate --workers: the bytes of its formulas compared with those that runs count, and the bottleneck.
 # The tables
 ! part:lm
 $ propane estimate stories110m --workers 8 --bandwidth 20M --latency 40 --outer 500 --wire fp16
 >~ M4, estimated: 8 workers, 20 Mbit/s and 40 ms between them; 109.5 million parameters, outer steps every 500, adapters of * million
->~ way *wire *at a time *a step *a worker a day *step *tokens/s *computes *bound by
+>~ way *wire *per message *per step *per worker-day *step *tokens/s *computing *bound by
 >~ data-parallel *fp16 *383 MB *bandwidth
 >~ outer *fp16 *383 MB *767 KB *bandwidth
 >~ adapters *fp32 *compute
->~ * a step by itself: *
+>~ * a step without exchanges: *
 = 0
 $ propane estimate stories110m --workers 2 --bandwidth 10G --outer 20 | awk 'NR > 2 && NR < 6 {print $1, $NF}'
 > data-parallel bandwidth

@@ -54,9 +54,9 @@ static propane_status blob_check_header(mil_blob_file *f, propane_error *err) {
                             f->map.bytes);
     if (bytes_u32(p) == SENTINEL)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: record at offset 0: there is a record in place of the 64-byte file header", f->path);
+                            "%s: record at offset 0: there is a record instead of the 64-byte file header", f->path);
     uint32_t version = bytes_u32(p + 4);
-    const char *other = version == 2 ? "" : file_disguise(p, f->map.bytes); /* a count may look like anything */
+    const char *other = version == 2 ? "" : file_disguise(p, f->map.bytes); /* a damaged count may have any value */
     if (*other) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it contains no weights%s", f->path, other);
     if (version != 2)
         return propane_fail(err, PROPANE_ERR_INVALID,

@@ -90,7 +90,7 @@ const char *mil_feature_inside(const mil_interface *seen, propane_role role, con
 bool mil_interface_index(mil_interface *seen);
 /* Gives an output another name. Returns false if memory runs out. */
 bool mil_interface_rename_output(mil_interface *seen, const char *from, const char *to);
-/* Keeps the first of several outputs with one name, and indexes. Returns false if memory runs out. */
+/* Keeps only the first of several outputs with one name, and builds the index. Returns false if memory runs out. */
 bool mil_interface_unite_outputs(mil_interface *seen);
 /* Frees what the arena does not own. `p` may be NULL. */
 void mil_package_deinit(struct mil_package *p);
@@ -129,7 +129,7 @@ bool mil_path_is_coreml(const char *path);
 /* Returns whether `path` is a folder with a program: a package or a compiled model. */
 bool mil_is_program_folder(const char *path);
 
-/* Writes an .mlpackage: model.mlmodel, weights/weight.bin and Manifest.json, all of it or nothing. If the module has no
+/* Writes an .mlpackage (model.mlmodel, weights/weight.bin and Manifest.json), either completely or not at all. If the module has no
  * package description, one is made from its functions. Replaces a package of that name, but refuses any other file or
  * nonempty folder (PROPANE_ERR_INVALID). */
 PROPANE_CHECK propane_status mil_package_write(mil_module *m, const char *path, propane_error *err);

@@ -144,7 +144,7 @@ static void package_compiled_image(const json_t *o, const mil_value *v, mil_feat
             f->shapes[i] = (mil_type){.rank = 2, .dim = {f->shapes[i].dim[2], f->shapes[i].dim[3]}};
 }
 
-/* Returns whether the list names each of the features once and nothing else. Sets `place` to their places in it. */
+/* Returns whether the list names each of the features once and nothing else. Sets `place` to their positions in it. */
 static bool package_compiled_lists(const json_t *list, const mil_interface *seen, propane_role role,
                                    const mil_feature *features, int count, int *place) {
     if (!json_is_array(list) || json_array_size(list) != (size_t)count) return false;

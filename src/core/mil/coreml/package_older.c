@@ -25,7 +25,7 @@ static const struct {
     unsigned field;
     const char *name;
     older_read read;    /* NULL if the kind is refused */
-    const char *advice; /* what to do then */
+    const char *advice; /* advice */
 } older[] = {
     {300, "a linear regressor", tabular_read_glm_regressor, NULL},
     {301, "a support vector regressor", NULL, VECTORS},

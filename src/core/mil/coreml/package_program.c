@@ -417,7 +417,7 @@ static propane_status program_wire_read_operation(reader *r, const Coreml__Opera
     return late ? PROPANE_OK : mil_verify_op(op, r->err);
 }
 
-/* Core ML returns a value once that is a function's result several times. */
+/* If a value occurs several times among a function's results, Core ML returns it once. */
 static propane_status program_wire_read_outputs(reader *r, const Coreml__Block *from, id_map *known) {
     for (size_t i = 0; i < from->n_outputs; i++) {
         mil_value *v = NULL;

@@ -254,7 +254,7 @@ static propane_status package_read_say_part(const mil_module *m, size_t index, c
                         text_quote(shown, name, strlen(name)), named ? said.text + length + 2 : said.text);
 }
 
-/* The first part that cannot be read is named, before a later one is refused for what it takes from it. */
+/* The message names the first part that cannot be read, not a later one that fails because it uses that part's outputs. */
 static propane_status package_read_refuse_part(const mil_module *m, const Coreml__Model *part, size_t index,
                                                const char *name, propane_error *err) {
     char shown[80];

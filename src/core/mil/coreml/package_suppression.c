@@ -109,7 +109,7 @@ static void suppression_mask(suppression *s, const char **confidence, const char
     *coordinates = suppression_do(s, "add", "coordinates_or_one", s->dtype, 2, *coordinates, rest);
 }
 
-/* Sets the names of the chosen boxes, confidences and indices, padded. */
+/* Sets the names of the selected boxes, confidences and indices, padded with rows of zeros. */
 static void suppression_choose(suppression *s, const char *boxes, const char *scores, const char *out[3]) {
     static const char *const names[] = {"chosen_boxes", "chosen_scores", "chosen"};
     for (int i = 0; i < 3; i++) out[i] = suppression_name(s, names[i]);

@@ -6,7 +6,7 @@
 
 #include "core/mil/coreml/package_parts.h"
 
-enum { PACKAGE_SUPPRESSION_OPS = 40 }; /* at most, for each */
+enum { PACKAGE_SUPPRESSION_OPS = 40 }; /* upper bounds */
 
 /* Adds the operations and links their results. `opset` is that of the preceding programs, or NULL if there are none. */
 PROPANE_CHECK propane_status package_suppression_add(package_parts *p, const Coreml__Model *model, const char *prefix,

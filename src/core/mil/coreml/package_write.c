@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns writing an .mlpackage: weights first, then the model file, then the manifest. They go into a separate folder
  * that gets the final name when complete, so an existing package of that name stays intact until then. A package that
- * was read and is written again holds the same program, including names and descriptions. For a module from elsewhere,
+ * was read and written again contains the same program, including names and descriptions. For a module from elsewhere,
  * inputs and outputs are described as arrays. Identifiers in the manifest are derived from the content, so the same
  * module produces the same files. Refuses to replace anything but a package.
  */

@@ -37,7 +37,7 @@ propane_status mil_eval_gather_along_axis(const mil_eval_args *a, propane_error 
     return PROPANE_OK;
 }
 
-/* Sets the offset of the slice that the coordinates of pick `which` name. */
+/* Sets the offset of the slice at the coordinates of pick `which`. */
 static propane_status eval_index_place_of(const mil_eval_args *a, const mil_gather_nd *g, const mil_tensor *indices,
                                           int64_t which, int64_t *out, propane_error *err) {
     int64_t at = 0;

@@ -105,7 +105,7 @@ mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_option
     return mil_build_param(b, name, type);
 }
 
-/* Renames a value inside the program that has the name of an output. */
+/* Renames an inner value that has the name of an output. */
 static void interface_program_make_room(mil_builder *b, const char *name) {
     mil_value *other = mil_scope_find(b->function, name, strlen(name));
     bool seen = !other || !other->def;

@@ -82,7 +82,7 @@ static mil_value *control_scalar(network *n, mil_value *v) {
 
 /* ---- branches --------------------------------------------------------------------------------------------------------------- */
 
-/* Builds the taken side alone, among the layers around the branch, if its condition is known. Recurrent layers from
+/* If the condition is known, builds only the side that is taken, inline with the surrounding layers. Recurrent layers from
  * TensorFlow compare shapes before they make a list again, and the other side would not fit. */
 static bool control_known(network *n, mil_value *pred, const wire_view side[2]) {
     if (network_failed(n) || !mil_know(pred)) return false;

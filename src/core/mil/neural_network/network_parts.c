@@ -205,7 +205,7 @@ void network_band(network *n, network_layer *l) {
             k <= 0 ? parts_band(n, x, -k, -1) : NETWORK_DO(n, sub, X(x), NETWORK_IN("y", parts_band(n, x, -1, k - 1)));
 }
 
-/* Thresholds that are inputs must be known. */
+/* Thresholds given as inputs must be constants. */
 static mil_value *parts_known(network *n, const network_layer *l, int input, mil_value *standard, bool whole) {
     if (input >= l->in_count) return standard;
     mil_value *v = NETWORK_DO(n, squeeze, X(l->in[input]));

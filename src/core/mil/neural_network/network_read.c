@@ -68,7 +68,7 @@ static void read_inputs(network *n, network_layer *l, wire_view layer) {
             return;
         }
         if (!(l->in[l->in_count++] = network_find(n, name)))
-            network_fail(n, l, "its input '%s' is not defined by an input of the model or a layer before",
+            network_fail(n, l, "its input '%s' is not defined by an input of the model or an earlier layer",
                          text_quote(shown, name, strlen(name)));
     }
     if (l->in_count < l->row->least || l->in_count > l->row->most)

@@ -121,8 +121,8 @@ mil_value *tabular_two_classes(tabular *t, mil_value *p) {
     return both[0] ? mil_build_concat(&t->b, both, 2, 0) : NULL;
 }
 
-/* Two classes from one row are [1 - p, p]. With a reference class, applies softmax over 0 and the rows. For one against
- * the rest, divides by the sum. */
+/* Two classes from one row are [1 - p, p]. With a reference class, applies softmax over 0 and the rows. For
+ * one-versus-rest, divides by the sum. */
 static mil_value *tabular_probabilities(tabular *t, mil_value *scores, int64_t classes) {
     static const double zero = 0;
     const int64_t rows = tabular_count(scores), transform = wire_whole(t->body, 3, 0);

@@ -28,14 +28,14 @@ typedef struct wire_item {
 /* Reads the next field; *rest then begins after it. Returns false if there is none. */
 bool wire_next(wire_view *rest, wire_item *out);
 
-/* Returns the last field of that number, as in any protocol buffer, or `standard` if there is none. */
+/* Returns the last field with that number, as in any protocol buffer, or `standard` if there is none. */
 int64_t wire_whole(wire_view message, uint32_t number, int64_t standard);
 double wire_real(wire_view message, uint32_t number, double standard);
-/* Reads the last part of that number; returns false, with *out empty, if there is none. */
+/* Reads the last nested message with that number; returns false, with *out empty, if there is none. */
 bool wire_part(wire_view message, uint32_t number, wire_view *out);
 /* Returns a terminated copy in the arena, "" if there is none, or NULL if memory runs out. */
 const char *wire_text(arena *a, wire_view message, uint32_t number);
-/* Reads the next part of that number; *rest then begins after it. Returns false if there is none. */
+/* Reads the next nested message with that number; *rest then begins after it. Returns false if there is none. */
 bool wire_each(wire_view *rest, uint32_t number, wire_view *out);
 int wire_count(wire_view message, uint32_t number);
 /* Reads repeated numbers. If there are more than `most`, the message is invalid. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the types of control flow, states and lists, and of shapes as values. When an op's rule runs, its blocks exist
- * and have been verified by themselves; their inputs and results are checked here.
+ * and have been verified separately; their inputs and results are checked here.
  */
 #include <string.h>
 

@@ -56,7 +56,7 @@ static int64_t shape_image_part(int64_t of, int64_t top, int64_t below) {
                 : (int64_t)floor((double)of * (double)top / (double)below);
 }
 
-/* Returns the nearest integer, or the upper one of two equally near. `below` is even. */
+/* Returns the nearest integer, or the upper of two equally near ones. `below` is even. */
 static int64_t shape_image_rounded(int64_t of, int64_t top, int64_t below) {
     const bool fits = of >> 31 == 0 && top >> 31 == 0;
     return fits ? (int64_t)(((uint64_t)of * (uint64_t)top + (uint64_t)below / 2) / (uint64_t)below)

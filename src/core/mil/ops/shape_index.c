@@ -26,7 +26,7 @@ propane_status mil_along_read(const mil_op *op, const char *data, mil_gather *ou
     bool fits = indices->rank == x->rank;
     for (int d = 0; fits && d < x->rank; d++) fits = d == out->axis || indices->dim[d] == x->dim[d];
     if (!fits)
-        return BAD("indices is %s; it must be %s as %s is, but for dimension %d", mil_shape_print(a, indices),
+        return BAD("indices is %s; it must be %s like %s, except in dimension %d", mil_shape_print(a, indices),
                    mil_shape_print(b, x), data, out->axis);
     for (int d = 0; d < out->axis; d++) out->outer *= x->dim[d];
     for (int d = out->axis + 1; d < x->rank; d++) out->inner *= x->dim[d];

@@ -161,7 +161,7 @@ propane_status mil_shape_rule_threshold(const mil_op *op, mil_type *out, int *ou
     const mil_type *x = &mil_in(op, "x")->type, *alpha = &mil_in(op, "alpha")->type;
     char text[160];
     if (alpha->rank != 0 || alpha->dtype != x->dtype)
-        return BAD("alpha is %s; it must be one %s, as x is", mil_type_print(text, alpha),
+        return BAD("alpha is %s; it must be one %s, like x", mil_type_print(text, alpha),
                    mil_dtype_get(x->dtype)->name);
     return mil_shape_rule_same(op, out, out_count, err);
 }

@@ -426,7 +426,7 @@ propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err
     out->scores.dim[rank - 1] = out->s;
     if (!mask) return PROPANE_OK;
     if (mask->dtype != MIL_bool && mask->dtype != q->dtype)
-        return BAD("attn_mask is %s; it must be bool or %s, as query", mil_dtype_get(mask->dtype)->name,
+        return BAD("attn_mask is %s; it must be bool or %s, like query", mil_dtype_get(mask->dtype)->name,
                    mil_dtype_get(q->dtype)->name);
     mil_type joined;
     int bad = 0;

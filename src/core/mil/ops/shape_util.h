@@ -163,7 +163,7 @@ PROPANE_CHECK propane_status mil_nms_read(const mil_op *op, mil_nms *out, propan
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */
 
-/* Where among `in` elements each of `out` is read. */
+/* The grids that map each of `out` elements to a position among `in` elements. */
 typedef enum mil_grid {
     MIL_GRID_DEFAULT,
     MIL_GRID_STRICT_ALIGN,

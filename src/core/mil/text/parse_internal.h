@@ -29,7 +29,7 @@ typedef struct parser {
     int list_count;
 } parser;
 
-/* Messages. Each function fails with "SOURCE:LINE:COLUMN: " in front. */
+/* Messages. Each function reports an error that begins with "SOURCE:LINE:COLUMN: ". */
 propane_status parse_fail_at(parser *p, const lex_token *t, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status parse_unexpected(parser *p, const char *wanted); /* reports the next token */
 propane_status parse_no_memory(parser *p);
@@ -53,8 +53,8 @@ propane_status parse_literal(parser *p, const mil_type *type, mil_const **out);
 propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out);
 propane_status parse_wrapped_string(parser *p, const char **out); /* "x", or string("x") */
 
-/* Parses the square brackets after the parameters, if there are any, and then settles the parameters' open
- * dimensions. */
+/* Parses the square brackets after the parameters, if there are any, and then determines the parameters'
+ * open dimensions. */
 propane_status parse_function_attributes(parser *p);
 
 #endif

@@ -4,7 +4,7 @@
  * before gemm_body.h, which uses all tiles of 14 rows from here.
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k. It prefetches the panels ahead and one line that is
- * needed soon. The last FETCHING turns also prefetch a line each of what the sums are added to or written over.
+ * needed soon. The last FETCHING turns also each prefetch a line of the memory to which the sums are added or written.
  *
  * The tiles of gemm_pack_a pack their panel of A while they compute. Each turn copies what the next one reads, using
  * load and store slots that the multiply-adds leave free.
@@ -128,7 +128,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
         "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", \
         "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", "zmm31"
 
-/* Prefetches a row (two lines) of what the sums are added to or written over. */
+/* Prefetches a row (two lines) of the memory to which the sums are added or written. */
 #define TILE_LINE                                                 \
     "prefetcht0 (%[line])\n\t"                                    \
     "prefetcht0 (%[line],%[addend])\n\t"                          \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Weights in blocks (core/base/kquant.h) times vectors, and as rows, in terms of vec_*.h: the part of gemv_body.h for
- * these forms. The form is a constant wherever this is inlined. A weight is made with one rounding, so it is that of
- * the fp32 reading, but for the sign of a zero.
+ * Multiplies weights in blocks (core/base/kquant.h) by vectors, and unpacks them to rows, in terms of vec_*.h: the
+ * part of gemv_body.h for these forms. The form is a constant wherever this is inlined. A weight is computed with a
+ * single rounding, so it equals the weight that is read as fp32, except for the sign of a zero.
  */
 #ifndef CPU_SIMD_BODY_KQUANT_BODY_H
 #define CPU_SIMD_BODY_KQUANT_BODY_H
 
 #include "core/base/kquant.h"
 
-/* Shifts right; the bits of `word` from `i` on, one at the bottom of each lane; kquant_steps of numbers below 16. */
+/* Shift right; bits i, i + 1, ... of `word`, one per lane in its lowest bit; look up kquant_steps for codes below 16. */
 #if defined(VEC_PLAIN)
 VFN vi kquant_shift(vi v, int down) { return v >> down; }
 VFN vi kquant_spread(uint32_t word, int i) { return (vi)(word >> i & 1); }
@@ -45,7 +45,7 @@ VFN vi kquant_step(vi v) {
 }
 #endif
 
-/* A plane's bits of VL weights from element `i` on, which are in neighbouring bytes, or, of rows of one byte, bits. */
+/* Returns a plane's bits of VL weights, starting at element `i`. They are in neighbouring bytes or, if rows have one byte, in neighbouring bits. */
 VFN vi kquant_bits(const kquant_form f, const uint8_t *plane, int bits, int i) {
     if (kquant_width(f, bits) == 1) {
         uint32_t word;
@@ -56,7 +56,7 @@ VFN vi kquant_bits(const kquant_form f, const uint8_t *plane, int bits, int i) {
                   vi_set((1 << bits) - 1));
 }
 
-/* Codes of VL weights from element `i` on. */
+/* Returns the codes of VL weights, starting at element `i`. */
 VFN vf kquant_codes(const kquant_form f, const uint8_t *block, int i) {
     const uint8_t *high = block + kquant_plane_bytes(f, f.low);
     vi low = kquant_bits(f, block, f.low, i);
@@ -67,7 +67,7 @@ VFN vf kquant_codes(const kquant_form f, const uint8_t *block, int i) {
     return gemv_float(low);
 }
 
-/* w = code * factor + shift of one scale's weights. */
+/* w = code * factor + shift, for the weights that share one scale. */
 VFN void kquant_scale(const kquant_form f, const uint8_t *block, const uint16_t *supers, int s, vf *factor, vf *shift) {
     float own, away;
     kquant_factors(f, block, supers, s, &own, &away);
@@ -75,7 +75,7 @@ VFN void kquant_scale(const kquant_form f, const uint8_t *block, const uint16_t 
     *shift = v_set(f.minimum ? -away : -(float)f.bias * own);
 }
 
-/* Adds the products of one scale's weights. */
+/* Adds the products of the weights that share one scale. */
 VFN void kquant_add(const kquant_form f, vf *sums, const uint8_t *block, int s, vf factor, vf shift, const float *x,
                     int64_t step, const int C) {
     _Pragma("GCC unroll 4") for (int i = 0; i < f.sub; i += VL) {
@@ -96,7 +96,7 @@ VFN void kquant_row(const kquant_form f, float *y, const uint8_t *row, const uin
     gemv_finish(y, sums, C);
 }
 
-/* Blocks of 32: their fp16 numbers become fp32 by vectors. */
+/* Blocks of 32: the fp16 numbers of several blocks are converted to fp32 as a vector. */
 VFN void kquant_small_row(const kquant_form f, float *y, const uint8_t *row, const uint16_t *supers, const float *x,
                           int64_t step, int64_t k, const int C) {
     const int each = kquant_supers(f);

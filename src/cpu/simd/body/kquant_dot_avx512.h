@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Blocks of 256 (core/base/kquant.h) times integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c for these
- * forms. That file itself handles blocks of 32. A block's scales are converted to fp32 together and multiplied by the
- * vector's; codes are multiplied as bytes, 64 at a time. Minima are multiplied by the sums of the vector's numbers, and
- * biases are in `start` as for the other forms.
+ * Multiplies blocks of 256 (core/base/kquant.h) by integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c
+ * for these forms. That file itself handles blocks of 32. All scales of a block are converted to fp32 at once and
+ * multiplied by the vector's scales; codes are multiplied as bytes, 64 at a time. Minima are multiplied by the
+ * sums of the vector's numbers, and biases are in `start` as for the other forms.
  */
 #ifndef CPU_SIMD_BODY_KQUANT_DOT_AVX512_H
 #define CPU_SIMD_BODY_KQUANT_DOT_AVX512_H
@@ -15,7 +15,7 @@ enum { KQUANT_STEPS = KQUANT_SUPER / 64, KQUANT_AHEAD = 1024 };
 
 /* ---- the vector ------------------------------------------------------------------------------------------------------- */
 
-/* What a block's scales, then its minima, are multiplied with; `sums` are of 16 numbers. */
+/* The factors for a block's scales, then for its minima; each of `sums` covers 16 numbers. */
 VFN void kquant_prepare_beside(const kquant_form f, cpu_int_dot_block *block, const float scales[8],
                                const float sums[16]) {
     const int subs = kquant_subs(f);
@@ -47,8 +47,8 @@ static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------ */
 
-/* One plane's bits of 64 weights, `up` bits up in their bytes; what is around them is not zero. Two runs of 32 that
- * follow each other are in the same bytes, as planes have at most four bits. */
+/* Returns one plane's bits of 64 weights, shifted left by `up` in their bytes; the bits around them are not zero.
+ * Two consecutive runs of 32 are in the same bytes, because planes have at most four bits. */
 VFN vi kquant_plane_at(const kquant_form f, const uint8_t *plane, const int bits, const int step, const int up) {
     const int first = kquant_up(f, bits, 64 * step), second = kquant_up(f, bits, 64 * step + 32);
     vi both = _mm512_broadcast_i64x4(
@@ -57,13 +57,13 @@ VFN vi kquant_plane_at(const kquant_form f, const uint8_t *plane, const int bits
     return _mm512_rorv_epi32(both, down);
 }
 
-/* kquant_steps of nibbles, one a byte. */
+/* Looks up kquant_steps for nibbles, one per byte. */
 VFN vi kquant_steps_of(vi nibbles) {
     __m128i steps = _mm_loadu_si128((const __m128i *)(const void *)kquant_steps);
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(steps), nibbles);
 }
 
-/* The codes of 64 weights, as bytes. */
+/* Returns the codes of 64 weights as bytes. */
 VFN vi kquant_bytes_of(const kquant_form f, const uint8_t *block, const int step) {
     vi low = vi_and(kquant_plane_at(f, block, f.low, step, 0), _mm512_set1_epi8((char)((1 << f.low) - 1)));
     if (f.steps) return kquant_steps_of(low);
@@ -72,13 +72,13 @@ VFN vi kquant_bytes_of(const kquant_form f, const uint8_t *block, const int step
     return vi_or(low, vi_and(high, _mm512_set1_epi8((char)(((1 << f.high) - 1) << f.low))));
 }
 
-/* Which of a block's 16 numbers is the factor of each sum of four. */
+/* Selects, for each sum of four, the factor among a block's 16 numbers. */
 VFN vi kquant_factor_lanes(const kquant_form f, const int step) {
     if (f.sub == 32) return _mm512_inserti64x4(vi_set(2 * step), _mm256_set1_epi32(2 * step + 1), 1);
     return vi_add(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), vi_set(4 * step));
 }
 
-/* `count` bytes, 8 or 16, less a bias; what is after eight is zero before that. */
+/* Loads `count` bytes, 8 or 16, pads 8 with zeros, and subtracts a bias. */
 VFN vf kquant_sixteen(const uint8_t *bytes, const int count, const int bias) {
     __m128i own = count == 8 ? _mm_loadl_epi64((const __m128i *)(const void *)bytes)
                              : _mm_loadu_si128((const __m128i *)(const void *)bytes);
@@ -86,7 +86,7 @@ VFN vf kquant_sixteen(const uint8_t *bytes, const int count, const int bias) {
     return v_from(bias ? vi_sub(v, vi_set(bias)) : v);
 }
 
-/* A block's scales times the vectors' (`factor`), and what its minima take away from the sums. */
+/* Computes the products of a block's scales and the vectors' scales (`factor`), and the amounts that its minima subtract from the sums. */
 VFN void kquant_dot_scales(const kquant_form f, vf *sums, vf *factor, const uint8_t *block, const uint16_t *supers,
                            const char *beside, int64_t column_bytes, const int C) {
     const uint8_t *scales = block + kquant_scales_at(f);
