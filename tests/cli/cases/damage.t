@@ -16,7 +16,7 @@ $ cp -r r m; sed 's/"step":"2"/"step":"1"/' r/checkpoint.safetensors > m/checkpo
 = 1
 # One bit of a model's own weights, of an adapter's, and of a checksum: each command that reads them names file and tensor.
 @ cp -r r rot; python3 flip.py r/model.safetensors rot/model.safetensors 17003; propane convert rot --no-verify rot.gguf > log; sh train.sh --init r --run tuned --steps 2 --lora-rank 2 --layers 1 > /dev/null 2> /dev/null || propane train --data text --init r --run tuned --steps 2 --lora-rank 2 --batch 2 --eval-every 0 > /dev/null; sed 's/"checksums":"[0-9a-f]\{16\}/"checksums":"0000000000000000/' r/model.safetensors > sums.safetensors; cp -r tuned rotten; python3 flip.py tuned/adapter_model.safetensors rotten/adapter_model.safetensors 1
-$ propane generate rot --prompt ab --count 4; propane eval rot --ids ids.txt; propane convert rot out.gguf; ls out.gguf 2>/dev/null; propane convert rot out.safetensors; propane chat rot < /dev/null; propane serve rot; propane train --data text --init rot --run y --steps 1; propane eval sums.safetensors --ids ids.txt --tokenizer r; propane generate r --adapter rotten --prompt ab --count 4
+$ propane generate rot --prompt ab --count 4; propane eval rot --ids ids.txt; propane convert rot out.gguf; ls out.gguf 2>/dev/null; propane convert rot out.safetensors; propane chat rot < /dev/null; propane serve rot; propane train --data text --init rot --run y --steps 1; propane eval sums.safetensors --ids ids.txt; propane generate r --adapter rotten --prompt ab --count 4
 2~ propane generate: rot/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight': its checksum is *: the file is damaged
 2~ propane eval: rot/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight': its checksum is *: the file is damaged
 2~ propane convert: rot/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight': its checksum is *: the file is damaged
@@ -28,7 +28,7 @@ $ propane generate rot --prompt ab --count 4; propane eval rot --ids ids.txt; pr
 2~ propane generate: rotten/adapter_model.safetensors: tensor '*': its checksum is *: the file is damaged
 = 1
 # Taken as they are where that is asked for.
-$ propane generate rot --prompt ab --count 4 --seed 1 --no-verify > out; propane generate r --adapter rotten --prompt ab --count 4 --seed 1 --no-verify > out; propane eval sums.safetensors --ids ids.txt --tokenizer r --no-verify > out; ls rot.gguf
+$ propane generate rot --prompt ab --count 4 --seed 1 --no-verify > out; propane generate r --adapter rotten --prompt ab --count 4 --seed 1 --no-verify > out; propane eval sums.safetensors --ids ids.txt --no-verify > out; ls rot.gguf
 > rot.gguf
 = 0
 # A weight that is no number: by evaluating, by writing, by training on.
