@@ -22,7 +22,7 @@ $ propane run line/model.mlpackage --input x=one.npy --output out
 $ npy '<f4' '1, 2' '\000\000\100\100\000\000\200\077' > one.npy; propane run line/model.mlpackage --input x=one.npy | sed 's/[0-9.]* ms/T/g' | tail -1
 >~ output y * mean [45]*
 = 0
-$ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "<text[^>]*>Samples per second<" line/report.html
+$ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "Samples per second" line/report.html
 > checkpoint.safetensors
 > log.jsonl
 > model.mlpackage

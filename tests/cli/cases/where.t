@@ -31,7 +31,7 @@ $ propane estimate stories110m --plan layer --stream fp16 --target m1
 = 0
 $ propane estimate stories110m --plan six --stream fp16
 2> propane estimate: stream fp16 is for plan layer; plan six keeps the stream on the host
-= 2
+= 1
 $ propane where stories110m --target m4,m3-pro --lora-rank 4 --goal joules --data text.txt --batch 2
 >~ M3 Pro, stories110m: training adapters of rank 4, batch 2 x 256, *
 >~ for joules: engine (*
