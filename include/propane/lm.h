@@ -347,8 +347,8 @@ typedef struct propane_training_estimate_options {
      * batch x accumulate sequences. Prints the fastest with its parts, and the runners-up. */
     bool search;
     bool sources; /* source of each assumption (PROPANE_TEXT) */
-    /* A report of `propane devices --probe`, whose figures of the host replace the assumed ones; NULL for none. Not
-     * with workers. */
+    /* Path of a report written by `propane devices --probe`. Its figures for the host replace the assumed ones. NULL
+     * means none. Not with workers. */
     const char *rates;
     int64_t outer_warmup; /* data-parallel steps before the outer ones; 0 for none */
     /* of updates: "on" (also NULL); "early" (train --overlap) assumes that all guesses are right; not with workers */

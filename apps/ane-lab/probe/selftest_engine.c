@@ -167,7 +167,8 @@ propane_status probe_ask_surfaces(probe_target *t, json_t *out, propane_error *e
     rig_close(&r);
     probe_value(out, "row_of_16_bytes_takes", (double)row);
     probe_say(out, "answer",
-              "inputs of different sizes: %s; made equal: %s; rows of 16 bytes are %lld bytes apart and are read %s",
+              "inputs of different sizes: %s; made equal: %s; rows of 16 bytes are %lld bytes apart, and the values "
+              "read are %s",
               any ? "taken" : "refused", even ? "taken" : "refused", row, right ? "right" : "wrong");
     return PROPANE_OK;
 }
@@ -179,7 +180,7 @@ propane_status probe_ask_unused(probe_target *t, json_t *out, propane_error *err
         T " spare, " T " x) {\n        " T " y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n";
     for (int k = 0; k < N; k++) x[k] = 2;
     PROPANE_TRY(probe_run(t, t->uri, body, in, y, err));
-    probe_say(out, "answer", "a program with an input that it does not use computes %s", y[0] == 4 ? "right" : "wrong");
+    probe_say(out, "answer", "a program with an unused input gives the %s result", y[0] == 4 ? "right" : "wrong");
     return PROPANE_OK;
 }
 

@@ -103,7 +103,7 @@ int cmd_check(int argc, char **argv) {
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
          .help = "a program (.mil), a Core ML package, a folder with model.mil, or a weight file"},
-        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,...; all; all-a: phones"},
+        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,...; all: M chips; all-a: A chips"},
         {"--os", CLI_TEXT, &os, .words = "VERSION",
          .help = "system version: 26.3, macos14, ios17; without it, rules about certain versions only warn"},
         {"--deploy", CLI_TEXT, &deploy, .words = "SYSTEMS",

@@ -106,7 +106,7 @@ int cmd_estimate(int argc, char **argv) {
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
          .help = "a program (.mil or a Core ML package), or a model as for 'propane plan', or stories110m"},
-        {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
+        {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1,m4-max,...; all: M chips; all-a: A chips"},
         {"--json", CLI_SWITCH, &json, .help = "print JSON"},
         {"--ops", CLI_SWITCH, &model.ops, .help = "also print figures per operation or kernel"},
         {NULL, CLI_HEADING, NULL, .help = "Programs"},

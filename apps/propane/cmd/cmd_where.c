@@ -48,7 +48,7 @@ int cmd_where(int argc, char **argv) {
     propane_where_options o = {.size = sizeof o, .batch = 1, .accumulate = 10};
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model, .help = "a model, its config.json, a run, or stories110m"},
-        {"--target", CLI_TEXT, &o.target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
+        {"--target", CLI_TEXT, &o.target, .words = "CHIP,...", .help = "m1,m4-max,...; all: M chips; all-a: A chips"},
         {"--mode", CLI_CHOICE, &o.mode, .words = "full|lora|forward",
          .help = "train all weights (full) or adapters (lora), or only run forward; default: full, or lora with "
                  "--lora-rank"},

@@ -257,7 +257,8 @@ propane_status propane_report_print_look(const propane_report *report, const pro
     propane_look o = {0};
     text t = {0};
     PROPANE_TRY(api_take(&o, sizeof o, look, "propane_look", err));
-    if (o.width < 0) return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; 0 means any", o.width);
+    if (o.width < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "width is %d; it must be at least 0 (0 means no limit)", o.width);
     chip_report_print(report->r, &(chip_print){o.styled, o.width}, &t);
     if (report->planned) placement_diff_print(&report->plan, &t);
     return api_give_text(&t, out, NULL, err);

@@ -81,8 +81,8 @@ const ane_late *ane_late_get(const ane_api *a);
 /* Registers the class of `object`, the first object met of a protocol, as the protocol's class. Returns false if the
  * class or one of its methods is missing or has another type. */
 bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object);
-/* Returns true if the object's class has the row's method, with its type; false for NULL. For objects that may be of
- * any class. */
+/* Returns true if the object's class has the row's method, with its type; false for NULL. Use it for objects that may be
+ * of any class. */
 bool ane_answers(const ane_api *a, ane_id object, ane_method_index method);
 /* Returns true if a type encoding means the same call as the one in syms.def. */
 bool ane_encoding_matches(const char *wanted, const char *found);

@@ -84,8 +84,8 @@ static void refusal_say_operation(const search_result *s, text *out) {
         break;
     case SEARCH_SIGNATURE:
         text_printf(out,
-                    "all %d operations are accepted, but the function is not: the cause is its interface, an unused "
-                    "input or an output that is an input",
+                    "all %d operations are accepted, but the function is not: the cause is its interface, such as an "
+                    "unused input or an output that is also an input",
                     s->count);
         break;
     case SEARCH_PASSES: text_printf(out, "a second compilation succeeded: results vary, so try again"); break;

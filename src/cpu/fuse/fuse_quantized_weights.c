@@ -9,8 +9,9 @@
  *   bf16   cast(w)
  *   int8   mul(cast(w [O, K/32, 32]), s [O, K/32, 1])
  *   int4   mul(sub(concat(low, high), 8), s)     f = cast(w [O, K/32, 16]), high = floor(f * 1/16), low = f - high * 16
- *   blocks of kquants.def: fuse_kquant_weights.h Reshapes
- * may follow; s is an fp16 input or its cast.
+ *   blocks of kquants.def: see fuse_kquant_weights.h
+ *
+ * Reshapes may follow. s is an fp16 input or its cast.
  */
 #include <math.h>
 #include <string.h>

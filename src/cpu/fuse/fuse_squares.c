@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the rule "squares": the sum of the squares of a matrix product's whole result (the norm of a gradient). The
- * kernel that writes the elements adds them up.
+ * kernel that writes the elements also adds up their squares.
  */
 #include "core/mil/ops.h"
 #include "cpu/fuse/fuse.h"

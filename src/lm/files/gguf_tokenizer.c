@@ -425,7 +425,7 @@ static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer
     if (t->kind == TOKENIZER_CHARS || (spm && !unigram && t->hf && (!t->hf->byte_fallback || !t->hf->drop)))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a vocabulary of kind %s %s cannot be stored in a GGUF file",
                             tokenizer_kind_name(t->kind),
-                            t->hf ? "without byte fallback or a space in front" : "(characters)");
+                            t->hf ? "without byte fallback or without a leading space" : "(characters)");
     const char *pre = spm ? "default" : gguf_tokenizer_pre_name(t, l->file);
     if (!pre)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

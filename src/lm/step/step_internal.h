@@ -217,7 +217,7 @@ void step_unlock_tensors(train_step *s, int count);
 
 /* `run` is step_update_unit, which the thread calls for each unit. */
 PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
-void step_free_updates(train_step *s); /* only after it is settled */
+void step_free_updates(train_step *s); /* to be called only after train_step_settle */
 /* Waits for the thread only: a speculative update stays open, and the weights stay where they are. */
 PROPANE_CHECK propane_status step_wait_updates(train_step *s, propane_error *err);
 

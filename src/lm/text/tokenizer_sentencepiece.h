@@ -12,8 +12,8 @@ enum { SENTENCEPIECE_STRIPS = 200 };
 
 /* Returns whether the file begins like one. */
 bool tokenizer_is_sentencepiece(const char *data, size_t length);
-/* Returns PROPANE_ERR_UNSUPPORTED for models of words or characters, word marks after words, and rules for decoded
- * text. */
+/* Returns PROPANE_ERR_UNSUPPORTED for word and character models, for models that mark words at their ends
+ * (treat_whitespace_as_suffix), and for models with rules for decoded text (denormalizer_spec). */
 PROPANE_CHECK propane_status tokenizer_parse_sentencepiece(const char *data, size_t length, const char *source,
                                                            tokenizer **out, propane_error *err);
 

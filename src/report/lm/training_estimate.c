@@ -197,7 +197,7 @@ static void api_training_show(text *to, const partition_candidate *list, int cou
         api_training_print_best(to, list);
     } else {
         api_training_print_cost(to, list[0].partition, &list[0].cost, o->ops);
-        if (list[0].refused[0]) text_printf(to, "  but a known rule refuses it: %s\n", list[0].refused);
+        if (list[0].refused[0]) text_printf(to, "  a known rule refuses this plan: %s\n", list[0].refused);
     }
     api_training_print_assumptions(to, &list[0].cost, rates, o->sources);
 }

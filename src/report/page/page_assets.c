@@ -11,7 +11,7 @@ const char page_body[] = {
 #include "report/page/graph.html.inc"
     0};
 
-/* The classes of one file are defined before the next one uses them. */
+/* The order matters: a file uses classes that the files before it define. */
 /* clang-format off */
 const char page_script[] = {
 #include "report/page/layout.js.inc"

@@ -341,8 +341,8 @@ void network_broadcast(network *n, network_layer *l) {
     l->out[0] = same ? x : NETWORK_DO(n, tile, X(x), NETWORK_IN("reps", shapes_ints(n, reps, rank)));
 }
 
-/* If flag is 0, the layer contains the shape; if 1, it is the shape of another value; if 2, it is the content of one.
- * The random numbers differ from Core ML's. */
+/* The layer contains the shape if flag is 0. It is the shape of the input if flag is 1, and the input's elements are
+ * the shape if flag is 2. The random numbers differ from Core ML's. */
 void network_random(network *n, network_layer *l) {
     const bool bernoulli = l->row->code == MIL_OP_random_bernoulli, normal = l->row->code == MIL_OP_random_normal;
     mil_value *shape = shapes_wanted_value(n, l, bernoulli ? 3 : 4),

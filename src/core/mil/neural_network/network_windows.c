@@ -148,7 +148,7 @@ static bool windows_triple(network *n, const network_layer *l, uint32_t first, i
     for (uint32_t i = 0; i < SPACE; i++) {
         out[i] = wire_whole(l->params, first + i, 1);
         if (out[i] >= 1 && out[i] <= INT32_MAX) continue;
-        network_fail(n, l, "field %u must be at least 1", first + i);
+        network_fail(n, l, "field %u must be from 1 to 2147483647", first + i);
         return false;
     }
     return true;
