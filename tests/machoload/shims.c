@@ -419,6 +419,12 @@ static void fill_runes(void) {
 static int shim_maskrune(int c, unsigned long mask) { return c >= 0 && c < 256 ? (int)(runes.type[c] & mask) : 0; }
 static int shim_toupper(int c) { return c >= 0 && c < 128 ? runes.upper[c] : c; }
 static int shim_tolower(int c) { return c >= 0 && c < 128 ? runes.lower[c] : c; }
+/* The numbers of categories differ, so no locale but the first is there. */
+static char *shim_setlocale(int category, const char *name) {
+    (void)category;
+    (void)name;
+    return NULL;
+}
 
 typedef struct sine_cosine {
     double sine, cosine;
@@ -523,6 +529,7 @@ static const struct {
     {"_pthread_sigmask", (void *)shim_pthread_sigmask},
     {"_raise", (void *)shim_raise},
     {"_clock_gettime", (void *)shim_clock_gettime},
+    {"_setlocale", (void *)shim_setlocale},
     {"_sysconf", (void *)shim_sysconf},
     {"_sysctlbyname", (void *)shim_sysctlbyname},
     {"_malloc_size", (void *)malloc_usable_size},

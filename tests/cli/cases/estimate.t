@@ -129,10 +129,10 @@ $ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --json | g
 = 0
 # A model of more programs than a process may compile has its base as inputs, unless constants are asked for.
 @ printf '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 40, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}' > deep.json
-$ for weights in '' '--weights baked'; do propane estimate deep.json --target m4 --plan layer --lora-rank 8 $weights | grep -oE 'weights (inputs|baked),|refuses it: .*'; done
+$ for weights in '' '--weights baked'; do propane estimate deep.json --target m4 --plan layer --lora-rank 8 $weights | grep -oE 'weights (inputs|baked),|refuses this plan: .*'; done
 > weights inputs,
 > weights baked,
-> refuses it: weights baked: 162 programs, but a process may compile about 119 (rule C1a); use weights inputs
+> refuses this plan: weights baked: 162 programs, but a process may compile about 119 (rule C1a); use weights inputs
 = 0
 $ propane estimate $REPO/examples/add.mil --lora-rank 8
 2> propane estimate: --lora-rank does not apply to a program, only to the training of a model, as for 'propane plan'
