@@ -145,7 +145,7 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     const cli_flag *f = cli_find_flag(flags, count, word, length, &negated);
     if (!f) return flags_unknown(command, word, length, flags, count);
     if (f->given) *f->given = true;
-    if (flags_given_count < (int)(sizeof flags_given / sizeof flags_given[0]))
+    if (!cli_given(f->name) && flags_given_count < (int)(sizeof flags_given / sizeof flags_given[0]))
         flags_given[flags_given_count++] = f->name;
     if (f->kind == CLI_SWITCH) {
         if (equals) return cli_misuse(command, "%s takes no value", f->name);

@@ -98,9 +98,9 @@ typedef struct propane_feature {
     propane_dtype dtype;     /* PROPANE_DTYPE_NONE if no buffer holds `type` */
     int rank;
     int64_t dim[PROPANE_MAX_RANK];
-    int64_t least[PROPANE_MAX_RANK],
-        most[PROPANE_MAX_RANK]; /* bounds; a negative `most` means no bound; both equal to dim means fixed */
-    int shape_count;            /* enumerated shapes (propane_module_shape), or 0 */
+    /* Bounds; a negative `most` means no bound; both equal to dim means fixed. */
+    int64_t least[PROPANE_MAX_RANK], most[PROPANE_MAX_RANK];
+    int shape_count; /* enumerated shapes (propane_module_shape), or 0 */
     bool optional;
     const char *colour; /* of an image: "gray", "gray_fp16", "rgb", "bgr"; NULL otherwise */
     bool has_standard;  /* an input that may be left out: its value is then `standard`, in a session too */

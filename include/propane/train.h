@@ -121,8 +121,8 @@ typedef struct propane_step {
     bool skipped; /* a gradient was not finite, so the weights did not change */
     double rate;  /* tokens or samples per second */
     double device_ms, host_ms;
-    const char *
-        simulated; /* the chip whose model produced device_ms and the fields below, static; NULL if they were measured */
+    /* The chip whose model produced device_ms and the fields below, static; NULL if they were measured. */
+    const char *simulated;
     double energy_j, flops;
     double utilisation;  /* part of the arithmetic that the chip can do in device_ms; 0 if not known */
     int64_t outer_bytes; /* "outer": sent by this rank for an agreement that began here, or for a warm-up step */

@@ -44,6 +44,8 @@ const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 
 /* Formats the string for a message: control bytes become \xNN, and it is cut at 60 bytes with "...". The result lives
  * in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
+/* The same for a string; the result lives as long as the enclosing block. */
+#define TEXT_SHOWN(name) text_quote((char[80]){0}, name, strlen(name))
 
 /* Escapes characters that control a terminal. Control bytes (except those in `keep`) become \x1b and the like;
  * Unicode's C1

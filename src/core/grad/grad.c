@@ -174,9 +174,8 @@ static void grad_build_gradient_result(grad_context *g, arena *a, const mil_valu
         v = mil_build_const_f64(b, "zero", &param->type, zeros);
     }
     v = grad_fill_out(g, &param->type, v);
-    bool shared = v && (!v->def || v->constant || !v->def->backward);
-    for (int i = 0; v && i < b->function->result_count; i++) shared |= b->function->results[i] == v;
-    if (shared) v = mil_build_unary(b, MIL_OP_identity, v);
+    if (v && (!v->def || v->constant || !v->def->backward || mil_is_result(b->function, v)))
+        v = mil_build_unary(b, MIL_OP_identity, v);
     if (v && strcmp(v->name, name) != 0) {
         propane_error err = {0};
         if (mil_rename(b->function, v, name, &err) && !b->err.status) b->err = err;

@@ -249,6 +249,12 @@ bool mil_make_result(mil_function *f, mil_value *v) {
     return ir_edit_list_append(f->module->arena, &f->results, &f->result_count, v);
 }
 
+bool mil_is_result(const mil_function *f, const mil_value *v) {
+    for (int i = 0; i < f->result_count; i++)
+        if (f->results[i] == v) return true;
+    return false;
+}
+
 mil_function *mil_make_block(mil_op *op, const char *name) {
     arena *a = op->function->module->arena;
     if (!op->blocks) op->blocks = ARENA_ARRAY(a, mil_op_blocks(op->info), mil_function *);

@@ -36,6 +36,7 @@ bool mil_make_param(mil_function *f, mil_value *v);
 /* Must be called after parameters have been reordered, or their types have become or ceased to be states. */
 void mil_params_placed(mil_function *f);
 bool mil_make_result(mil_function *f, mil_value *v);
+bool mil_is_result(const mil_function *f, const mil_value *v);
 /* Makes an op that is not yet in the function and has no operands. */
 mil_op *mil_make_op(mil_function *f, const mil_op_info *info);
 bool mil_make_operand(mil_op *op, int param, mil_value *const *values, int count);

@@ -15,19 +15,13 @@
 
 enum { MAX_ROUNDS = 2048, MAX_OPERATIONS = 200000 };
 
-static bool unroll_is_result(const mil_function *f, const mil_value *v) {
-    bool is = false;
-    for (int i = 0; i < f->result_count; i++) is |= f->results[i] == v;
-    return is;
-}
-
 propane_status unroll_replace(mil_builder *b, mil_op *op, mil_value *const *with, propane_error *err) {
     mil_function *f = op->function;
     for (int i = 0; i < op->result_count && !b->err.status; i++) {
         mil_value *old = op->results[i], *v = with[i] ? mil_replaced(with[i]) : NULL;
-        const bool given = unroll_is_result(f, old);
+        const bool given = mil_is_result(f, old);
         if (!v) continue;
-        if (given && (!v->def || v->constant || unroll_is_result(f, v))) v = mil_build_unary(b, MIL_OP_identity, v);
+        if (given && (!v->def || v->constant || mil_is_result(f, v))) v = mil_build_unary(b, MIL_OP_identity, v);
         if (!v) break;
         mil_replace_uses(f, old, v);
         if (!given) continue;

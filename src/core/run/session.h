@@ -29,8 +29,8 @@ typedef struct session_input {
     const char *name;
     npy array;
     bool image; /* the array is an image of bytes, [height, width, channels] */
-    char *
-        words; /* instead of an array: text whose meaning depends on the input (session_keys.h); NULL if there is none */
+    /* Instead of an array: text whose meaning depends on the input (session_keys.h); NULL if there is none. */
+    char *words;
 } session_input;
 
 typedef struct session_inputs {

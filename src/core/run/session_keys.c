@@ -7,8 +7,7 @@
 
 #include "core/base/json.h"
 #include "core/base/memory.h"
-
-#define shown(name) text_quote((char[80]){0}, name, strlen(name))
+#include "core/base/text.h"
 
 static const mil_keys *session_keys_of(const session *s, int index) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
@@ -21,12 +20,12 @@ static propane_status session_keys_unknown(const mil_keys *keys, const char *nam
     text list = {0};
     enum { SHOWN = 8 };
     for (int64_t i = 0; i < keys->count && i < SHOWN; i++)
-        text_printf(&list, "%s'%s'", i ? ", " : "", shown(keys->list[i]));
+        text_printf(&list, "%s'%s'", i ? ", " : "", TEXT_SHOWN(keys->list[i]));
     if (keys->count > SHOWN) text_printf(&list, ", ... (%lld)", (long long)keys->count);
     const propane_status status =
         list.failed ? propane_fail_memory(err, 0)
                     : propane_fail(err, PROPANE_ERR_INVALID, "input '%s' does not know '%s'; it must be one of: %s",
-                                   shown(name), shown(key), list.data);
+                                   TEXT_SHOWN(name), TEXT_SHOWN(key), list.data);
     text_deinit(&list);
     return status;
 }
@@ -62,16 +61,17 @@ propane_status session_put_keys(session *s, const char *name, const char *const 
     const mil_keys *keys = at >= 0 ? session_keys_of(s, at) : NULL;
     if (at >= 0 && !keys)
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%s' takes an array, not text or a dictionary",
-                            shown(name));
+                            TEXT_SHOWN(name));
     if (keys && keys->text && count != 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, "input '%s' takes one text, but count is %lld", shown(name),
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%s' takes one text, but count is %lld", TEXT_SHOWN(name),
                             (long long)count);
     if (keys && keys->text && values)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%s' takes one text, not a dictionary: values must be NULL", shown(name));
+                            "input '%s' takes one text, not a dictionary: values must be NULL", TEXT_SHOWN(name));
     if (keys && !keys->text && !values)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%s' takes a dictionary of numbers, not a text: {\"key\": 1, ...}", shown(name));
+                            "input '%s' takes a dictionary of numbers, not a text: {\"key\": 1, ...}",
+                            TEXT_SHOWN(name));
     session_input in = {.name = name, .array = {.kind = 'f', .size = 4, .rank = 1}};
     in.array.count = in.array.dim[0] = keys ? keys->count : 1;
     float *out = mem_array((size_t)in.array.count, sizeof *out);
@@ -97,7 +97,7 @@ static propane_status session_put_object(session *s, const char *name, const cha
     if (!status) json_object_foreach(o, key, value) {
             if (!json_is_number(value)) {
                 status = propane_fail(err, PROPANE_ERR_INVALID, "%s: the value of '%s' must be a number", source,
-                                      shown(key));
+                                      TEXT_SHOWN(key));
                 break;
             }
             keys[done] = key;
@@ -124,7 +124,7 @@ propane_status session_put_words(session *s, const char *name, const char *words
         npy_free(&in.array);
         return status;
     }
-    (void)snprintf(source, sizeof source, "input '%s'", shown(name));
+    (void)snprintf(source, sizeof source, "input '%s'", TEXT_SHOWN(name));
     if (words[0] == '{')
         PROPANE_TRY(json_parse(words, strlen(words), source, &o, err));
     else if (text_ends_with(words, ".json"))
@@ -133,7 +133,7 @@ propane_status session_put_words(session *s, const char *name, const char *words
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: '%s' must be a dictionary, {\"key\": 1, ...}, a .json file with one, or an array (.npy)", source,
-            shown(words));
+            TEXT_SHOWN(words));
     const propane_status status = session_put_object(s, name, source, o, err);
     json_decref(o);
     return status;

@@ -36,14 +36,12 @@ static propane_status session_program_note_classes(session *s, propane_error *er
     s->classes = mil_in(op, "classes")->constant;
     const mil_feature *label = seen ? mil_feature_find(seen, PROPANE_OUTPUT, seen->predicted) : NULL;
     s->label = label && label->called ? label->called : seen && seen->predicted[0] ? seen->predicted : "label";
-    bool is_output = !v->def;
-    for (int i = 0; i < f->result_count; i++) is_output |= f->results[i] == v;
-    if (!is_output) PROPANE_TRY(session_program_name_classes(f, v, op->results[1], err));
+    const bool is_result = mil_is_result(f, v);
+    if (v->def && !is_result) PROPANE_TRY(session_program_name_classes(f, v, op->results[1], err));
     mem_free(s->probabilities);
     s->probabilities = mem_copy_string(v->name);
     if (!s->probabilities) return propane_fail_memory(err, 0);
-    for (int i = 0; i < f->result_count; i++)
-        if (f->results[i] == v) return PROPANE_OK;
+    if (is_result) return PROPANE_OK;
     mil_build_resume(&b, f);
     mil_build_result(&b, v);
     if (b.err.status && err) *err = b.err;

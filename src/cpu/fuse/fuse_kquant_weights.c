@@ -13,9 +13,9 @@
 
 typedef struct kquant_comparison {
     cpu_graph *g;
-    const mil_value *
-        *same; /* by id of a value of the built function: its counterpart, or NULL if it has not been visited yet */
-    int *uses; /* the same: the number of operands that refer to it */
+    /* By id of a value of the built function: its counterpart, or NULL if it has not been visited yet. */
+    const mil_value **same;
+    int *uses; /* by the same id: the number of operands that refer to it */
     kquant_match *match;
     int room;
 } kquant_comparison;

@@ -8,8 +8,8 @@
 
 typedef struct kquant_match {
     cpu_stored_weights found;
-    const mil_op *
-        *ops; /* the operations that reconstruct the matrix, allocated in g->work; nothing else reads their results */
+    /* The operations that reconstruct the matrix, allocated in g->work; nothing else reads their results. */
+    const mil_op **ops;
     int count;
 } kquant_match;
 

@@ -30,8 +30,8 @@ typedef struct language_run {
     double *nats;
     language_pairs *pairs;                            /* NULL if the data are not pairs */
     char *model_path, *config_path, *vocabulary_path; /* NULL without a run folder */
-    char token_count[24], token_sum[24],
-        base_sum[24]; /* fingerprints for the checkpoint; base_sum is "" without adapters */
+    /* Fingerprints for the checkpoint; base_sum is "" without adapters. */
+    char token_count[24], token_sum[24], base_sum[24];
 } language_run;
 
 static inline language_run *language_run_of(const train_run *r) { return (language_run *)(uintptr_t)r; }

@@ -10,8 +10,6 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-#define shown(name) text_quote((char[80]){0}, name, strlen(name))
-
 /* ---- pipelines -------------------------------------------------------------------------------------------------------------- */
 
 static const mil_keys *package_keys_copy(arena *a, const mil_keys *from) {
@@ -55,7 +53,7 @@ propane_status package_keys_attach(mil_module *m, const package_keyed *list, pro
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: two models of the pipeline read input '%s' with different lists of keys; an input "
                                 "can have one: give the second model an input of its own",
-                                m->source, shown(f->name));
+                                m->source, TEXT_SHOWN(f->name));
         f->keys = list->keys;
     }
     return PROPANE_OK;
@@ -118,7 +116,7 @@ static propane_status package_keys_take_one(mil_module *m, const mil_pair *pair,
     const mil_interface *seen = m->package->interface_count ? &m->package->interfaces[0] : NULL;
     json_t *o = NULL;
     mil_keys *keys = NULL;
-    (void)snprintf(source, sizeof source, "%.400s: metadata '" PACKAGE_KEYS "%s'", m->source, shown(name));
+    (void)snprintf(source, sizeof source, "%.400s: metadata '" PACKAGE_KEYS "%s'", m->source, TEXT_SHOWN(name));
     PROPANE_TRY(json_parse(pair->value, strlen(pair->value), source, &o, err));
     propane_status status = package_keys_read(m->arena, o, source, &keys, err);
     if (!status) status = package_keys_check(mil_feature_find(seen, PROPANE_INPUT, name), keys, source, err);

@@ -46,8 +46,6 @@ static propane_status program_wire_fail(reader *r, const char *format, ...) {
 static propane_status program_wire_no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
 
 /* Quotes a name of the file for a message: short and printable. */
-#define shown(name) text_quote((char[80]){0}, name, strlen(name))
-
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
 static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimension *d, int64_t *out) {
@@ -269,19 +267,20 @@ static propane_status program_wire_find_operand(reader *r, const Coreml__Operati
                                                 mil_value **out) {
     if (b->kind_case == COREML__BINDING__KIND_VALUE) return program_wire_read_literal(r, b->value, out);
     if (b->kind_case != COREML__BINDING__KIND_NAME)
-        return program_wire_fail(r, "%s: an argument is empty", shown(from->type));
+        return program_wire_fail(r, "%s: an argument is empty", TEXT_SHOWN(from->type));
     if (!mil_make_seen(r->function, b->name, strlen(b->name), out))
         return program_wire_fail(r, "a block uses more than %d values from outside, or memory ran out",
                                  MIL_MAX_CAPTURED);
-    return *out ? PROPANE_OK : program_wire_fail(r, "%s: '%s' is not defined here", shown(from->type), shown(b->name));
+    return *out ? PROPANE_OK
+                : program_wire_fail(r, "%s: '%s' is not defined here", TEXT_SHOWN(from->type), TEXT_SHOWN(b->name));
 }
 
 static propane_status program_wire_find_param(reader *r, const mil_op *op, const char *key, int *out) {
     *out = mil_op_param(op->info, key);
     if (*out >= 0 && op->info->params[*out].need == MIL_CAPTURED) *out = -1;
-    if (*out < 0) return program_wire_fail(r, "%s has no argument '%s'", op->info->name, shown(key));
+    if (*out < 0) return program_wire_fail(r, "%s has no argument '%s'", op->info->name, TEXT_SHOWN(key));
     if (op->operands[*out].count)
-        return program_wire_fail(r, "%s: argument '%s' is given twice", op->info->name, shown(key));
+        return program_wire_fail(r, "%s: argument '%s' is given twice", op->info->name, TEXT_SHOWN(key));
     return PROPANE_OK;
 }
 
@@ -292,7 +291,7 @@ static propane_status program_wire_read_argument(reader *r, const Coreml__Operat
     if (!count) return PROPANE_OK;
     PROPANE_TRY(program_wire_find_param(r, op, pair->key, &param));
     if (count > 1 && op->info->params[param].need != MIL_VARIADIC)
-        return program_wire_fail(r, "%s: argument '%s' takes one value, not %zu", op->info->name, shown(pair->key),
+        return program_wire_fail(r, "%s: argument '%s' takes one value, not %zu", op->info->name, TEXT_SHOWN(pair->key),
                                  count);
     mil_value **values = mem_array(count, sizeof *values);
     propane_status status = values ? PROPANE_OK : program_wire_no_memory(r);
@@ -307,7 +306,8 @@ static propane_status program_wire_read_argument(reader *r, const Coreml__Operat
 static propane_status program_wire_read_attribute(reader *r, mil_op *op, const Coreml__ValuePair *pair) {
     int param = -1;
     mil_value *v = NULL;
-    if (!pair->value) return program_wire_fail(r, "%s: attribute '%s' has no value", op->info->name, shown(pair->key));
+    if (!pair->value)
+        return program_wire_fail(r, "%s: attribute '%s' has no value", op->info->name, TEXT_SHOWN(pair->key));
     if (strcmp(pair->key, "name") == 0 && mil_op_param(op->info, "name") < 0)
         return program_wire_read_text(r, pair->value, &op->label);
     PROPANE_TRY(program_wire_find_param(r, op, pair->key, &param));
@@ -320,10 +320,10 @@ static propane_status program_wire_define(reader *r, const Coreml__NamedType *fr
     PROPANE_TRY(program_wire_read_type(r, from->type, &type));
     if (!mil_name_legal(from->name, strlen(from->name)))
         return program_wire_fail(r, "'%s' is not a valid name; names consist of letters, digits, _ . and @",
-                                 shown(from->name));
+                                 TEXT_SHOWN(from->name));
     for (const mil_function *f = r->function; f; f = f->owner ? f->owner->function : NULL)
         if (mil_scope_find(f, from->name, strlen(from->name)))
-            return program_wire_fail(r, "'%s' is defined a second time", shown(from->name));
+            return program_wire_fail(r, "'%s' is defined a second time", TEXT_SHOWN(from->name));
     const char *name = arena_string(r->module->arena, from->name);
     *out = name ? mil_make_value(r->function, name, &type) : NULL;
     return *out ? PROPANE_OK : program_wire_no_memory(r);
@@ -398,7 +398,7 @@ static propane_status program_wire_read_block(reader *r, mil_op *op, const Corem
 
 static propane_status program_wire_read_operation(reader *r, const Coreml__Operation *from) {
     const mil_op_info *info = mil_op_find(from->type, strlen(from->type));
-    if (!info) return program_wire_fail(r, "unknown operation '%s'", shown(from->type));
+    if (!info) return program_wire_fail(r, "unknown operation '%s'", TEXT_SHOWN(from->type));
     mil_op *op = mil_make_op(r->function, info);
     if (!op) return program_wire_no_memory(r);
     for (size_t i = 0; i < from->n_inputs; i++) PROPANE_TRY(program_wire_read_argument(r, from, op, from->inputs[i]));
@@ -423,7 +423,7 @@ static propane_status program_wire_read_outputs(reader *r, const Coreml__Block *
         mil_value *v = NULL;
         if (!mil_make_seen(r->function, from->outputs[i], strlen(from->outputs[i]), &v))
             return program_wire_no_memory(r);
-        if (!v) return program_wire_fail(r, "result '%s' is not defined", shown(from->outputs[i]));
+        if (!v) return program_wire_fail(r, "result '%s' is not defined", TEXT_SHOWN(from->outputs[i]));
         const bool again = !r->function->owner && id_map_find(known, (uint64_t)v->id);
         if (again) continue;
         if (!id_map_enter(known, (uint64_t)v->id, 1)) return program_wire_no_memory(r);
@@ -477,7 +477,7 @@ static propane_status program_wire_refuse_unknown(reader *r, const Coreml__Block
     program_wire_find_unknown(&u, block);
     if (!u.kinds) return PROPANE_OK;
     for (int i = 0; i < u.kinds && used < sizeof list - 100; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.50s (%d)", i ? ", " : "", shown(u.names[i]),
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%.50s (%d)", i ? ", " : "", TEXT_SHOWN(u.names[i]),
                                  u.counts[i]);
     (void)program_wire_fail(r, "unknown operations: %s%s; `propane ops` lists the known ones", list,
                             u.more ? ", ..." : "");
@@ -510,16 +510,16 @@ static propane_status program_wire_read_function(reader *r, const char *name, co
     mil_opset opset = program_wire_opset_of(from->opset);
     r->function = NULL;
     if (!mil_name_legal(name, strlen(name)))
-        return program_wire_fail(r, "'%s' is not a valid function name", shown(name));
+        return program_wire_fail(r, "'%s' is not a valid function name", TEXT_SHOWN(name));
     for (const mil_function *f = r->module->functions; f; f = f->next)
         if (strcmp(f->name, name) == 0)
-            return program_wire_fail(r, "function '%s' is defined a second time", shown(name));
+            return program_wire_fail(r, "function '%s' is defined a second time", TEXT_SHOWN(name));
     if (!opset)
-        return program_wire_fail(r, "function '%s' has opset \"%s\"; CoreML5 to CoreML8 are supported", shown(name),
-                                 shown(from->opset));
+        return program_wire_fail(r, "function '%s' has opset \"%s\"; CoreML5 to CoreML8 are supported",
+                                 TEXT_SHOWN(name), TEXT_SHOWN(from->opset));
     for (size_t i = 0; i < from->n_blocks; i++)
         if (strcmp(from->blocks[i]->key, from->opset) == 0) block = from->blocks[i]->value;
-    if (!block) return program_wire_fail(r, "function '%s' has no body for its opset", shown(name));
+    if (!block) return program_wire_fail(r, "function '%s' has no body for its opset", TEXT_SHOWN(name));
     r->lists = (mil_list_sizes){0};
     r->seen = (mil_interface *)(uintptr_t)mil_interface_of(r->module, name);
     if (r->seen && !mil_interface_unite_outputs(r->seen)) return program_wire_no_memory(r);
@@ -571,7 +571,7 @@ propane_status package_program_read(mil_module *m, const Coreml__Program *progra
     PROPANE_TRY(program_wire_read_build_info(&r, program));
     for (size_t i = 0; i < program->n_functions; i++) {
         const Coreml__FunctionPair *pair = program->functions[i];
-        if (!pair->value) return program_wire_fail(&r, "function '%s' is empty", shown(pair->key));
+        if (!pair->value) return program_wire_fail(&r, "function '%s' is empty", TEXT_SHOWN(pair->key));
         PROPANE_TRY(program_wire_read_function(&r, pair->key, pair->value));
     }
     if (m->default_function && !mil_module_function(m, NULL, err)) return err ? err->status : PROPANE_ERR_NOT_FOUND;

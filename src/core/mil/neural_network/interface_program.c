@@ -13,8 +13,6 @@
 #include "core/mil/neural_network/wire_view.h"
 #include "core/mil/resolve_shapes.h"
 
-#define shown(name) text_quote((char[80]){0}, name, strlen(name))
-
 const char *interface_name(arena *a, const char *name) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@";
     const bool digit = name[0] >= '0' && name[0] <= '9';
@@ -26,7 +24,7 @@ const char *interface_name(arena *a, const char *name) {
 
 static void interface_program_fail(mil_builder *b, propane_status status, const char *format, const char *name) {
     if (b->err.status) return;
-    (void)!propane_fail(&b->err, status, format, shown(name));
+    (void)!propane_fail(&b->err, status, format, TEXT_SHOWN(name));
     (void)!propane_fail_prefix(&b->err, status, "%s", b->module->source);
 }
 
@@ -85,7 +83,7 @@ static void interface_program_say_open(mil_builder *b, const mil_feature *f, con
         (void)!propane_fail(&b->err, PROPANE_ERR_INVALID,
                             "%s: input '%s' has dimensions of any size, shown as 0 in its shape %s, and no default: "
                             "give its shape, for example --shape NAME=1,3,224,224",
-                            b->module->source, shown(f->name), text_shape(shape, f->shape.rank, f->shape.dim));
+                            b->module->source, TEXT_SHOWN(f->name), text_shape(shape, f->shape.rank, f->shape.dim));
 }
 
 mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_options *options) {
@@ -121,9 +119,8 @@ static mil_value *interface_program_named(mil_builder *b, const char *wanted, mi
     const char *name = interface_name(b->module->arena, wanted);
     if (!name) (void)!propane_fail_memory(&b->err, 0);
     if (!name || b->err.status) return NULL;
-    bool same = !v->def || v->type.dtype == MIL_bool;
-    for (int i = 0; i < b->function->result_count; i++) same |= b->function->results[i] == v;
-    if (same) v = mil_build_unary(b, MIL_OP_identity, v);
+    if (!v->def || v->type.dtype == MIL_bool || mil_is_result(b->function, v))
+        v = mil_build_unary(b, MIL_OP_identity, v);
     if (!v || strcmp(v->name, name) == 0) return v;
     interface_program_make_room(b, name);
     name = mil_scope_unique(b->function, name);
