@@ -125,6 +125,9 @@ void cli_on_interrupt(void (*tell)(void *object), void *object);
 extern int cli_argc;
 extern char **cli_argv;
 
+/* Returns whether propane_file_kind returns this kind for the file. */
+bool cli_file_is(const char *path, const char *kind);
+
 /* Return whether `fd` is a terminal that interprets control characters, and whether it may have colours, which
  * NO_COLOR forbids. */
 bool cli_is_terminal(int fd);

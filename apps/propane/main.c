@@ -29,6 +29,11 @@ bool cli_is_terminal(int fd) {
     return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
+bool cli_file_is(const char *path, const char *kind) {
+    const char *own = propane_file_kind(path);
+    return own && strcmp(own, kind) == 0;
+}
+
 bool cli_has_colour(int fd) {
     const char *none = getenv("NO_COLOR");
     return cli_is_terminal(fd) && !(none && *none);

@@ -273,11 +273,6 @@ static propane_status cmd_diff_run_expected(diff_job *j, propane_session **s, pr
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: it records no output of %s", j->expect, j->a);
 }
 
-static bool cmd_diff_is_compiled(const char *path) {
-    const char *kind = propane_file_kind(path);
-    return kind && strcmp(kind, "compiled") == 0;
-}
-
 static int cmd_diff_compiled(const char *a, const char *b) {
     propane_error err = {0};
     propane_object *left = NULL, *right = NULL;
@@ -350,7 +345,7 @@ int cmd_diff(int argc, char **argv) {
     if (j.expect && (j.b || j.html))
         return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");
     if (j.expect && j.left.precision == wide) j.left.precision = "typed";
-    const bool compiled = j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b);
+    const bool compiled = j.b && cli_file_is(j.a, "compiled") && cli_file_is(j.b, "compiled");
     if ((code = cmd_diff_refuse(compiled, j.expect)) >= 0) return code;
     if (compiled) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};

@@ -125,10 +125,7 @@ static propane_status cmd_eval_text(eval_job *j, double *mean, int64_t *predicti
     return j->gradients ? cmd_eval_write_gradients(j, err) : PROPANE_OK;
 }
 
-static bool cmd_eval_is_examples(const eval_job *j) {
-    const char *kind = j->data ? propane_file_kind(j->data) : NULL;
-    return kind && strcmp(kind, "examples") == 0;
-}
+static bool cmd_eval_is_examples(const eval_job *j) { return j->data && cli_file_is(j->data, "examples"); }
 
 static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
     double mean = 0;

@@ -282,11 +282,6 @@ static propane_status cmd_run_session(run_job *j, propane_session *s, propane_er
     return j->json && !cli_interrupted ? cmd_run_print_json(j, err) : PROPANE_OK;
 }
 
-static bool cmd_run_is_compiled(const run_job *j) {
-    const char *kind = propane_file_kind(j->model);
-    return kind && strcmp(kind, "compiled") == 0;
-}
-
 /* Flags without a meaning for registers. */
 static const char run_compiled_ignores[] =
     "--resize|--keep|--function|--shape|--device|--precision|--blas|--iterations|"
@@ -294,7 +289,8 @@ static const char run_compiled_ignores[] =
 
 static propane_status cmd_run_model(run_job *j, propane_error *err) {
     propane_session *s = NULL;
-    if (cmd_run_is_compiled(j)) return run_compiled(j->model, &j->input_list, j->seed, j->output, &j->not_finite, err);
+    if (cli_file_is(j->model, "compiled"))
+        return run_compiled(j->model, &j->input_list, j->seed, j->output, &j->not_finite, err);
     for (int i = 0; i < j->shape_list.count; i++) {
         PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
         j->session.shape_count = i + 1;
@@ -363,7 +359,7 @@ int cmd_run(int argc, char **argv) {
                          "Exit code: 4 if an output has NaN or infinity that does not come from the inputs; the first "
                          "such operation is named.");
     if (code >= 0) return code;
-    if (cmd_run_is_compiled(&j) && (code = cli_refuse("run", run_compiled_ignores, "a compiled program")) >= 0)
+    if (cli_file_is(j.model, "compiled") && (code = cli_refuse("run", run_compiled_ignores, "a compiled program")) >= 0)
         return code;
     propane_error err = {0};
     j.session.threads = (int)threads;

@@ -14,11 +14,6 @@
 #include "core/base/memory.h"
 #include "report/run/run_set.h"
 
-static bool cmd_show_is(const char *file, const char *kind) {
-    const char *own = propane_file_kind(file);
-    return own && strcmp(own, kind) == 0;
-}
-
 /* Prints the file, including the part that was read before an error. */
 static propane_status cmd_show_show(const char *file, const propane_show_options *options, propane_error *err) {
     char *shown = NULL;
@@ -71,9 +66,9 @@ static propane_status cmd_show_file(const char *file, const propane_show_options
 
 /* Reports a flag that is for another kind of file, or returns -1 if there is none. */
 static int cmd_show_misuse(const char *file, const char *example_flag, bool words) {
-    if (example_flag && !cmd_show_is(file, "examples"))
+    if (example_flag && !cli_file_is(file, "examples"))
         return cli_misuse("show", "%s is for .jsonl files; %s is not one", example_flag, file);
-    if (words && !cmd_show_is(file, "compiled"))
+    if (words && !cli_file_is(file, "compiled"))
         return cli_misuse("show", "--words is for compiled programs; %s is not one", file);
     return -1;
 }
@@ -106,7 +101,7 @@ static int cmd_show_page(const cli_list *files, show_page *p) {
     const propane_check_options check = {.size = sizeof check, .target = p->options.target, .path = p->options.path};
     if (files->count != 1) return cli_misuse("show", "--html takes one FILE");
     if (propane_check_options_test(&check, &err) != PROPANE_OK) return cli_misuse("show", "--%s", err.text);
-    if (!cmd_show_is(files->items[0], "program") && file_exists(files->items[0]))
+    if (!cli_file_is(files->items[0], "program") && file_exists(files->items[0]))
         return cli_misuse("show", "--html is for programs; %s is not one", files->items[0]);
     if (cmd_show_write_page(files->items[0], p, &err) != PROPANE_OK) return cli_error("show", &err);
     printf("%s: the graph of %s\n", p->file, files->items[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the forms that the engine lacks and that other operations express exactly: compressed weights as dense ones, and
- * the rows of a table. Everything after this step sees a copy of the function without them.
+ * Owns the forms that the engine lacks and that other operations express: compressed weights as dense ones, and the rows
+ * of rewrite_rows. Everything after this step sees a copy of the function without them.
  */
 #include "ane/h13/compile_parts.h"
 #include "core/mil/build.h"
