@@ -382,10 +382,11 @@ public-packages:
 parts:
 	@echo $(PARTS)
 
+# Any build has the symbols; where there is none, one without optimisation takes half the time.
 layers: paths ## fail on an include that looks upward, a circle of files, what does not fit a screen
 	$(Q)sh tools/layers.sh
 	$(Q)sh tools/sizes.sh tools/exceptions
-	$(Q)$(MAKE) --no-print-directory -j$(JOBS) circles CIRCLES=tools/exceptions
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(if $(wildcard $(LIB)),$(MODE),debug) circles CIRCLES=tools/exceptions
 
 circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another (by the symbols of a build)
 	$(Q)sh tools/circles.sh $(BUILD) $(CIRCLES)
