@@ -29,7 +29,7 @@ def values(*shape):
 
 
 def exact(array):
-    """Returns what the expected outputs are computed from. In fp64, PyTorch's kernels differ far behind the digits that are
+    """Returns what the expected outputs are computed from. In fp64, PyTorch's kernels differ far beyond the digits that are
     stored, so that every machine writes the same files."""
     return torch.from_numpy(np.asarray(array, np.float64))
 

@@ -93,7 +93,7 @@ static int compile_earliest(const compile *c, const compile_lives *l, const mil_
     return x && x->def ? l->earliest[x->id] : step;
 }
 
-/* Opens the span of the memory that v owns or, as the first part of a concatenation, lies in. */
+/* Opens the span of the memory that v owns or, as the first part of a concatenation, is in. */
 static propane_status compile_span(compile *c, compile_lives *l, const mil_op *op, mil_value *v, int step,
                                    propane_error *err) {
     emit_tensor t;

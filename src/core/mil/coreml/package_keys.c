@@ -52,7 +52,7 @@ propane_status package_keys_attach(mil_module *m, const package_keyed *list, pro
         if (f->keys && !package_keys_equal(f->keys, list->keys))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: two models of the pipeline read input '%s' with different lists of keys; an input "
-                                "can have one: give the second model an input of its own",
+                                "can have one: give the second model its own input",
                                 m->source, TEXT_SHOWN(f->name));
         f->keys = list->keys;
     }
