@@ -86,8 +86,8 @@ static int cmd_diff_report(const diff_job *j) {
     if (first && first->beyond)
         printf("they differ at %s '%s': infinite on one side\n", first->op ? first->op : "value", first->name);
     else if (first)
-        printf("they differ at %s '%s': by %.3g, more than %.3g\n", first->op ? first->op : "value", first->name,
-               cmd_diff_relative(first), j->tolerance);
+        printf("they differ at %s '%s': by %.*g, more than %.3g\n", first->op ? first->op : "value", first->name,
+               cmd_diff_relative(first) < 1.01 * j->tolerance ? 6 : 3, cmd_diff_relative(first), j->tolerance);
     if (first && first->scale > 0 && first->scale < 0x1p-14)
         printf("all values of '%s' are below 6.1e-5, the smallest normal fp16 number, where fp16 has few digits; "
                "untrained weights may be the reason\n",
