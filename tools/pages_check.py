@@ -217,6 +217,9 @@ def check_all_looks(b):
 
 def check_big(b):
     times = [b.open("big.html") for _ in range(3)]
+    torn = b.js("""[...document.querySelectorAll('aside th')].filter(e => { const r = document.createRange(); r.selectNodeContents(e);
+      return e.textContent.length <= 13 && r.getClientRects().length > 1; }).map(e => e.textContent)""")
+    expect("short names next to long values are on one line", torn == [], torn)
     count = b.js("data.graphs[0].nodes.length")
     print(f"told: a page of {count} operations ({os.path.getsize('big.html') / 1e6:.1f} MB): graph painted after "
           f"{', '.join(f'{t:.0f}' for t in times)} ms, folded")
