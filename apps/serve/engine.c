@@ -112,15 +112,22 @@ static bool engine_on_step(void *context, const infer_step *step) {
     return !a->gone;
 }
 
-/* Returns the free sequence that already holds most of the prompt. */
+/* A sequence that holds less than this part of a prompt is not chosen for it: a few ids that all chats begin with must
+ * not cost another client the text that its next request continues. */
+enum { SHARED_PART = 8 };
+
+/* Returns the free sequence that already holds most of the prompt; if none holds much of it, the one that was not used
+ * for the longest time. Returns -1 if none is free. */
 static int engine_choose_sequence(const serve_engine *e, const token_list *ids) {
-    int best = -1;
-    int64_t most = -1;
+    int best = -1, oldest = -1;
+    int64_t most = (int64_t)ids->count / SHARED_PART;
     for (int i = 0; i < infer_sequences(e->decoder); i++) {
-        int64_t shared = e->busy[i] ? -1 : infer_shared(e->decoder, i, ids->ids, (int64_t)ids->count);
+        if (e->busy[i]) continue;
+        const int64_t shared = infer_shared(e->decoder, i, ids->ids, (int64_t)ids->count);
         if (shared > most) most = shared, best = i;
+        if (oldest < 0 || e->begun[i] < e->begun[oldest]) oldest = i;
     }
-    return best;
+    return best >= 0 ? best : oldest;
 }
 
 static infer_task engine_task_of(answer *a) {
@@ -165,6 +172,7 @@ static bool engine_begin_choice(answer *a, serve_problem *p) {
     if (infer_job_begin(a->e->decoder, a->sequence, &task, engine_on_step, a, &a->job, &err))
         return serve_refuse(p, 500, "server_error", NULL, NULL, "%s", err.text);
     a->e->busy[a->sequence] = true;
+    a->e->begun[a->sequence] = ++a->e->begins;
     return true;
 }
 

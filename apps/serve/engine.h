@@ -17,6 +17,7 @@ typedef struct serve_engine {
     int64_t created;        /* when it was loaded, seconds since 1970 */
     uint64_t next_seed;     /* for requests without one */
     bool busy[INFER_MAX_SEQUENCES];
+    uint64_t begun[INFER_MAX_SEQUENCES], begins; /* number of the last text that each sequence began */
     /* bytes of the vocabulary's longest token: a text has at least its length divided by this many tokens; 0 if not
      * known */
     size_t longest_piece;

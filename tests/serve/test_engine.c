@@ -469,6 +469,26 @@ TEST(prompts_are_reused) {
     tear_down();
 }
 
+/* A request that shares only its first ids with a held text takes the sequence unused for the longest time. */
+TEST(a_text_is_kept_for_its_next_request) {
+    static const struct {
+        const char *body;
+        int64_t reused;
+    } cases[] = {{ASK("\"abcdefghijklmnop\"", ",\"max_tokens\":1"), 0},
+                 {ASK("\"zyxwvutsrqponmlk\"", ",\"max_tokens\":1"), 0},
+                 {ASK("\"zyxwvutsrqponmlkj\"", ",\"max_tokens\":1"), 16},
+                 {ASK("\"z0123456789012345\"", ",\"max_tokens\":1"), 0},
+                 {ASK("\"zyxwvutsrqponmlkj\"", ",\"max_tokens\":1"), 16},
+                 {ASK("\"z0123456789012345\"", ",\"max_tokens\":1"), 16}};
+    set_up(50, 2, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        serve_usage used;
+        json_decref(answer(SERVE_COMPLETION, cases[i].body, &used));
+        EXPECT_MSG(used.reused == cases[i].reused, "case %zu: %d", i, (int)used.reused);
+    }
+    tear_down();
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------------------------ */
 
 TEST(what_the_model_cannot_read_is_refused) {
@@ -590,5 +610,6 @@ SUITE("serve/engine", T(the_alphabet_is_written), T(a_prompt_may_fill_the_contex
       T(every_prompt_has_its_choices), T(choices_follow_the_seed), T(a_stream_has_an_event_for_each_token),
       T(every_token_has_a_log_probability), T(a_stream_of_a_chat_begins_with_the_role),
       T(an_answer_ends_when_nobody_wants_it), T(a_sequence_is_free_again), T(prompts_are_reused),
-      T(what_the_model_cannot_read_is_refused), T(scores_that_are_no_numbers_are_an_error_of_the_server),
-      T(without_memory_there_is_an_error_of_the_server), T(sizes_are_checked_at_their_edges))
+      T(a_text_is_kept_for_its_next_request), T(what_the_model_cannot_read_is_refused),
+      T(scores_that_are_no_numbers_are_an_error_of_the_server), T(without_memory_there_is_an_error_of_the_server),
+      T(sizes_are_checked_at_their_edges))
