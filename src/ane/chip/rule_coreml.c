@@ -234,8 +234,8 @@ bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         const mil_value *v = view->function->params[i];
         const int64_t n = v->type.rank ? v->type.dim[v->type.rank - 1] : 1;
         if (v->type.container == MIL_STATE && n % (int64_t)view->limit->value != 0)
-            return chip_found(out, "the last axis of the state '%.60s' has %lld elements, not a multiple of %.0f",
-                              v->name, (long long)n, view->limit->value);
+            return chip_found(out, "the last axis of the state '%.60s' has %lld element%s, not a multiple of %.0f",
+                              v->name, (long long)n, n == 1 ? "" : "s", view->limit->value);
     }
     return false;
 }

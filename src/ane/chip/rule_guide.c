@@ -127,8 +127,9 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                 waste = padded - own;
             }
         }
-    return worst && chip_found(out, "the last axis of '%.60s' has %lld elements: %.1f MB are padding", worst->name,
-                               (long long)worst->type.dim[worst->type.rank - 1], (double)waste / 1e6);
+    return worst && chip_found(out, "the last axis of '%.60s' has %lld element%s: %.1f MB are padding", worst->name,
+                               (long long)worst->type.dim[worst->type.rank - 1],
+                               worst->type.dim[worst->type.rank - 1] == 1 ? "" : "s", (double)waste / 1e6);
 }
 
 bool chip_rule_linears(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

@@ -79,8 +79,9 @@ bool chip_rule_padded_outputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
         const int64_t width = t->dim[t->rank - 1], size = mil_dtype_get(t->dtype)->bits / 8;
         const int64_t row = (int64_t)chip_row_bytes(), padded = (width * size + row - 1) / row * row / size;
         if (width > 0 && padded != width && mil_type_count(t) > width)
-            return chip_found(out, "the rows of '%.60s' have %lld elements, and may be %lld apart",
-                              view->function->results[i]->name, (long long)width, (long long)padded);
+            return chip_found(out, "the rows of '%.60s' have %lld element%s, and may be %lld apart",
+                              view->function->results[i]->name, (long long)width, width == 1 ? "" : "s",
+                              (long long)padded);
     }
     return false;
 }
