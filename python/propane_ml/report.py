@@ -11,8 +11,8 @@ from ._propane import ffi, lib
 from .error import Handle, Path, check as _check, error, path_chars, structure, taken, text, text_or_none
 
 _SEVERITIES = {lib.PROPANE_NOTE: "note", lib.PROPANE_WARNING: "warning", lib.PROPANE_REFUSED: "refused",
-               lib.PROPANE_FALLBACK: "fallback"}
-_COLOURS = {"refused": "#c0392b", "fallback": "#af601a", "warning": "#b9770e", "note": "#707b7c"}
+               lib.PROPANE_FALLBACK: "fallback", lib.PROPANE_CRASH: "crash"}
+_COLOURS = {"refused": "#c0392b", "crash": "#c0392b", "fallback": "#af601a", "warning": "#b9770e", "note": "#707b7c"}
 
 
 class Table:
@@ -89,14 +89,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How many rules of one chip are violated. fallbacks: operations that leave the engine. segments, switches: the parts of
-    the program on the path "coreml" and its changes between engine and CPU, with their cost in ms (estimated) and the first
-    of them."""
+    """How many rules of one chip are violated. fallbacks: operations that leave the engine. crashes: programs that have
+    ended the process outside the engine. segments, switches: the parts of the program on the path "coreml" and its changes
+    between engine and CPU, with their cost in ms (estimated) and the first of them."""
     chip: str
     refusals: int
     warnings: int
     notes: int
     fallbacks: int
+    crashes: int
     segments: int
     switches: int
     switch_ms: float
@@ -153,8 +154,8 @@ class Report(Handle):
         return len(self.findings)
 
     def _repr_html_(self) -> str:
-        chips = Table(("chip", "refusals", "fallbacks", "switches", "warnings", "notes"),
-                      [(v.chip, v.refusals, v.fallbacks, v.switches, v.warnings, v.notes) for v in self.verdicts])
+        chips = Table(("chip", "refusals", "crashes", "fallbacks", "switches", "warnings", "notes"),
+                      [(v.chip, v.refusals, v.crashes, v.fallbacks, v.switches, v.warnings, v.notes) for v in self.verdicts])
         rows = [(f.severity, f.rule, f.op or "", f.name or "", f.message, f.fix or "") for f in self.findings]
         return chips._repr_html_() + Table(("", "rule", "op", "value", "what", "fix"), rows)._repr_html_()
 

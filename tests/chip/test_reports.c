@@ -103,7 +103,8 @@ static void write_head(text *out, const count_table counts) {
         out,
         "# What people reported, and what check says\n\n"
         "Failures reported in public, rebuilt as the smallest program or package that shows the cause\n"
-        "(`tests/chip/reports`). Expected verdicts were written before the rules. *hit*: `propane check` names the\n"
+        "(`tests/chip/reports`). Expected verdicts were written before the rules, but \"crashes elsewhere\" became a\n"
+        "verdict afterwards, and is expected of all reports of a crash. *hit*: `propane check` names the\n"
         "cause with that verdict, and says nothing else louder. *partial*: it names the cause with another verdict,\n"
         "or something else is louder. *miss*: it does not name it. *wrong*: it says the contrary. Made by\n"
         "`tests/chip/test_reports.c`; the words of the reports are ours.\n\n"

@@ -91,7 +91,7 @@ static int cmd_check_check(const char *file, const check_job *j) {
     const propane_severity worst = propane_report_worst(r);
     propane_report_free(r);
     if (code != CLI_OK) return code;
-    if (worst == PROPANE_REFUSED) return 1;
+    if (worst >= PROPANE_CRASH) return 1;
     return !j->strict ? 0 : worst == PROPANE_FALLBACK ? 3 : worst == PROPANE_WARNING ? 2 : 0;
 }
 
@@ -131,7 +131,7 @@ int cmd_check(int argc, char **argv) {
                   "and fix, then a table of operations by chip. A program that no known rule refuses may still fail.\n"
                   "Operations that an engine does not support run on the CPU through Core ML. For Core ML's path the "
                   "command prints these operations, the number of switches and their cost.\n"
-                  "Exit code: 0 no rule refuses it; 1 refused, or the file cannot be read; 2 wrong usage; with "
+                  "Exit code: 0 no rule refuses it; 1 refused, crashes elsewhere, or unreadable; 2 wrong usage; with "
                   "--strict also 3 if something falls back, and 2 if there are warnings.");
     if (code >= 0) return code;
     if (rules && file) return cli_misuse("check", "--rules lists the rules; '%.100s' would not be checked", file);

@@ -131,12 +131,15 @@ static propane_status check_add(chip_report *r, int limit, const place *at, cons
     r->findings = more;
     chip_finding f = {.limit = l,
                       .refused = m->by[CHIP_REFUSE],
+                      .crashed = m->by[CHIP_CRASH],
                       .fell = m->by[CHIP_FALL],
                       .warned = m->by[CHIP_WARN],
                       .noted = m->by[CHIP_NOTE],
                       .line = at->line,
                       .column = at->column};
-    f.severity = f.refused ? CHIP_REFUSE : f.fell ? CHIP_FALL : f.warned ? CHIP_WARN : CHIP_NOTE;
+    f.severity = CHIP_NOTE;
+    for (int s = CHIP_WARN; s <= CHIP_REFUSE; s++)
+        if (m->by[s]) f.severity = (chip_severity)s;
     PROPANE_TRY(check_copy(r, at->source, &f.source, err));
     PROPANE_TRY(check_copy(r, at->function, &f.function, err));
     PROPANE_TRY(check_copy(r, at->op, &f.op, err));

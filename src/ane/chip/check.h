@@ -22,11 +22,11 @@ typedef struct chip_check_options {
 
 typedef struct chip_finding {
     const chip_limit *limit;
-    chip_severity severity;                /* the worst among the targets */
-    uint64_t refused, fell, warned, noted; /* targets with each severity: bit chip_id */
-    const char *source;                    /* the file, or the name of the module */
-    int line, column;                      /* 0 if the finding is not about a place in a text */
-    const char *function, *op, *name;      /* NULL if it is about something larger; name: the op's first result */
+    chip_severity severity;                         /* the worst among the targets */
+    uint64_t refused, crashed, fell, warned, noted; /* targets with each severity: bit chip_id */
+    const char *source;                             /* the file, or the name of the module */
+    int line, column;                               /* 0 if the finding is not about a place in a text */
+    const char *function, *op, *name; /* NULL if it is about something larger; name: the op's first result */
     const char *message;
 } chip_finding;
 

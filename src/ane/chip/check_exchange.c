@@ -11,7 +11,7 @@
 /* ---- SARIF -------------------------------------------------------------------------------------------------------------- */
 
 static const char *check_exchange_level(chip_severity s) {
-    return s == CHIP_REFUSE ? "error" : s == CHIP_NOTE ? "note" : "warning";
+    return s >= CHIP_CRASH ? "error" : s == CHIP_NOTE ? "note" : "warning";
 }
 
 /* Writes a path as a relative or absolute URI reference; characters that RFC 3986 does not allow are
@@ -101,6 +101,7 @@ static json_t *check_exchange_result(const chip_report *r, const chip_finding *f
     json_put(o, "locations", locations);
     chip_report_set_text(properties, "severity", chip_severity_name(f->severity));
     json_put(properties, "refused", chip_report_chips_json(r, f->refused));
+    json_put(properties, "crashes_elsewhere", chip_report_chips_json(r, f->crashed));
     json_put(properties, "falls_back", chip_report_chips_json(r, f->fell));
     json_put(properties, "warned", chip_report_chips_json(r, f->warned));
     json_put(properties, "noted", chip_report_chips_json(r, f->noted));
@@ -161,7 +162,7 @@ static void check_exchange_put_escaped(text *out, const char *s, bool property) 
 
 static void check_exchange_put_command(const chip_finding *f, text *out) {
     text message = {0};
-    const char *command = f->severity == CHIP_REFUSE ? "error" : f->severity == CHIP_NOTE ? "notice" : "warning";
+    const char *command = f->severity >= CHIP_CRASH ? "error" : f->severity == CHIP_NOTE ? "notice" : "warning";
     text_printf(out, "::%s file=", command);
     check_exchange_put_escaped(out, f->source, true);
     if (f->line) text_printf(out, ",line=%d", f->line);

@@ -18,7 +18,9 @@ int chip_report_os(const chip_report *r) { return r->os; }
 
 chip_severity chip_report_worst_on(const chip_report *r, const chip *c) {
     const int *n = r->totals[c->id];
-    return n[CHIP_REFUSE] ? CHIP_REFUSE : n[CHIP_FALL] ? CHIP_FALL : n[CHIP_WARN] ? CHIP_WARN : CHIP_NOTE;
+    chip_severity worst = CHIP_REFUSE;
+    while (worst > CHIP_NOTE && !n[worst]) worst--;
+    return worst;
 }
 
 chip_severity chip_report_worst(const chip_report *r) {
@@ -59,6 +61,7 @@ static json_t *check_report_finding_json(const chip_report *r, const chip_findin
     chip_report_set_text(o, "source", f->limit->source);
     chip_report_set_text(o, "fix", f->limit->fix);
     json_put(o, "refused", chip_report_chips_json(r, f->refused));
+    json_put(o, "crashes_elsewhere", chip_report_chips_json(r, f->crashed));
     json_put(o, "falls_back", chip_report_chips_json(r, f->fell));
     json_put(o, "warned", chip_report_chips_json(r, f->warned));
     json_put(o, "noted", chip_report_chips_json(r, f->noted));
@@ -86,6 +89,7 @@ json_t *chip_report_json(const chip_report *r) {
         chip_report_set_text(c, "chip", target->name);
         chip_report_set_text(c, "verdict", worst >= CHIP_FALL ? chip_severity_name(worst) : "no known rule refuses it");
         json_put(c, "refusals", json_integer(n[CHIP_REFUSE]));
+        json_put(c, "crashes", json_integer(n[CHIP_CRASH]));
         json_put(c, "fallbacks", json_integer(n[CHIP_FALL]));
         json_put(c, "warnings", json_integer(n[CHIP_WARN]));
         json_put(c, "notes", json_integer(n[CHIP_NOTE]));
@@ -110,7 +114,7 @@ static void check_report_print_os(const chip_limit *l, text *out) {
 static void check_report_print_limit(const chip_limit *l, text *out) {
     text_printf(out, "### %s\n\n%s\n\n", l->id, l->sentence);
     if (l->site != CHIP_SITE_FACT) {
-        static const char *const verdicts[] = {"silent", "note", "warns", "falls back", "refused"};
+        static const char *const verdicts[] = {"silent", "note", "warns", "falls back", "crashes elsewhere", "refused"};
         text_printf(out, "- direct: %s; Core ML: %s; seen: %s\n- on: %s", verdicts[l->on[CHIP_PATH_DIRECT] + 1],
                     verdicts[l->on[CHIP_PATH_COREML] + 1], l->seen, l->chips);
         if (*l->also) text_printf(out, "; warns on: %s", l->also);
@@ -151,17 +155,19 @@ void chip_limits_markdown(text *out) {
     static const char *const titles[] = {"Programs", "Weight files", "Requests", "Processes",
                                          "Facts that no rule checks"};
     text_append(
-        out, "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
-             "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
-             "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
-             "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
-             "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
-             "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
-             "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
-             "direct (MIL text passed to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
-             "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
-             "runs the operation on the CPU or GPU, and the rest stays on the engine.\n\nGenerations: h12 A13; h13 "
-             "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
+        out,
+        "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
+        "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
+        "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
+        "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
+        "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
+        "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
+        "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
+        "direct (MIL text passed to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
+        "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
+        "runs the operation on the CPU or GPU, and the rest stays on the engine. "
+        "*crashes\nelsewhere*: the CPU's or GPU's part of Core ML has ended the process.\n\nGenerations: h12 A13; h13 "
+        "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);
     for (int s = 0; s < 5; s++) {
         text_printf(out, "\n## %s\n\n", titles[s]);

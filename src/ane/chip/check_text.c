@@ -12,7 +12,7 @@
 enum { CELL_BYTES = 32, LEAST_WIDTH = 40, NAMES_SHOWN = 8 };
 
 static const char *const styles[] = {
-    [CHIP_NOTE] = "2", [CHIP_WARN] = "33", [CHIP_FALL] = "1;33", [CHIP_REFUSE] = "1;31"};
+    [CHIP_NOTE] = "2", [CHIP_WARN] = "33", [CHIP_FALL] = "1;33", [CHIP_CRASH] = "1;31", [CHIP_REFUSE] = "1;31"};
 static const char bold[] = "1", faint[] = "2", good[] = "32";
 
 typedef struct printer {
@@ -123,6 +123,7 @@ static void check_text_put_places(const chip_report *r, int from, bool *told, te
 static void check_text_print_evidence(printer *p, const chip_finding *f) {
     text line = {0};
     check_text_list_chips(p->r, f->refused, "refused on", &line);
+    check_text_list_chips(p->r, f->crashed, "crashes elsewhere on", &line);
     check_text_list_chips(p->r, f->fell, "falls back on", &line);
     check_text_list_chips(p->r, f->warned, "warning on", &line);
     check_text_list_chips(p->r, f->noted, "note on", &line);
@@ -178,7 +179,7 @@ static void check_text_print_findings(printer *p) {
 /* Writes a cell's text and returns its severity; CHIP_SILENT if it is empty. */
 static chip_severity check_text_cell(const chip_cell *c, char out[CELL_BYTES]) {
     static const char *const words[] = {
-        [CHIP_NOTE] = "note", [CHIP_WARN] = "warn", [CHIP_FALL] = "cpu", [CHIP_REFUSE] = "no"};
+        [CHIP_NOTE] = "note", [CHIP_WARN] = "warn", [CHIP_FALL] = "cpu", [CHIP_CRASH] = "crash", [CHIP_REFUSE] = "no"};
     for (int s = CHIP_REFUSE; s >= CHIP_NOTE; s--)
         if (c->count[s]) {
             snprintf(out, CELL_BYTES, "%s %s", words[s], chip_limit_get(c->limit[s])->id);
@@ -341,14 +342,13 @@ static void check_text_list_rules(const chip_report *r, const chip *c, chip_seve
 void chip_report_put_verdict(const chip_report *r, const chip *c, text *out) {
     const int *n = r->totals[c->id];
     const chip_segments *s = &r->segments[c->id];
-    if (n[CHIP_REFUSE]) {
-        text_append(out, "refused by");
-        check_text_list_rules(r, c, CHIP_REFUSE, out);
-    } else if (n[CHIP_FALL]) {
-        text_append(out, "falls back by");
-        check_text_list_rules(r, c, CHIP_FALL, out);
-    } else {
-        text_append(out, "no known rule refuses it");
+    const chip_severity worst = chip_report_worst_on(r, c);
+    if (worst < CHIP_FALL) text_append(out, "no known rule refuses it");
+    for (int w = worst; w >= CHIP_FALL; w--) {
+        /* what is refused does not run, so nothing more is said of how it would */
+        if (!n[w] || (worst == CHIP_REFUSE && w < CHIP_REFUSE)) continue;
+        text_printf(out, "%s%s by", w == (int)worst ? "" : "; ", chip_severity_name((chip_severity)w));
+        check_text_list_rules(r, c, (chip_severity)w, out);
     }
     if (n[CHIP_WARN]) text_printf(out, "; %d warning%s", n[CHIP_WARN], n[CHIP_WARN] == 1 ? "" : "s");
     if (n[CHIP_FALL] && !s->engine && s->cpu) {

@@ -57,7 +57,7 @@ const char *chip_limit_scope(const chip_limit *l) {
 }
 
 const char *chip_severity_name(chip_severity severity) {
-    static const char *const names[] = {"note", "warning", "falls back", "refused"};
+    static const char *const names[] = {"note", "warning", "falls back", "crashes elsewhere", "refused"};
     return names[severity];
 }
 

@@ -32,6 +32,7 @@ typedef enum chip_severity {
     CHIP_NOTE,        /* worth knowing */
     CHIP_WARN,        /* may fail: reported, disputed, slow, or seen on another chip */
     CHIP_FALL,        /* runs, but on the CPU or GPU: measured or documented; on the Core ML path only */
+    CHIP_CRASH,       /* ends the process or its load outside the engine: measured; on the Core ML path only */
     CHIP_REFUSE       /* fails, or computes something other than the program states: measured or documented */
 } chip_severity;
 
@@ -127,7 +128,7 @@ const chip_limit *chip_limit_get(int index);
 const chip_limit *chip_limit_find(const char *id);      /* NULL if there is none */
 double chip_limit_value(const char *id);                /* the row must exist */
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
-const char *chip_severity_name(chip_severity severity); /* "refused", "falls back", "warning", "note" */
+const char *chip_severity_name(chip_severity severity); /* "note", ..., "crashes elsewhere", "refused" */
 const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
 /* Returns whether the row applies to this chip under this macOS (times 100; 0 if not known) on this path, and how
  * severely. If the version is not known, a row about some versions only warns. Refusals by older versions, and rows

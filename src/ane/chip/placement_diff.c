@@ -83,7 +83,7 @@ static bool placement_index_findings(placement_index *x, const chip_report *r) {
     bool good = true;
     for (int i = 0; i < chip_report_count(r) && good; i++) {
         const chip_finding *f = chip_report_get(r, i);
-        if (f->op && f->name && f->severity >= CHIP_FALL)
+        if (f->op && f->name && (f->fell || f->refused))
             good = placement_enter(&x->findings, arena_printf(x->keys, "%s %s", f->op, f->name), i, x->next_finding,
                                    x->last_finding);
     }

@@ -167,10 +167,11 @@ void propane_report_free(propane_report *report) {
 int propane_report_count(const propane_report *report) { return report ? chip_report_count(report->r) : 0; }
 
 static propane_severity api_check_severity(chip_severity severity) {
-    return severity == CHIP_REFUSE ? PROPANE_REFUSED
-           : severity == CHIP_FALL ? PROPANE_FALLBACK
-           : severity == CHIP_WARN ? PROPANE_WARNING
-                                   : PROPANE_NOTE;
+    return severity == CHIP_REFUSE  ? PROPANE_REFUSED
+           : severity == CHIP_CRASH ? PROPANE_CRASH
+           : severity == CHIP_FALL  ? PROPANE_FALLBACK
+           : severity == CHIP_WARN  ? PROPANE_WARNING
+                                    : PROPANE_NOTE;
 }
 
 bool propane_report_get(const propane_report *report, int index, propane_finding *out) {
@@ -204,6 +205,7 @@ bool propane_report_verdict(const propane_report *report, int index, propane_ver
                                   .refusals = chip_report_total(report->r, c, CHIP_REFUSE),
                                   .warnings = chip_report_total(report->r, c, CHIP_WARN),
                                   .notes = chip_report_total(report->r, c, CHIP_NOTE),
+                                  .crashes = chip_report_total(report->r, c, CHIP_CRASH),
                                   .fallbacks = chip_report_total(report->r, c, CHIP_FALL),
                                   .segments = s->engine + s->cpu,
                                   .switches = s->switches,

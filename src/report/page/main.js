@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
 const KINDS = {linear: 'products', norm: 'norms, reductions', act: 'arithmetic, activations', move: 'shapes, moves', state: 'states, control', io: 'inputs, outputs', other: 'other'};
-const VERDICTS = [['ok', 'no known rule refuses it', ''], ['note', 'note', 'note'], ['warn', 'warning', '! warn'], ['fall', 'falls back to the CPU', '\u21a9 cpu'], ['no', 'refused', '\u2715 no']];
+const VERDICTS = [['ok', 'no known rule refuses it', ''], ['note', 'note', 'note'], ['warn', 'warning', '! warn'], ['fall', 'falls back to the CPU', '\u21a9 cpu'], ['crash', 'crashes outside the engine', '\u2715 crash'], ['no', 'refused', '\u2715 no']], WORST = VERDICTS.length - 1;
 const MODES = {kind: 'kind of operation', verdict: 'verdict', cost: 'estimated time', time: 'measured time', error: 'error'};
 
 let graph, tree, users, view, mode = 'kind', chip = 0, hits = [], hitAt = -1, hitSet = new Set(), picked = null;
@@ -21,9 +21,9 @@ const flops = x => scaled(x, ['FLOP', 'KFLOP', 'MFLOP', 'GFLOP', 'TFLOP']);
 const micro = x => x >= 1000 ? number(x / 1000) + ' ms' : number(x) + ' \u00b5s';
 const short = t => (t || '').replace(/tensor<([a-z0-9]+), \[([^\]]*)\]>/g, (_, type, dims) => type + ' ' + (dims ? dims.split(', ').join('\u00d7') : 'scalar'));
 
-function verdictOf(node, c) { // 0 nothing .. 4 refused
+function verdictOf(node, c) { // 0 nothing .. WORST refused
   let worst = 0;
-  for (const v of node.v || []) for (let s = 4; s > worst; s--) if (v.on[4 - s] >> c & 1) worst = s;
+  for (const v of node.v || []) for (let s = WORST; s > worst; s--) if (v.on[WORST - s] >> c & 1) worst = s;
   return worst;
 }
 
@@ -185,8 +185,8 @@ function chipsOf(mask) {
 }
 
 function finding(v) {
-  const worst = v.on.findIndex(m => m), kind = VERDICTS[4 - Math.max(0, worst)], rule = data.rules[v.r];
-  const where = v.on.map((m, i) => m ? VERDICTS[4 - i][1] + ' on ' + chipsOf(m) : '').filter(Boolean).join('; ');
+  const worst = v.on.findIndex(m => m), kind = VERDICTS[WORST - Math.max(0, worst)], rule = data.rules[v.r];
+  const where = v.on.map((m, i) => m ? VERDICTS[WORST - i][1] + ' on ' + chipsOf(m) : '').filter(Boolean).join('; ');
   return el('div', {class: 'finding ' + kind[0]}, el('p', {}, el('span', {class: 'tag ' + kind[0]}, v.r), ' ' + v.m), el('p', {}, rule.sentence),
     el('p', {}, where), el('p', {class: 'soft'}, rule.evidence + ': ' + rule.source), el('p', {}, 'Fix: ' + rule.fix));
 }
@@ -274,7 +274,7 @@ function worst() {
   if (mode === 'verdict') {
     list = all.filter(i => verdictOf(graph.nodes[i], chip) > 1).sort((a, b) => verdictOf(graph.nodes[b], chip) - verdictOf(graph.nodes[a], chip));
     title = notTaken();
-    say = i => VERDICTS[verdictOf(graph.nodes[i], chip)][0] === 'no' ? 'refused' : VERDICTS[verdictOf(graph.nodes[i], chip)][0] === 'fall' ? 'falls back' : 'warning';
+    say = i => ({no: 'refused', crash: 'crashes', fall: 'falls back'})[VERDICTS[verdictOf(graph.nodes[i], chip)][0]] || 'warning';
   } else {
     const m = figure[mode] ? mode : data.chips.some(c => c.ms !== undefined) ? 'cost' : null;
     if (m) {

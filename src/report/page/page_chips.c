@@ -34,6 +34,7 @@ static json_t *page_chips_finding(const judge *j, const chip_finding *f) {
     json_put(o, "r", json_string(l->id));
     json_put(o, "m", page_words(f->message));
     json_add(on, page_chips_bits(j, f->refused)); /* in the order in which the page counts down from refused */
+    json_add(on, page_chips_bits(j, f->crashed));
     json_add(on, page_chips_bits(j, f->fell));
     json_add(on, page_chips_bits(j, f->warned));
     json_add(on, page_chips_bits(j, f->noted));

@@ -87,6 +87,24 @@ $ propane check C21.bad.mil --path e5rt
 2> Try 'propane check --help'.
 = 2
 
+# What has ended the process outside the engine is louder than what falls back, and quieter than a refusal.
+$ propane check X9.bad.mil --path coreml --target m1,m4
+>~ crashes elsewhere X9: Normalizing a tensor with five axes crashes the process*
+>~     crashes elsewhere on all
+>~ instance_norm *  crash X9
+>~ m1, m4: crashes elsewhere by X9*
+= 1
+$ propane check X9.bad.mil --path coreml --target m4 --json
+>~    "verdict": "crashes elsewhere",
+>~    "crashes": 1,
+= 1
+$ propane check X9.bad.mil --path coreml --target m4 --format github
+>~ ::error file=X9.bad.mil,*title=X9 crashes elsewhere::*
+= 1
+$ propane check X9.bad.mil --path direct --target m4 | grep -c X9
+> 0
+= 1
+
 # What the language itself refuses has a place too.
 $ propane check L1.bad.mil --target m4
 >~ refused L1: *

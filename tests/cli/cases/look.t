@@ -68,7 +68,7 @@ $ propane show evil.mil --html evil.html > log; python3 page.py evil.html 'p.cou
 # Verdicts and their evidence, differences, times.
 @ { printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "</script><b>"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> v0) {\n'; for i in 1 2 3 4; do printf '        tensor<fp16, [1, 4, 8, 32]> v%d = sin(x = v%d)[name = string("v%d")];\n' $i $((i - 1)) $i; done; printf '    } -> (v4);\n}\n'; } > chain.mil
 $ propane check chain.mil --target m1,m4 --html check.html > log; python3 page.py check.html 'p.count("<script"), p.count("</script>"), d["colour"], [(n["v"][0]["r"], n["v"][0]["on"][0]) for n in g["nodes"] if "v" in n], d["rules"]["O2"]["evidence"], d["chips"][0]["worst"]'
-> (2, 2, 'verdict', [('O2', 1), ('O2', 1), ('O2', 1), ('O2', 1)], 'measured', 4)
+> (2, 2, 'verdict', [('O2', 1), ('O2', 1), ('O2', 1), ('O2', 1)], 'measured', 5)
 = 0
 $ propane diff chain.mil --seed 1 --html diff.html > log; python3 page.py diff.html 'd["colour"], d["tolerance"], [len(n["d"]) for n in g["nodes"] if "d" in n]'
 > ('error', 0.01, [4, 4, 4, 4])
