@@ -11,7 +11,7 @@ weight streaming, copies of inputs and outputs. Constants are fitted chip by chi
 generation (a chip with two points gets the constants of related chips). The second models the formula's remaining
 error: a smooth correction of
 the logarithm, a sum over the published points of alpha x similarity (a ridge regression on a kernel; outliers weigh
-less). Far from every published point it vanishes. Cross-validation fits both parts on four fifths and predicts the rest.
+less). Half of it is common to all points of one chip, path and source. Far from every published point the rest vanishes. Cross-validation fits both parts on four fifths and predicts the rest.
 
 Features, formula and kernel are the same as in cost_model.c and cost_points.c; `propane estimate --points` must give the
 same predictions, which --compare checks.
@@ -105,6 +105,8 @@ def features(r):
     slope = 'per-layer slope' in shape or 'per-layer slope' in low['note']
     if slope and y < 1e-3:
         return 'below the resolution of the clock'
+    if 'folded' in low['dtype'] or 'run-time weight dequant' in low['note']:
+        weights *= 2  # the build turns int8 weights into fp16
     k = field(shape, 'k', 3 if kind == 'conv3x3' else 1)
     cin, cout = field(shape, 'Cin'), field(shape, 'Cout')
     pixels = field(shape, 'H', 1) * field(shape, 'W', 1) * field(shape, 'B', 1)
@@ -176,7 +178,7 @@ def formula(c, q):
     layers = np.where(c['slope'], 1, c['layers'])
     pixels = np.maximum(c['pixels'], 1)
     conv = c['cin'] > 0
-    engines = np.where(c['m6'], np.where(c['engines'] > 0, c['engines'], np.where(pixels > 128, 2, 1)), 1)
+    engines = np.where(c['m6'], np.where(c['engines'] > 0, c['engines'], 2), 1)
     channels = np.where(conv, np.clip((c['cin'] * c['kernel'] / 128) ** 2, .05, 1), 1)
     lanes = 32 * engines
     fill = np.where(conv & (c['kind'] != 0), np.maximum(.05, pixels / (lanes * np.ceil(pixels / lanes))), 1)
@@ -249,6 +251,7 @@ SCALE = [4, 3.2, 4, 2.6, 2.6, 2.6, 2.6, 2.6]  # of the axes below
 DIFFERENT = dict(chip=.15, path=.3, kind=.35, os=.75, quant=.5, source=.3, runtime=.5, sub=.6, slope=.4, task=.5, cold=.3,
                  sparse=.5)
 RIDGE, OUTLIER = .1, .12
+SHARED = .5  # of what points of one chip, path and source have in common, relative to the similarity of programs
 
 
 def place(p):
@@ -270,8 +273,15 @@ def similarity(a, b):
     return k
 
 
+def related(a, b, k):
+    """Returns the kernel of the correction. k: similarity(a, b)."""
+    names = [[(p['chip'], p['path'], p['source']) for p in points] for points in (a, b)]
+    same = np.array([[x == y for y in names[1]] for x in names[0]])
+    return (k + SHARED * same) / (1 + SHARED)
+
+
 def fit_correction(points, residual):
-    k, weight = similarity(points, points), np.full(len(points), RIDGE)
+    k, weight = related(points, points, similarity(points, points)), np.full(len(points), RIDGE)
     for _ in range(5):
         alpha = np.linalg.solve(k + np.diag(weight), residual)
         weight = RIDGE * np.maximum(1, np.abs(residual - k @ alpha) / OUTLIER)
@@ -291,7 +301,7 @@ def cross_validate(points, seed, folds=5):
         left = np.log([p['y'] for p in train]) - np.log(run_formula(train, constants))
         plain[test] = np.log(run_formula(held, constants)) - np.log([p['y'] for p in held])
         k = similarity(held, train)
-        full[test] = plain[test] + k @ fit_correction(train, left)
+        full[test] = plain[test] + related(held, train, k) @ fit_correction(train, left)
         near[test] = k.max(1)
     return plain, full, near
 
@@ -338,24 +348,26 @@ def write(path, points, constants, alpha, rows):
                 'published points. Not to be edited.\n *\n * COST_CHIP   per chip: ' % len(points) + ', '.join(CONSTANTS).replace(
                     'pow2, int8', 'pow2,\n *             int8').replace('t0_coreml, t0_linux', 't0_coreml,\n *             t0_linux') +
                 '\n * COST_SCALE  length of the axes of the correction; COST_DIFFERENT factors for properties that differ\n'
+                ' * COST_SHARED weight of what points of one chip, path and source have in common\n'
                 ' * COST_BAND   lowest similarity to the nearest point, median and 90th percentile of the relative error there\n'
                 ' *             (five-fold cross-validation)\n'
                 ' * COST_POINT  chip, path, kind, quant, runtime, slope, task, cold, sparse, os, source, sub, place on the axes\n *             (x 100), alpha\n */\n'
                 '#ifndef COST_CHIP\n#define COST_CHIP(chip, ...)\n#endif\n#ifndef COST_SCALE\n#define COST_SCALE(...)\n#endif\n'
-                '#ifndef COST_DIFFERENT\n#define COST_DIFFERENT(name, factor)\n#endif\n'
+                '#ifndef COST_DIFFERENT\n#define COST_DIFFERENT(name, factor)\n#endif\n#ifndef COST_SHARED\n#define COST_SHARED(weight)\n#endif\n'
                 '#ifndef COST_BAND\n#define COST_BAND(...)\n#endif\n#ifndef COST_POINT\n#define COST_POINT(...)\n#endif\n')
         for c in CHIPS:
             f.write('COST_CHIP(%s, %s)\n' % (c, ', '.join('%.4g' % constants[c][k] for k in CONSTANTS)))
         f.write('COST_SCALE(%s)\n' % ', '.join('%g' % s for s in SCALE))
         for k, v in DIFFERENT.items():
             f.write('COST_DIFFERENT(%s, %g)\n' % (k, v))
+        f.write('COST_SHARED(%g)\n' % SHARED)
         for low, median, p90, _ in rows:
             f.write('COST_BAND(%g, %.3f, %.3f)\n' % (low, median, p90))
         for p, x, a in zip(points, rounded_places(points), alpha):
             f.write('COST_POINT(%s, %d, %d, %d, %d, %d, %d, %d, %d, 0x%08x, 0x%08x, 0x%08x, %s, %.4f)\n' % (
                 p['chip'], p['path'], p['kind'], p['quant'], p['runtime'], p['slope'], p['task'], p['cold'], p['sparse'], p['os'], p['source'],
                 p['sub'], ', '.join('%d' % round(v * 100) for v in x), a))
-        f.write('#undef COST_CHIP\n#undef COST_SCALE\n#undef COST_DIFFERENT\n#undef COST_BAND\n#undef COST_POINT\n')
+        f.write('#undef COST_CHIP\n#undef COST_SCALE\n#undef COST_DIFFERENT\n#undef COST_SHARED\n#undef COST_BAND\n#undef COST_POINT\n')
 
 
 def main():
@@ -382,7 +394,7 @@ def main():
     if args.write:
         write(args.write, points, constants, alpha, bands(near, full))
     if args.compare:
-        ours = run_formula(points, constants) * np.exp(similarity(points, points) @ alpha)
+        ours = run_formula(points, constants) * np.exp(related(points, points, similarity(points, points)) @ alpha)
         out = json.loads(subprocess.run([args.compare, 'estimate', '--points', args.points, '--json'], check=True,
                                         capture_output=True).stdout)
         theirs = {p['id']: p['predicted_ms'] for p in out['points']}

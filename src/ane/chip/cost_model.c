@@ -42,6 +42,12 @@ static const double different[DIFFERENT_COUNT] = {
 #include "ane/chip/cost_constants.def"
 };
 
+/* Weight of what the points of one chip, path and source have in common; a program of a user has no source. */
+static const double shared =
+#define COST_SHARED(weight) weight
+#include "ane/chip/cost_constants.def"
+    ;
+
 static const struct {
     double similarity, median, p90;
 } bands[] = {
@@ -87,13 +93,13 @@ uint32_t cost_hash(const char *text, size_t length) {
 
 /* ---- the formula -------------------------------------------------------------------------------------------------- */
 
-static double cost_model_engines_of(const cost_call *c, double pixels) {
+static double cost_model_engines_of(const cost_call *c) {
     if (c->chip != CHIP_m6) return 1;
-    return c->engines > 0 ? c->engines : pixels > 128 ? 2 : 1;
+    return c->engines > 0 ? c->engines : 2;
 }
 
 static double cost_model_compute_ms(const cost_call *c, const cost_constants *q) {
-    double pixels = fmax(c->pixels, 1), engines = cost_model_engines_of(c, pixels), lanes = 32 * engines;
+    double pixels = fmax(c->pixels, 1), engines = cost_model_engines_of(c), lanes = 32 * engines;
     double rate = q->tflops * 1e9 * engines * (c->both_int8 ? q->int8 : 1);
     if (c->cin > 0) {
         double used = c->cin * c->kernel / 128;
@@ -168,8 +174,10 @@ void cost_call_time(const cost_call *c, cost_time *out) {
                              cost_model_axis(c->layers),          cost_model_axis(c->kernel)};
     double sum = 0;
     for (size_t i = 0; i < COUNT(points); i++) {
-        double s = cost_model_similarity(c, at, &points[i]);
-        sum += s * (double)points[i].alpha;
+        const published *p = &points[i];
+        const bool related = (int)c->chip == p->which && (int)c->path == p->path && c->source == p->source;
+        double s = cost_model_similarity(c, at, p);
+        sum += (s + (related ? shared : 0)) / (1 + shared) * (double)p->alpha;
         out->similarity = fmax(out->similarity, s);
     }
     out->correction = exp(sum);

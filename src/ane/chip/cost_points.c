@@ -220,6 +220,8 @@ static void cost_points_read_call(char *const row[COL_COUNT], cost_call *c) {
     double k = cost_points_field(shape, "k", c->kind == COST_CONV3X3 ? 3 : 1);
     c->flops = cost_points_number(row[COL_flops]);
     c->weight_bytes = cost_points_number(row[COL_bytes_weights]);
+    if (cost_points_contains(dtype, "folded") || cost_points_contains(note, "run-time weight dequant"))
+        c->weight_bytes *= 2; /* the build turns int8 weights into fp16 */
     c->io_bytes = cost_points_number(row[COL_bytes_in]) + cost_points_number(row[COL_bytes_out]);
     c->cin = cost_points_field(shape, "Cin", 0);
     c->cout = cost_points_field(shape, "Cout", 0);
