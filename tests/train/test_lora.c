@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/rng.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/step/step.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
@@ -298,7 +299,112 @@ TEST(nothing_to_learn_is_refused) {
     model_weights_free(w);
 }
 
+/* ---- a base in the form of its file --------------------------------------------------------------------------------- */
+
+/* Makes a model whose matrices have one form, with the values of random weights. */
+static model_weights *make_stored(const model_config *c, model_packing form) {
+    model_weights *wide = NULL, *w = NULL;
+    EXPECT_OK(model_weights_create(c, &wide, &err));
+    model_weights_init(wide, 5, 0.5);
+    EXPECT_OK(model_weights_declare(c, &w, &err));
+    for (int i = 0; i < w->count; i++)
+        w->tensors[i].form = w->tensors[i].rank == 2 ? model_packing_for(form, w->tensors[i].dim[1]) : MODEL_UNPACKED;
+    EXPECT_OK(stored_weights_reserve(w, &err));
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        uint16_t *scales = NULL;
+        void *to = stored_weights_at(w, t, &scales);
+        if (t->form == MODEL_UNPACKED)
+            memcpy(to, model_weights_data(wide, &wide->tensors[i]), (size_t)t->count * sizeof(float));
+        else
+            model_pack(t->form, model_weights_data(wide, &wide->tensors[i]), t->dim[0], t->dim[1], to, scales);
+    }
+    model_weights_free(wide);
+    return w;
+}
+
+static void add_adapters(model_weights *w) {
+    model_lora l = {.rank = 3, .alpha = 6};
+    rng r;
+    EXPECT_OK(model_lora_choose(&l, &w->config, "all", &err));
+    EXPECT_OK(model_weights_add_lora(w, &l, &err));
+    model_lora_init(w, 9);
+    rng_init(&r, 4);
+    for (int64_t i = 0; i < w->adapter_floats; i++) w->adapter_data[i] += 0.2f * (float)rng_normal(&r);
+}
+
+static void expect_same_step(model_weights *a, model_weights *b, const char *plan) {
+    train_step *x = make_step(a, plan, NULL, WEIGHT_MODE_INPUTS), *y = make_step(b, plan, NULL, WEIGHT_MODE_INPUTS);
+    double one = 0, two = 0;
+    for (int round = 0; round < 2; round++) { /* the buffers hold other layers' weights the second time */
+        EXPECT_OK(train_step_batch(x, inputs, targets, true, 1, &one, &err));
+        EXPECT_OK(train_step_batch(y, inputs, targets, true, 1, &two, &err));
+        EXPECT_MSG(one == two && isfinite(one), "%s: losses %.9g and %.9g", plan, one, two);
+    }
+    for (int i = a->count; i < model_weights_total(a); i++) {
+        float *g = gradient_of(x, a, i), *h = gradient_of(y, b, i);
+        EXPECT_MSG(memcmp(g, h, (size_t)a->tensors[i].count * sizeof *g) == 0, "%s: %s", plan, a->tensors[i].name);
+        mem_free(g);
+        mem_free(h);
+    }
+    train_step_free(x);
+    train_step_free(y);
+}
+
+/* The base keeps its form on the cpu device, and the bits are those of fp32 weights with the same values; also with
+ * tables in pieces and learned positions. */
+static void check_stored(const char *name, model_packing form, bool tied, int64_t piece) {
+    static const char *const plans[] = {"layer", "six", "ten"};
+    model_config c;
+    EXPECT_OK(model_config_default_of(&c, name, &err));
+    c.hidden_size = 32, c.intermediate_size = 64, c.num_hidden_layers = 2, c.num_attention_heads = 2;
+    c.num_key_value_heads = 2, c.head_dim = 16, c.vocab_size = 24, c.max_position_embeddings = 16;
+    c.bos_token_id = c.eos_token_id = -1;
+    c.tie_word_embeddings = tied;
+    rng r;
+    rng_init(&r, 21);
+    for (int i = 0; i < COUNT; i++) inputs[i] = (int32_t)rng_below(&r, 24), targets[i] = (int32_t)rng_below(&r, 24);
+    model_weights *whole = make_stored(&c, form), *kept = NULL, *wide = NULL;
+    c.vocab_piece = piece;
+    EXPECT_OK(model_weights_create(&c, &kept, &err));
+    EXPECT_OK(model_weights_create(&c, &wide, &err));
+    stored_weights_take(kept, whole);
+    for (int i = 0; i < wide->count; i++)
+        stored_weights_read(kept, &kept->tensors[i], 0, kept->tensors[i].count,
+                            model_weights_data(wide, &wide->tensors[i]));
+    add_adapters(kept);
+    add_adapters(wide);
+    for (int p = 0; p < 3; p++) expect_same_step(kept, wide, plans[p]);
+    EXPECT_MSG(!kept->data && kept->stored, "%s: fp32 masters were made", name);
+    model_weights_free(whole);
+    model_weights_free(kept);
+    model_weights_free(wide);
+}
+
+TEST(a_base_keeps_the_form_of_its_file) {
+    check_stored("llama", MODEL_INT8, true, 0);
+    check_stored("llama", MODEL_INT4, false, 8);
+    check_stored("llama", MODEL_BF16, true, 8);
+    check_stored("gpt2", MODEL_BF16, true, 0);
+}
+
+/* Other devices and forms of weights get masters. */
+TEST(a_base_gets_masters_where_programs_need_them) {
+    model_config c;
+    EXPECT_OK(model_config_default_of(&c, "llama", &err));
+    c.hidden_size = 32, c.intermediate_size = 64, c.num_hidden_layers = 1, c.num_attention_heads = 2;
+    c.num_key_value_heads = 2, c.head_dim = 16, c.vocab_size = 24, c.max_position_embeddings = 16;
+    c.bos_token_id = c.eos_token_id = -1;
+    model_weights *w = make_stored(&c, MODEL_INT8);
+    add_adapters(w);
+    train_step *s = make_step(w, "layer", NULL, WEIGHT_MODE_BAKED);
+    EXPECT(w->data && !w->stored);
+    train_step_free(s);
+    model_weights_free(w);
+}
+
 SUITE("train/lora", T(slopes_of_all_adapters), T(slopes_in_plan_six), T(slopes_in_plan_ten), T(slopes_with_dropout),
       T(slopes_of_matrices_that_are_one_module), T(dropout_is_seeded), T(plans_and_weight_modes_agree),
       T(updates_beside_a_baked_base_keep_the_bits), T(the_base_of_adapters_costs_nothing), T(frozen_layers),
-      T(frozen_halves), T(one_matrix), T(frozen_embedding), T(only_the_embedding), T(nothing_to_learn_is_refused))
+      T(frozen_halves), T(one_matrix), T(frozen_embedding), T(only_the_embedding), T(nothing_to_learn_is_refused),
+      T(a_base_keeps_the_form_of_its_file), T(a_base_gets_masters_where_programs_need_them))

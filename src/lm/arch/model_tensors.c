@@ -183,8 +183,3 @@ float *model_weights_data(const model_weights *w, const model_tensor *t) {
     return t->form == MODEL_UNPACKED ? (float *)(void *)(w->stored + t->place) : NULL;
 }
 
-void model_weights_swap(model_weights *a, model_weights *b) {
-    float *data = a->data;
-    a->data = b->data;
-    b->data = data;
-}

@@ -30,8 +30,8 @@ typedef struct model_tensor {
     bool less_one;   /* the stored numbers are smaller by 1 */
     int64_t experts; /* number of matrices [rows,D] or [D,columns] in files; 0 means one */
 
-    model_packing form; /* In models that are only read (stored_weights.h). */
-    int64_t place;      /* byte offset in `stored` */
+    model_packing form;    /* in models that are only read, or whose weights are frozen (stored_weights.h) */
+    int64_t place, scales; /* byte offsets in `stored` */
 } model_tensor;
 
 /* One expert's matrix within a tensor of several: rows of `columns` floats, at a distance of the tensor's dim[1].
@@ -70,9 +70,6 @@ typedef struct model_weights {
 
 /* Returns the number of tensors, including the adapters'. */
 static inline int model_weights_total(const model_weights *w) { return w->count + w->adapter_count; }
-/* Swaps the weights (not the adapters) of two models with the same configuration, which transfers a large model without
- * a copy. */
-void model_weights_swap(model_weights *a, model_weights *b);
 
 /* Makes the registry without any numbers, for stored_weights.h. */
 PROPANE_CHECK propane_status model_weights_declare(const model_config *config, model_weights **out, propane_error *err);

@@ -4,6 +4,7 @@
  */
 #include "lm/arch/stored_weights.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ propane_status stored_weights_reserve(model_weights *w, propane_error *err) {
         model_tensor *t = &w->tensors[i];
         t->place = bytes;
         bytes += round_up(model_packing_bytes(t->form, t->count, &scales), ALIGN);
+        t->scales = bytes;
         bytes += round_up(scales, ALIGN);
     }
     w->stored_bytes = (size_t)bytes;
@@ -29,10 +31,38 @@ propane_status stored_weights_reserve(model_weights *w, propane_error *err) {
 
 void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t **scales) {
     int64_t scale_bytes;
-    uint8_t *at = w->stored + t->place;
-    const int64_t bytes = model_packing_bytes(t->form, t->count, &scale_bytes);
-    if (scales) *scales = scale_bytes ? (uint16_t *)(void *)(at + round_up(bytes, ALIGN)) : NULL;
-    return at;
+    (void)model_packing_bytes(t->form, t->count, &scale_bytes);
+    if (scales) *scales = scale_bytes ? (uint16_t *)(void *)(w->stored + t->scales) : NULL;
+    return w->stored + t->place;
+}
+
+/* Returns the tensor of `w` that contains the rows of t, which may be a piece of a larger table there. */
+static const model_tensor *stored_weights_source(const model_weights *w, const model_tensor *t) {
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *x = &w->tensors[i];
+        if (x->layer == t->layer && strcmp(x->stored, t->stored) == 0 && x->first_row <= t->first_row &&
+            t->first_row + t->dim[0] <= x->first_row + x->dim[0])
+            return x;
+    }
+    return NULL;
+}
+
+void stored_weights_take(model_weights *to, model_weights *from) {
+    float *data = to->data;
+    for (int i = 0; i < to->count; i++) {
+        model_tensor *t = &to->tensors[i];
+        const model_tensor *x = stored_weights_source(from, t);
+        int64_t scales;
+        assert(x && "both models have the same configuration");
+        t->form = x->form;
+        t->place = x->place + model_packing_bytes(x->form, (t->first_row - x->first_row) * x->dim[1], &scales);
+        t->scales = x->scales + scales;
+    }
+    to->stored = from->stored;
+    to->stored_bytes = from->stored_bytes;
+    to->data = from->data;
+    from->stored = NULL;
+    from->data = data;
 }
 
 const float *stored_weights_floats(const model_weights *w, const model_tensor *t) {

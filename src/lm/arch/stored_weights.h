@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Weights in the form of their file, for models that are only read. A matrix in fp16, bf16 or blocks of few
- * bits (quantize.h) keeps that form; everything else is fp32. Such a model has no fp32 masters (`data` is NULL)
- * until they are requested.
+ * Weights in the form of their file, for models that are only read and for those below adapters. A matrix in fp16, bf16
+ * or blocks of few bits (quantize.h) keeps that form; everything else is fp32. Such a model has no fp32 masters (`data`
+ * is NULL) until they are requested.
  *
  * A reader declares the registry (model_weights_declare), sets each tensor's `form`, reserves the memory and fills it.
  */
@@ -19,6 +19,10 @@ void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t 
 const float *stored_weights_floats(const model_weights *w, const model_tensor *t);
 /* Converts elements [first, first + count) to fp32; both are multiples of model_packing_block. */
 void stored_weights_read(const model_weights *w, const model_tensor *t, int64_t first, int64_t count, float *out);
+
+/* Moves the weights of `from`, stored or not, to a model of the same configuration, whose tables may be divided into
+ * pieces. `from` receives the masters of `to` and no longer has weights of its own. */
+void stored_weights_take(model_weights *to, model_weights *from);
 
 /* Returns the name of the first tensor that holds a NaN or an infinity, or NULL if none does. It reads all weights and
  * is meant for error messages. */

@@ -11,6 +11,7 @@
 #include "core/base/memory.h"
 #include "core/base/temporary.h"
 #include "core/base/words.h"
+#include "lm/arch/stored_weights.h"
 #include "lm/run/language_run_internal.h"
 #include "lm/run/memory_estimate.h"
 #include "lm/run/plan_choice.h"
@@ -236,7 +237,7 @@ static propane_status language_begin_weights(language_run *t, const train_input 
     if (!model_config_equal(&input->initial->config, input->config))
         return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
     if (t->compact) return language_begin_compact(t, input, err);
-    model_weights_swap(t->weights, input->initial);
+    stored_weights_take(t->weights, input->initial);
     return PROPANE_OK;
 }
 
@@ -300,12 +301,21 @@ static propane_status language_make_windows(language_run *t, const train_input *
 /* Checksums every 64th number of the model's own weights, which distinguishes models of the same shape at little
  * cost. */
 static uint64_t language_sum_base(const model_weights *w) {
+    enum { STRIDE = 64, PIECE = 4096 };
+    float piece[PIECE];
     uint64_t sum = (uint64_t)w->floats;
-    for (int64_t i = 0; i < w->floats; i += 64) {
-        uint32_t bits;
-        memcpy(&bits, w->data + i, sizeof bits);
-        sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
-        sum ^= sum >> 32;
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        for (int64_t at = 0; at < t->count; at += PIECE) {
+            const int64_t n = t->count - at < PIECE ? t->count - at : PIECE;
+            stored_weights_read(w, t, at, n, piece);
+            for (int64_t k = (STRIDE - (t->offset + at) % STRIDE) % STRIDE; k < n; k += STRIDE) {
+                uint32_t bits;
+                memcpy(&bits, piece + k, sizeof bits);
+                sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
+                sum ^= sum >> 32;
+            }
+        }
     }
     return sum;
 }
@@ -354,6 +364,14 @@ static void language_choose_precision(train_options *o) {
     if (strcmp(o->precision, "auto") == 0) o->precision = wide ? "fp32" : "fp16";
 }
 
+/* Returns the bytes of a model that the step will use in the form of its file, or 0. */
+static size_t language_base_bytes(const train_options *o, const model_weights *initial) {
+    const mil_dtype precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;
+    const bool keeps = initial && initial->stored &&
+                       train_step_keeps_base(o->device, o->two_queues, weight_mode_find(o->weights), precision);
+    return keeps ? initial->stored_bytes : 0;
+}
+
 propane_status language_begin(language_run *t, const train_input *input, propane_error *err) {
     train_options *o = &t->run.options;
     language_choose_precision(o);
@@ -374,6 +392,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     const model_config config = t->compact ? compact_vocab_config(t->compact, &t->whole) : t->whole;
     PROPANE_TRY(train_choose_plan(o, &config, err));
     if (open) PROPANE_TRY(train_choose_base(o, &config, err));
+    o->base_bytes = language_base_bytes(o, input->initial);
     PROPANE_TRY(memory_estimate_check(&config, o, err));
     PROPANE_TRY(language_make_windows(t, input, err));
     language_count_steps(t, input);

@@ -35,7 +35,10 @@ int64_t language_run_learnt(const train_run *r) {
 
 static propane_status language_copy(const model_weights *w, model_weights **out, propane_error *err) {
     PROPANE_TRY(model_weights_create(&w->config, out, err));
-    memcpy((*out)->data, w->data, (size_t)w->floats * sizeof *w->data);
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        stored_weights_read(w, t, 0, t->count, (*out)->data + t->offset);
+    }
     if (!w->adapter_count) return PROPANE_OK;
     PROPANE_TRY(model_weights_add_lora(*out, &w->lora, err));
     memcpy((*out)->adapter_data, w->adapter_data, (size_t)w->adapter_floats * sizeof *w->adapter_data);

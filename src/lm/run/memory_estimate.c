@@ -76,6 +76,17 @@ static double estimate_early(const train_options *o, int ranks, double both) {
     return speculates && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
 }
 
+/* A base in the form of its file has fp32 buffers for one layer and one piece of the table. */
+static double estimate_base(const model_config *c, const train_options *o) {
+    model_config split = *c;
+    partition_split_head(&split, o->batch, o->context);
+    const double width = (double)c->hidden_size,
+                 tables = (c->tie_word_embeddings ? 1 : 2) * (double)c->vocab_size * width;
+    const double layer = ((double)model_arch_parameters(c) - tables) / (double)c->num_hidden_layers;
+    return (double)o->base_bytes +
+           4 * (layer + width * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size));
+}
+
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
@@ -84,7 +95,8 @@ memory_estimate memory_estimate_of(const model_config *c, const train_options *w
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
     const double both = 2 * (double)moment_bytes(moment_form_of(o->moments));
     memory_estimate f = {
-        .state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
+        .state = (o->base_bytes ? estimate_base(c, o) : 4 * parameters) +
+                 parameters * (!cpu || element < 4 ? element : 0) +
                  moved * (both / (o->shard ? ranks : 1) + estimate_outer(o, ranks) + estimate_early(o, ranks, both)),
         .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {

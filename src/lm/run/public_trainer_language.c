@@ -129,6 +129,9 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
     return model_config_check(c, "the model's sizes", err);
 }
 
+/* Below adapters, a model keeps the form of its file until the step is made, which may need fp32 masters. */
+static bool api_trainer_language_keeps(const train_options *o) { return o->lora_rank > 0 && !o->compact_vocab; }
+
 /* Loads the model with which a run of adapters began; it may have been moved since. */
 static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
     char *place = NULL;
@@ -138,7 +141,8 @@ static propane_status api_trainer_language_base(const train_options *o, model_we
             "%.300s: the run was started without adapters and must continue without them; leave out --lora-rank",
             o->run_dir ? o->run_dir : "the run");
     propane_status status = *o->init ? PROPANE_OK : hub_cache_find(o->base, &place, err);
-    if (status == PROPANE_OK) status = run_model(place ? place : o->init, NULL, false, out, err);
+    if (status == PROPANE_OK)
+        status = run_model(place ? place : o->init, NULL, api_trainer_language_keeps(o), out, err);
     mem_free(place);
     if (status == PROPANE_OK || *o->init) return status;
     const propane_error why = *err;
@@ -211,7 +215,7 @@ static propane_status api_trainer_language_choose_model(propane_trainer *t, prop
     if (o->resume) {
         PROPANE_TRY(api_trainer_language_resumed(o, l, err));
     } else if (*o->init) {
-        PROPANE_TRY(run_model(o->init, NULL, false, &l->initial, err));
+        PROPANE_TRY(run_model(o->init, NULL, api_trainer_language_keeps(o), &l->initial, err));
         l->config = l->initial->config;
     } else if (*o->config) {
         PROPANE_TRY(model_config_read(o->config, &l->config, err));

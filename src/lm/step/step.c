@@ -194,6 +194,7 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(step_make_arrays(s, err));
     PROPANE_TRY(step_make_moments(s, &s->moments, err));
     PROPANE_TRY(step_make_moment_copy(s, err));
+    PROPANE_TRY(step_base_create(s, err));
     PROPANE_TRY(step_compile(s, err));
     PROPANE_TRY(step_bake(s, err));
     PROPANE_TRY(step_lay_out(s, err));
@@ -241,6 +242,7 @@ void train_step_free(train_step *s) {
     for (int k = 0; s->kernels && k < s->partition->kernel_count; k++)
         for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
     step_free_buffers(s->buffers, s->dataflow ? s->dataflow->buffer_count : 0);
+    step_base_free(s);
     step_free_buffers(s->copies, step_total(s));
     step_free_buffers(s->others, step_total(s));
     mem_free(s->gradients);

@@ -34,7 +34,12 @@ typedef struct train_step_options {
 
 typedef struct train_step train_step;
 
-/* `weights` holds the master weights. It belongs to the caller and must outlive the step. */
+/* Returns whether a frozen model below adapters can keep the form of its file (lm/arch/stored_weights.h); otherwise
+ * train_step_create makes fp32 masters. */
+bool train_step_keeps_base(const char *device, bool two_queues, weight_mode weights, mil_dtype precision);
+
+/* `weights` holds the master weights, or a frozen model in the form of its file. It belongs to the caller and must
+ * outlive the step. */
 PROPANE_CHECK propane_status train_step_create(const train_step_options *options, model_weights *weights,
                                                train_step **out, propane_error *err);
 void train_step_free(train_step *s);

@@ -13,7 +13,10 @@
 /* If the device is the host and reads fp32, it reads the master weight directly: no copy is needed. */
 static propane_status step_buffers_make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
     const model_tensor *t = &s->weights->tensors[tensor];
+    bool found = false;
     s->copy_layout[tensor] = *io;
+    PROPANE_TRY(step_base_find(s, tensor, io, &s->copies[tensor], &found, err));
+    if (found) return PROPANE_OK;
     if (io->dtype == PROPANE_FP32 && io->bytes == (size_t)t->count * sizeof(float)) {
         propane_error why = {0};
         propane_status status = propane_buffer_wrap(step_device(s, false), model_weights_data(s->weights, t), io->bytes,

@@ -12,7 +12,6 @@
 #include "core/base/clock.h"
 #include "core/base/float16.h"
 #include "core/device/request_times.h"
-#include "lm/step/embed.h"
 
 /* ---- gradients handed over ---------------------------------------------------------------------------------------------- */
 
@@ -113,6 +112,17 @@ static propane_status step_execute_stage(train_step *s, int call, int form, prop
     return status;
 }
 
+/* Earlier calls may still read the buffers. */
+static propane_status step_execute_fill(train_step *s, int call, int form, propane_error *err) {
+    step_queue *q = &s->queues[0];
+    while (q->head < q->tail) PROPANE_TRY(step_execute_retire_oldest(s, q, form, err));
+    const int64_t start = clock_ns();
+    const propane_status status = step_base_fill(s, call, err);
+    s->own_ns += clock_ns() - start;
+    timeline_add(s->options.timeline, TIMELINE_HOST, "weights", s->dataflow->calls[call].instance, start, clock_ns());
+    return status;
+}
+
 static void step_execute_begin_run(train_step *s, int begin) {
     for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = s->queues[i].before = 0;
     for (int c = 0; s->two_queues && c < begin; c++) {
@@ -147,6 +157,7 @@ static propane_status step_execute_run_calls(train_step *s, int begin, int end, 
         step_queue *q = &s->queues[s->two_queues && c->host];
         propane_request *r = s->calls[call].request[form] ? s->calls[call].request[form] : s->calls[call].request[0];
         if (step_packing(s, call)) status = step_execute_stage(s, call, form, err);
+        if (step_base_waits(s, call)) status = step_execute_fill(s, call, form, err);
         while (q->tail - q->head >= q->depth && status == PROPANE_OK)
             status = step_execute_retire_oldest(s, q, form, err);
         if (status == PROPANE_OK) status = step_execute_set_events(s, call, r, err);
@@ -197,8 +208,11 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
     PROPANE_TRY(step_lock_value(s, 0, true, &stream, err));
     train_embed e = step_execute_embed_layout(s, &x->io);
     const model_tensor *all = s->weights->tensors;
-    train_embed_gather(&e, step_master(s, (int)(table - all)),
-                       positions ? step_master(s, (int)(positions - all)) : NULL, inputs, stream);
+    if (s->base)
+        step_base_gather(s, &e, table, positions, inputs, stream);
+    else
+        train_embed_gather(&e, step_master(s, (int)(table - all)),
+                           positions ? step_master(s, (int)(positions - all)) : NULL, inputs, stream);
     step_unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
     timeline_add(s->options.timeline, TIMELINE_HOST, "embed", -1, start, clock_ns());

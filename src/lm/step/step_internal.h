@@ -7,6 +7,7 @@
 #define LM_STEP_STEP_INTERNAL_H
 
 #include "lm/step/dataflow.h"
+#include "lm/step/embed.h"
 #include "lm/step/loss.h"
 #include "lm/step/step.h"
 #include "lm/step/update_thread.h"
@@ -77,6 +78,17 @@ typedef struct step_queue {
     int64_t busy_ns;
 } step_queue;
 
+/* A frozen model that keeps the form of its file (step_base.c). */
+typedef struct step_base {
+    int *slot;                /* [tensor], index of its buffer, or -1 if it has masters or no program reads it */
+    propane_buffer **buffers; /* [count], shared by the tensors of one parameter */
+    int *made_for;            /* [count], the tensor for which the buffer was made */
+    int *holds;               /* [count], the tensor whose weights the buffer holds, or -1 */
+    int count;
+    int32_t *order; /* 0, 1, 2, ..., the ids of `rows` */
+    float *rows;    /* the batch's rows of the tables */
+} step_base;
+
 struct train_step {
     train_step_options options;
     model_weights *weights;
@@ -96,6 +108,7 @@ struct train_step {
     float *between;             /* room for the largest tensor of `others` */
     bool forms;                 /* there are `others` or packed calls */
     bool *is_master;            /* [tensor], the programs read the master weights directly */
+    step_base *base;            /* NULL unless the frozen model keeps the form of its file */
     propane_buffer **gradients; /* [tensor], entries of `buffers` */
     /* [tensor], what the embedding's share has added to a table's sum of squares, in addition to what its kernel
      * reported */
@@ -131,6 +144,20 @@ struct train_step {
     int64_t own_ns;                 /* time in host code that is not a kernel */
     train_simulated simulated;
 };
+
+/* step_base.c */
+/* Prepares a model without fp32 masters, or makes them. */
+PROPANE_CHECK propane_status step_base_create(train_step *s, propane_error *err);
+void step_base_free(train_step *s);
+/* Finds the buffer of a tensor that is converted; *found is false for others. */
+PROPANE_CHECK propane_status step_base_find(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
+                                            bool *found, propane_error *err);
+/* Returns whether a buffer that the call reads must be filled, which earlier calls may still read. */
+bool step_base_waits(const train_step *s, int call);
+PROPANE_CHECK propane_status step_base_fill(train_step *s, int call, propane_error *err);
+/* Does what train_embed_gather does, for tables without masters. */
+void step_base_gather(train_step *s, const train_embed *e, const model_tensor *table, const model_tensor *positions,
+                      const int32_t *ids, void *stream);
 
 /* Returns the number of the head's pieces. */
 static inline int step_head_pieces(const train_step *s) { return s->dataflow->instance_count - s->dataflow->head; }

@@ -39,6 +39,7 @@ static propane_status step_outside_publish_others(train_step *s, propane_error *
     for (int i = 0; i < step_total(s); i++) {
         const model_tensor *t = &s->weights->tensors[i];
         if (s->trained[i] || !s->copies[i] || s->is_master[i]) continue;
+        if (s->base && i < s->weights->count && s->base->slot[i] >= 0) continue; /* filled before each call */
         PROPANE_TRY(propane_buffer_write(s->copies[i], &s->copy_layout[i], PROPANE_FP32,
                                          model_weights_data(s->weights, t), t->count, err));
     }

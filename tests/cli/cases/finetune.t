@@ -181,3 +181,19 @@ $ propane convert named named.gguf > log; propane eval named.gguf --data chat.js
 > same
 > chat format chatml
 = 0
+
+# Below adapters, the model keeps the form of its file on the CPU. The bits are those of fp32 weights with the same values: with dropout, several batches
+# per update, each plan, and in a resumed run. On other devices, and with fp16 programs or constants, it gets fp32 masters.
+@ propane convert wide wide-q8.gguf --dtype q8_0 > log && propane convert wide-q8.gguf wide-q8-f32 > log && propane convert wide wide-bf16 --dtype bf16 > log && propane convert wide-bf16 wide-bf16-f32 > log
+@ printf '%s\n' 'from=$1; shift; propane train --init $from --data text --context 32 --batch 2 --lora-rank 2 --lora-targets all --warmup 0 --lr 1e-2 --min-lr 1e-2 --eval-every 2 --eval-batches 2 --no-report --json "$@"' > frozen.sh
+@ printf '%s\n' 'from=$1 to=$2; shift 2; sh frozen.sh $from --run $to-few "$@" > few.log && sh frozen.sh ${from%.gguf}-f32 --run $to-all "$@" > all.log && cmp $to-few/adapter_model.safetensors $to-all/adapter_model.safetensors && echo the same' > both.sh
+$ sh both.sh wide-q8.gguf k1 --steps 3 --lora-dropout 0.1; sh both.sh wide-bf16 k2 --steps 3 --plan six; sh both.sh wide-q8.gguf k3 --steps 2 --accumulate 2 --plan ten --recompute; sh both.sh wide-q8.gguf k6 --steps 2 --device sim:m4 2> log; sh both.sh wide-q8.gguf k7 --steps 2 --precision fp16; sh both.sh wide-q8.gguf k8 --steps 2 --weights baked
+> the same
+> the same
+> the same
+> the same
+> the same
+> the same
+= 0
+$ sh frozen.sh wide-q8.gguf --run k9 --steps 2 > log; propane train --resume k9 --data text --steps 4 --no-report > log; sh frozen.sh wide-q8-f32 --run k10 --steps 4 > log; cmp k9/adapter_model.safetensors k10/adapter_model.safetensors
+= 0
