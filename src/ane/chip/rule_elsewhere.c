@@ -76,6 +76,22 @@ bool chip_rule_computed_reps(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "reps is computed: '%.60s'", chip_value_name(reps));
 }
 
+bool chip_rule_scatter_of_vector(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *data = mil_in(view->op, "data");
+    return data->type.rank == 1 && chip_found(out, "'%.60s' has one axis", chip_value_name(data));
+}
+
+/* Finds a gather whose indices are those of topk, perhaps cast, repeated or with another shape. */
+bool chip_rule_indices_of_topk(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *v = mil_in(view->op, "indices");
+    while (rule_elsewhere_made_by(v, MIL_OP_cast) || rule_elsewhere_made_by(v, MIL_OP_tile) ||
+           rule_elsewhere_made_by(v, MIL_OP_expand_dims) || rule_elsewhere_made_by(v, MIL_OP_reshape) ||
+           rule_elsewhere_made_by(v, MIL_OP_squeeze))
+        v = mil_in(v->def, "x");
+    return rule_elsewhere_made_by(v, MIL_OP_topk) &&
+           chip_found(out, "topk '%.60s' computes its indices", v->def->results[0]->name);
+}
+
 bool chip_rule_open_result(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *y = view->op->results[0];
     return mil_type_is_open(&y->type) &&

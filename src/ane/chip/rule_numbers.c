@@ -396,17 +396,59 @@ bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* Finds fp16 coordinates whose steps at the far edge are more than a fraction of a pixel. Near 1, fp16 has steps of
  * 2^-11; near n pixels, of n * 2^-10 at most. */
-bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_type *x = &mil_in(view->op, "x")->type;
+/* Returns the distance of two fp16 coordinates in pixels at the edge of the image, or 0 if they are not fp16. */
+static double rule_numbers_coordinate_step(const mil_op *op, double *side) {
+    const mil_type *x = &mil_in(op, "x")->type;
     const char *mode = NULL;
-    if (mil_in(view->op, "coordinates")->type.dtype != MIL_fp16 || x->rank != 4) return false;
-    if (mil_attr_text(view->op, "coordinates_mode", &mode, NULL) != PROPANE_OK || !mode) return false;
-    const double side = (double)(x->dim[2] > x->dim[3] ? x->dim[2] : x->dim[3]);
-    const double step = strcmp(mode, "normalized_minus_one_to_one") == 0 ? (side - 1) / 2 * 0x1p-11
-                        : strcmp(mode, "normalized_zero_to_one") == 0    ? (side - 1) * 0x1p-11
-                                                                      : exp2(floor(log2(fmax(side - 1, 1)))) * 0x1p-10;
+    if (mil_in(op, "coordinates")->type.dtype != MIL_fp16 || x->rank != 4) return 0;
+    if (mil_attr_text(op, "coordinates_mode", &mode, NULL) != PROPANE_OK || !mode) return 0;
+    *side = (double)(x->dim[2] > x->dim[3] ? x->dim[2] : x->dim[3]);
+    if (strcmp(mode, "normalized_minus_one_to_one") == 0) return (*side - 1) / 2 * 0x1p-11;
+    if (strcmp(mode, "normalized_zero_to_one") == 0) return (*side - 1) * 0x1p-11;
+    return exp2(floor(log2(fmax(*side - 1, 1)))) * 0x1p-10;
+}
+
+bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    double side = 0;
+    const double step = rule_numbers_coordinate_step(view->op, &side);
     return step > view->limit->value &&
            chip_found(out, "its fp16 coordinates have steps of %.3g pixels at the edge of %.0f", step, side);
+}
+
+/* Returns how many products each element of an operation's result adds, or 0 if it adds none. */
+static double rule_numbers_terms(const mil_op *op) {
+    const mil_value *x = mil_in(op, "x");
+    bool turned = false;
+    if (op->info->code == MIL_OP_linear) return (double)x->type.dim[x->type.rank - 1];
+    if (op->info->code != MIL_OP_matmul || x->type.rank < 2) return 0;
+    if (mil_attr_bool(op, "transpose_x", &turned, NULL) != PROPANE_OK) return 0;
+    return (double)x->type.dim[x->type.rank - (turned ? 2 : 1)];
+}
+
+/* Returns the terms of the matrix product from which a value is computed by operations with one variable operand. */
+static double rule_numbers_summed(const mil_value *v) {
+    for (int depth = 0; depth < MASK_DEPTH && v && v->def; depth++) {
+        const double terms = rule_numbers_terms(v->def);
+        if (terms > 0) return terms;
+        const mil_value *next = NULL;
+        MIL_FOR_OPERANDS (v->def, part) {
+            if (chip_is_constant(part)) continue;
+            if (next) return 0;
+            next = part;
+        }
+        v = next;
+    }
+    return 0;
+}
+
+/* Each of n products is rounded to fp16, so the error of their sum grows with the square root of n. */
+bool chip_rule_summed_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    double side = 0;
+    const double step = rule_numbers_coordinate_step(view->op, &side), most = view->limit->value;
+    const double terms = rule_numbers_summed(mil_in(view->op, "coordinates"));
+    return step <= most && step * sqrt(terms) > most &&
+           chip_found(out, "its fp16 coordinates are sums of %.0f products: about %.2g pixels at the edge of %.0f",
+                      terms, step * sqrt(terms), side);
 }
 
 bool chip_rule_symmetric_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
