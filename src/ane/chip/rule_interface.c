@@ -25,6 +25,14 @@ bool chip_rule_no_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "function '%.60s' has no input, which needs ios18", f->name);
 }
 
+bool chip_rule_input_as_output(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_interface *face = mil_interface_of(view->module, view->function->name);
+    for (int i = 0; face && i < face->output_count; i++)
+        if (face->outputs[i].passed)
+            return chip_found(out, "'%.60s' is an input and an output", face->outputs[i].passed);
+    return false;
+}
+
 /* Counts the inputs with enumerated shapes. `listed` receives the first of them, and the first with a different
  * number of shapes, or else the second one. */
 static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {

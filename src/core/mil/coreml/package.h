@@ -56,6 +56,7 @@ typedef struct mil_feature {
     /* The output that counts the valid rows of this one (the others are zeros), or NULL if all are valid. */
     const char *rows;
     const mil_keys *keys; /* of an input of text or a dictionary; NULL for any other feature */
+    const char *passed;   /* of an output that is an input in the file: that input's name; NULL for any other feature */
     /* The name in a file of an older kind, if MIL does not allow it; NULL if it is `name`. */
     const char *called;
 } mil_feature;
@@ -88,7 +89,7 @@ const char *mil_feature_inside(const mil_interface *seen, propane_role role, con
 /* Lets mil_feature_find look names up instead of comparing all. Call it again when a list has changed. Returns false if
  * memory runs out. */
 bool mil_interface_index(mil_interface *seen);
-/* Gives an output another name. Returns false if memory runs out. */
+/* Gives an output that is an input in the file another name, and notes that input. Returns false if memory runs out. */
 bool mil_interface_rename_output(mil_interface *seen, const char *from, const char *to);
 /* Keeps only the first of several outputs with one name, and builds the index. Returns false if memory runs out. */
 bool mil_interface_unite_outputs(mil_interface *seen);

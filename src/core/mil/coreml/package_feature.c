@@ -62,6 +62,7 @@ bool mil_interface_rename_output(mil_interface *seen, const char *from, const ch
     mil_feature *f = mil_feature_find(seen, PROPANE_OUTPUT, from);
     if (!f) return true;
     f->name = to;
+    f->passed = from;
     if (!map->count) return true;
     *piece_map_find(map, from, strlen(from)) = -1;
     return package_feature_enter(map, to, (int)(f - seen->outputs));
