@@ -286,6 +286,7 @@ bool chip_rule_long_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return (double)n > view->limit->value && chip_found(out, "it adds %lld fp16 elements", (long long)n);
 }
 
+/* Minus infinity itself is the subject of N6. */
 static bool rule_op_holds_below(const mil_const *c, double bound) {
     int64_t count = mil_type_count(&c->type);
     if (!c->data) return false;
@@ -293,13 +294,13 @@ static bool rule_op_holds_below(const mil_const *c, double bound) {
         const unsigned char *p = c->data;
         for (int64_t i = 0; i < count; i++) {
             unsigned bits = p[2 * i] | (unsigned)p[2 * i + 1] << 8;
-            if (bits >= 0xF800u && bits <= 0xFC00u && mil_const_f64(c, i) < bound) return true;
+            if (bits >= 0xF800u && bits < 0xFC00u && mil_const_f64(c, i) < bound) return true;
         }
         return false;
     }
     if (!mil_dtype_is_float(c->type.dtype)) return false;
     for (int64_t i = 0; i < count; i++)
-        if (mil_const_f64(c, i) < bound) return true;
+        if (mil_const_f64(c, i) < bound && isfinite(mil_const_f64(c, i))) return true;
     return false;
 }
 
