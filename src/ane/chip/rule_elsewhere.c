@@ -92,6 +92,12 @@ bool chip_rule_indices_of_topk(const chip_view *view, char out[CHIP_TEXT_BYTES])
            chip_found(out, "topk '%.60s' computes its indices", v->def->results[0]->name);
 }
 
+/* Finds a computed value without axes that receives one. */
+bool chip_rule_expanded_scalar(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    return x->type.rank == 0 && !chip_is_constant(x) && chip_found(out, "'%.60s' has no axes", chip_value_name(x));
+}
+
 bool chip_rule_open_result(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *y = view->op->results[0];
     return mil_type_is_open(&y->type) &&
