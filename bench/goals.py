@@ -19,7 +19,7 @@ with the vocabulary of --tokenizer. --second is for the first token and for adap
     build     `make` from nothing, without ccache
     python    `pip install ./python` with a built library
 
-Programs run in alternation, --old too, which is another build; its ratio is in the column "before". With one thread, times are user seconds
+Programs run in alternation, --old too, which is another build; its ratio is in the column "before" (training: if bench_step is built there). With one thread, times are user seconds
 of whole commands; otherwise they are wall-clock times, which need a quiet machine. A figure is the least of the rounds. A time per
 token is that of a long answer less that of a short one. A row whose package is missing says so. --quick takes fewer rounds and
 formats. With --json, finished groups are written to FILE, and those that are already in FILE are not measured again.
@@ -232,7 +232,7 @@ def train(b):
         if b.lacks(f"a training step in {precision} against PyTorch", ["torch"]):
             continue
         found = []
-        for program in b.programs:
+        for program in (p for p in b.programs if p == b.o.propane or bench_step(p).exists()):
             script = [sys.executable, HERE / "peers" / "pytorch_step.py", "--bench", bench_step(program), "--rows", rows, "--variants", "tuned",
                       "--precision", precision, "--rounds", max(1, b.o.rounds - 1), "--steps", 3 if b.o.quick else 5]
             found.append({m[1] + " " + m[2]: m for line in lines_of(script)
@@ -242,7 +242,7 @@ def train(b):
             if not ours or not peer:
                 b.row(f"training {name} {precision}", "not measured: PyTorch did not run")
                 continue
-            before = found[1].get(name + " tuned") if b.o.old else None
+            before = found[1].get(name + " tuned") if len(found) > 1 else None
             b.row(f"training {name} {precision}: tuned PyTorch's time over ours", float(peer[4]), 1.3, before=float(before[4]) if before else None,
                   note=f"{ours[3]} and {peer[3]} ms, peak {ours[5]} and {peer[5]} MB")
 
@@ -288,8 +288,8 @@ def plan(b):
         body = "".join(f'{kind} v{i + 1} = tanh(x = v{i})[name = string("v{i + 1}")];\n' for i in range(count))
         paths[-1].write_text(f"program(1.3)\n{{ func main<ios18>({kind} v0) {{\n{body}}} -> (v{count}); }}\n")
     t = least(b.o.rounds, [[p, "run", path, "--seed", "1"] for p in b.programs for path in paths], "user")
-    b.row("planning and running 100,000 operations over 10,000", t[1] / t[0], 12, most=True, before=t[3] / t[2] if b.o.old else None,
-          note=f"{t[1]:.2f} s; 10 is linear")
+    b.row("planning and running 100,000 operations over 10,000", t[1] / t[0], 10, most=True, before=t[3] / t[2] if b.o.old else None,
+          note=f"{t[0] * 100:.1f} and {t[1] * 10:.1f} us per operation, 10 is linear")
     packages = sorted(Path(b.o.zoo).glob("*.mlpackage"))
     if not packages:
         return b.row("opening and running the zoo once", f"not measured: no packages in {b.o.zoo}; tools/coreml_zoo.py writes some")
