@@ -272,9 +272,10 @@ def lora(b):
         else:
             b.row(f"LoRA {name}, rank 8, 1 x 256, fp32: peft's time over ours", ratio(each[-1], each[0]), 1.3, before=ratio(each[-1], each[1]) if b.o.old else None,
                   note=f"{each[0]:.0f} and {each[-1]:.0f} ms, peak {peak[1]:.0f} and {peak[-1]:.0f} MB")
-        for kind in ("q8_0", "q4_0"):
+        wide = adapters(b, b.o.propane, b.file(model, "f32"), 2)["peak"]
+        for kind in ("f16", "q8_0", "q4_0"):
             small = adapters(b, b.o.propane, b.file(model, kind), 2)["peak"]
-            b.row(f"LoRA {name} on a base in {kind}: peak memory over that with fp32", small / peak[0], note=f"{small:.0f} and {peak[0]:.0f} MB")
+            b.row(f"LoRA {name} on a base in {kind}: peak memory over that with fp32", small / wide, note=f"{small:.0f} and {wide:.0f} MB")
 
 
 # ---- programs, images and building -----------------------------------------------------------------------------------------------
