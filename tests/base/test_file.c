@@ -206,7 +206,7 @@ TEST(what_is_being_written_can_be_removed) {
         EXPECT(entries(dir) == 3);
     }
     file_writer_abort(file);
-    folder_writer_abort(folder);
+    EXPECT(folder_writer_end(folder, PROPANE_ERR_IO, NULL) == PROPANE_ERR_IO);
     EXPECT(entries(dir) == 1 && !temporary_exists());
     mem_free(dir);
 }
@@ -257,19 +257,24 @@ TEST(folders_are_written_as_one) {
         EXPECT_OK(folder_writer_open(in_dir(dir, "out/model/"), &w, &err));
         EXPECT_OK(put_in(w, round ? "new" : "old", "x"));
         EXPECT(file_exists(in_dir(dir, "out/model")) == (round > 0));
-        EXPECT_OK(folder_writer_commit(w, &err));
+        EXPECT_OK(folder_writer_end(w, PROPANE_OK, &err));
         EXPECT(entries(in_dir(dir, "out")) == 1 && entries(in_dir(dir, "out/model")) == 1);
     }
     EXPECT_OK(file_read(in_dir(dir, "out/model/new"), 9, &data, &length, &err));
     mem_free(data);
     EXPECT_OK(folder_writer_open(in_dir(dir, "out/model"), &w, &err));
     EXPECT_OK(put_in(w, "a", "x"));
-    folder_writer_abort(w);
+    /* A message names the folder as the caller did. */
+    propane_fail(&err, PROPANE_ERR_IO, "%s/a and %s/b: full", folder_writer_path(w), folder_writer_path(w));
+    char want[2600];
+    snprintf(want, sizeof want, "%s/a and %s/b: full", path, path);
+    EXPECT(folder_writer_end(w, err.status, &err) == PROPANE_ERR_IO);
+    EXPECT_TEXT(err.text, want);
     EXPECT(entries(in_dir(dir, "out")) == 1 && file_exists(in_dir(dir, "out/model/new")));
     EXPECT(symlink("model", in_dir(dir, "out/link")) == 0); /* the link's target is replaced, not the link */
     EXPECT_OK(folder_writer_open(path, &w, &err));
     EXPECT_OK(put_in(w, "third", "x"));
-    EXPECT_OK(folder_writer_commit(w, &err));
+    EXPECT_OK(folder_writer_end(w, PROPANE_OK, &err));
     EXPECT(file_exists(in_dir(dir, "out/model/third")) && !file_exists(in_dir(dir, "out/model/new")));
     EXPECT_FAIL(folder_writer_open(in_dir(dir, "out/model/third"), &w, &err), PROPANE_ERR_INVALID, "not a folder");
     mem_free(dir);

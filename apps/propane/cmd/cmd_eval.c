@@ -189,6 +189,8 @@ int cmd_eval(int argc, char **argv) {
     if (!j.data && (code = cli_refuse("eval", "--chat|--tokenizer", "ids")) >= 0) return code;
     if (!cmd_eval_is_examples(&j) && (code = cli_refuse("eval", "--chat", "a text, only to instruction data")) >= 0)
         return code;
+    if (j.logits && j.gradients && file_same(j.logits, j.gradients))
+        return cli_misuse("eval", "--logits and --gradients would both write %s; give two names", j.gradients);
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);

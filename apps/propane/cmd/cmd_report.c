@@ -11,7 +11,8 @@
 
 propane_status report_file_write(const run_set *s, const char *path, propane_error *err) {
     text page = {0};
-    propane_status status = report_print(s, &page, err);
+    propane_status status = file_check_output(path, err);
+    if (status == PROPANE_OK) status = report_print(s, &page, err);
     if (status == PROPANE_OK) status = file_write(path, page.data, page.length, err);
     text_deinit(&page);
     return status;

@@ -184,6 +184,9 @@ int cmd_watch(int argc, char **argv) {
                          "memory, and watts on a simulated engine. With several runs, draws their curves in one plot, "
                          "with one letter per run. Ctrl-C ends the view, not the run.");
     if (code >= 0) return code;
+    if (once && (code = cli_refuse("watch", "--interval", "one screen (--once)")) >= 0) return code;
+    if (runs.count == 1 && (code = cli_refuse("watch", "--validation", "one run, whose plot has both curves")) >= 0)
+        return code;
     propane_error err = {0};
     w.live = !once && cli_is_terminal(STDOUT_FILENO);
     w.colour = w.live && cli_has_colour(STDOUT_FILENO);

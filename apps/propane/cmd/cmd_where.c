@@ -69,7 +69,7 @@ int cmd_where(int argc, char **argv) {
         {"--json", CLI_SWITCH, &json, .help = "print JSON"},
         {"--markdown", CLI_SWITCH, &markdown, .help = "print the figures as a Markdown table"},
     };
-    const int code =
+    int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "where MODEL [flags]",
                   "Prints what 1,000 tokens would cost on a chip's Neural Engine, CPU and GPU, and why. Figures for "
                   "the engine and the CPU are estimates; those for the GPU are published ones.");
@@ -81,6 +81,9 @@ int cmd_where(int argc, char **argv) {
     if (trial && markdown) return cli_misuse("where", "--trial prints text or --json");
     if (trial && (o.target || o.goal))
         return cli_misuse("where", "--trial measures this machine: --target and --goal are for estimates");
+    if (o.mode && strcmp(o.mode, "forward") == 0 &&
+        (code = cli_refuse("where", "--accumulate", "--mode forward, which updates no weights")) >= 0)
+        return code;
     if (timed && !trial) return cli_misuse("where", "--seconds needs --trial");
     if (!o.target) o.target = "m4";
     if (!o.goal) o.goal = "time";

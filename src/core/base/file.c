@@ -6,14 +6,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/temporary.h"
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+
+enum { TELL_MS = 3000 };
+
+/* Waits until a pipe has bytes or its last writer has closed it. A long wait is reported once. */
+static void file_wait(int fd, const char *path, bool *told) {
+    struct pollfd waits = {.fd = fd, .events = POLLIN};
+    int ready;
+    do {
+        ready = poll(&waits, 1, *told ? -1 : TELL_MS);
+        if (ready == 0) log_tell("waiting for %s, a pipe from which nothing has come yet", path);
+        *told = *told || ready == 0;
+    } while (ready == 0 || (ready < 0 && errno == EINTR));
+}
 
 static propane_status file_read_all(const char *path, bool pipes, size_t limit, char **data, size_t *length,
                                     propane_error *err) {
@@ -25,7 +40,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
     propane_status status = PROPANE_OK;
     char *buffer = NULL;
     size_t capacity = 0, used = 0;
-    bool regular = S_ISREG(st.st_mode);
+    bool regular = S_ISREG(st.st_mode), waits = S_ISFIFO(st.st_mode), told = false;
     if (regular && (uint64_t)st.st_size > limit) {
         status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has %lld bytes; the limit here is %zu", path,
                               (long long)st.st_size, limit);
@@ -43,6 +58,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
             buffer = grown;
             capacity = larger;
         }
+        if (waits) file_wait(fd, path, &told);
         ssize_t n = read(fd, buffer + used, capacity - used - 1);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
@@ -50,6 +66,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
             goto done;
         }
         if (n == 0) break;
+        told = true; /* the rest may take its time */
         used += (size_t)n;
         if (used > limit) {
             status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than %zu bytes, the limit here", path, limit);

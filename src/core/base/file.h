@@ -28,6 +28,9 @@ PROPANE_CHECK propane_status file_read_stream(const char *path, size_t limit, ch
  * file. */
 void file_keep_inputs(void);
 PROPANE_CHECK propane_status file_check_output(const char *path, propane_error *err);
+/* Adds a file that was opened in another way than by this header. */
+struct stat;
+void file_note_input(const struct stat *st);
 /* Recognizes from its first bytes a file that is not what was meant, such as "a web page: ...". Returns "" if nothing
  * is recognized. */
 const char *file_disguise(const void *data, size_t bytes);
@@ -64,23 +67,24 @@ int file_sync_folder(const char *path);
 int file_sync_folder_of(const char *path);
 
 /* A folder that appears whole or not at all. Fill the folder that folder_writer_path returns, with file_write and
- * similar functions, then commit. Whatever had the name before is removed once that is safe; the caller decides whether
- * it may be. */
+ * similar functions, then end. Whatever had the name before is removed once that is safe; the caller decides whether it
+ * may be. */
 typedef struct folder_writer folder_writer;
 PROPANE_CHECK propane_status folder_writer_open(const char *path, folder_writer **out, propane_error *err);
 const char *folder_writer_path(const folder_writer *w);
-PROPANE_CHECK propane_status folder_writer_commit(folder_writer *w, propane_error *err); /* frees w even on failure */
-void folder_writer_abort(folder_writer *w);
+/* Frees w. If `status`, the result of filling the folder, is PROPANE_OK, gives the folder its name. Otherwise removes it
+ * and returns `status`; the existing error then names the folder as the caller did, and not the temporary one. */
+PROPANE_CHECK propane_status folder_writer_end(folder_writer *w, propane_status status, propane_error *err);
 
 bool file_is_empty_dir(const char *path);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
-/* Returns true if both names are the same file; for names without a file, true if the names are equal. */
+/* Returns true if both names are the same file; for names without a file, true if a file
+ * of one name would also have the other. */
 bool file_same(const char *a, const char *b);
 
 /* Opens a file for reading. Rejects anything that is not a regular file, unless `pipes` also allows anything that can
  * be read to its end. */
-struct stat;
 PROPANE_CHECK propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st,
                                              propane_error *err);
 /* Reports "cannot WHAT PATH: the system's reason" with the status that matches the errno. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,7 +42,7 @@ static bool file_is_input(const struct stat *st) {
     return found;
 }
 
-static void file_note_input(const struct stat *st) {
+void file_note_input(const struct stat *st) {
     pthread_mutex_lock(&file_inputs.mutex);
     if (file_inputs.kept && file_inputs.count < FILE_INPUTS && !file_is_input(st)) {
         file_inputs.file[file_inputs.count].device = st->st_dev;
@@ -74,8 +75,16 @@ static bool file_device_ends(int fd, const struct stat *st) {
     return isatty(fd) || (stat("/dev/null", &none) == 0 && none.st_rdev == st->st_rdev);
 }
 
+/* Linux waits for the writer of a named pipe in poll, too, where file_read_stream can report it. */
+#ifdef __linux__
+enum { OPEN_WAITS = 0 };
+#else
+enum { OPEN_WAITS = 1 };
+#endif
+
 propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
+    /* Without O_NONBLOCK, a pipe without a writer would block here. */
+    *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes && OPEN_WAITS ? 0 : O_NONBLOCK));
     if (*fd < 0) return file_fail(err, "open", path, errno);
     if (fstat(*fd, st) != 0) {
         int code = errno;
@@ -84,6 +93,7 @@ propane_status file_open_input(const char *path, bool pipes, int *fd, struct sta
     }
     const bool device = S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode);
     if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode) && (!device || file_device_ends(*fd, st)))) {
+        if (pipes) (void)fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) & ~O_NONBLOCK);
         file_note_input(st);
         return PROPANE_OK;
     }
@@ -102,9 +112,27 @@ bool file_exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
+/* Gets the folder of a path, and returns the name in it. */
+static const char *file_folder_of(const char *path, struct stat *folder, bool *known) {
+    const char *slash = strrchr(path, '/');
+    char text[4096];
+    const size_t length = slash ? (size_t)(slash - path) + 1 : 1; /* with the slash, for "/name" */
+    *known = length < sizeof text;
+    if (*known) snprintf(text, sizeof text, "%.*s", (int)length, slash ? path : ".");
+    *known = *known && stat(text, folder) == 0;
+    return slash ? slash + 1 : path;
+}
+
 bool file_same(const char *a, const char *b) {
     struct stat at, bt;
-    if (stat(a, &at) != 0 || stat(b, &bt) != 0) return strcmp(a, b) == 0;
+    const bool a_exists = stat(a, &at) == 0, b_exists = stat(b, &bt) == 0;
+    if (a_exists != b_exists) return false;
+    if (!a_exists) {
+        bool a_known, b_known;
+        const char *a_name = file_folder_of(a, &at, &a_known), *b_name = file_folder_of(b, &bt, &b_known);
+        if (!a_known || !b_known) return strcmp(a, b) == 0;
+        if (strcmp(a_name, b_name) != 0) return false;
+    }
     return at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
 }
 

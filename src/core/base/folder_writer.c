@@ -161,9 +161,8 @@ static propane_status folder_take_name(const char *made, const char *path, char 
     return file_fail(err, "rename a new folder to", path, code);
 }
 
-propane_status folder_writer_commit(folder_writer *w, propane_error *err) {
+static propane_status folder_commit(folder_writer *w, propane_error *err) {
     char *old = NULL;
-    folder_give_back(w);
     int code = folder_sync_tree(w->made);
     propane_status status = code ? file_fail(err, "sync", w->path, code) : PROPANE_OK;
     temporary_freeze();
@@ -174,13 +173,27 @@ propane_status folder_writer_commit(folder_writer *w, propane_error *err) {
         status = file_fail(err, "sync the folder of", w->path, code);
     if (!status && old) status = file_remove_tree(old, err);
     mem_free(old);
-    folder_writer_free(w);
     return status;
 }
 
-void folder_writer_abort(folder_writer *w) {
-    if (!w) return;
+/* Replaces the temporary name in a message by the caller's, which is shorter. */
+static void folder_name_in(const folder_writer *w, propane_error *err) {
+    const size_t made = strlen(w->made), given = strlen(w->path);
+    for (char *at = err->text; (at = strstr(at, w->made)); at += given) {
+        memcpy(at, w->path, given);
+        memmove(at + given, at + made, strlen(at + made) + 1);
+    }
+}
+
+propane_status folder_writer_end(folder_writer *w, propane_status status, propane_error *err) {
+    if (!w) return status;
     folder_give_back(w);
-    (void)!file_remove_tree(w->made, NULL);
+    if (status == PROPANE_OK) {
+        status = folder_commit(w, err);
+    } else {
+        (void)!file_remove_tree(w->made, NULL);
+        if (err) folder_name_in(w, err);
+    }
     folder_writer_free(w);
+    return status;
 }

@@ -56,10 +56,7 @@ static propane_status refusal_find_rule(const refusal *r, const mil_module *m, c
 static propane_status refusal_write_as(mil_module *m, const char *folder, propane_error *err) {
     folder_writer *w = NULL;
     PROPANE_TRY(folder_writer_open(folder, &w, err));
-    const propane_status status = mil_write_dir(m, folder_writer_path(w), MIL_SHORT, err);
-    if (!status) return folder_writer_commit(w, err);
-    folder_writer_abort(w);
-    return status;
+    return folder_writer_end(w, mil_write_dir(m, folder_writer_path(w), MIL_SHORT, err), err);
 }
 
 /* Writes the program under the first unused name. */

@@ -109,10 +109,7 @@ static propane_status api_save_write_folder(const saving *s, const char *to, pro
     folder_writer *f = NULL;
     PROPANE_TRY(api_save_check_folder(to, err));
     PROPANE_TRY(folder_writer_open(to, &f, err));
-    propane_status status = api_save_write(s, folder_writer_path(f), err);
-    if (status == PROPANE_OK) return folder_writer_commit(f, err);
-    folder_writer_abort(f);
-    return status;
+    return folder_writer_end(f, api_save_write(s, folder_writer_path(f), err), err);
 }
 
 /* Finds the model's tokenizer if none was passed. The weights are saved even if it has none, or an unreadable one. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/array.h"
+#include "core/base/file.h"
 #include "core/base/json_memory.h"
 #include "core/base/memory.h"
 
@@ -328,6 +329,7 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
         return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", path, strerror(code));
     }
     propane_status status = PROPANE_OK;
+    file_note_input(&st);
     /* another run has begun there */
     if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h);
     if (fseek(file, (long)h->offset, SEEK_SET) != 0)

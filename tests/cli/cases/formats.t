@@ -129,7 +129,7 @@ $ propane convert run plain.mlpackage --stateless 8 --dtype f32 && propane run p
 $ cp -r lm.mlpackage keep.mlpackage; (ulimit -f 16; propane convert run keep.mlpackage --stateless 8); echo $?; diff -r lm.mlpackage keep.mlpackage && ls -d keep*
 > 1
 > keep.mlpackage
-2~ propane convert: cannot write keep.mlpackage.tmp-*/*: File too large
+2~ propane convert: cannot write keep.mlpackage/*: File too large
 = 0
 $ propane convert run keep.mlpackage/ --stateless 8 --dtype f32 > log && diff -r plain.mlpackage keep.mlpackage && ls -d keep*
 > keep.mlpackage

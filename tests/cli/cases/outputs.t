@@ -20,6 +20,25 @@ $ propane eval e --ids ids.txt --gradients ids.txt; cat ids.txt
 > 1 2 3
 2> propane eval: ids.txt is also an input: give the output another name
 = 0
+$ propane compare e --html e/log.jsonl | head -1; propane report e -o ./e/log.jsonl; cmp r/log.jsonl e/log.jsonl
+>~ *e*
+2> propane compare: e/log.jsonl is also an input: give the output another name
+2> propane report: ./e/log.jsonl is also an input: give the output another name
+= 0
+@ propane train --data text --init r --lora-rank 2 --context 16 --batch 2 --eval-every 0 --steps 1 --run lora > /dev/null
+$ cp -r lora l; propane convert r l/adapter_model.safetensors --merge l; cmp lora/adapter_model.safetensors l/adapter_model.safetensors
+2> propane convert: l/adapter_model.safetensors is also an input: give the output another name
+= 0
+# Two outputs of one name would lose the first, whether or not it exists.
+$ propane eval r --ids ids.txt --logits new --gradients ./new; ls new
+2> propane eval: --logits and --gradients would both write ./new; give two names
+2> Try 'propane eval --help'.
+2~ *ls: *new*
+= 2
+# A folder that cannot be filled is named as it was asked for.
+$ (ulimit -f 2; propane convert r small)
+2> propane convert: cannot write small/model.safetensors: File too large
+= 1
 # A folder that was there is not removed, one that was made is.
 $ mkdir mine; propane train --data nofile --run mine; propane train --data nofile --run made; ls -d mine made
 > mine
@@ -47,7 +66,7 @@ $ propane convert r c > log && touch c/notes && propane convert other c; rm c/no
 # A conversion that fails leaves the old files unchanged, and no other files.
 $ cp -r c before2; (ulimit -f 8; propane convert r c); diff -r c before2 && ls -d c*
 > c
-2~ propane convert: cannot write c.tmp-*: File too large
+2> propane convert: cannot write c/model.safetensors: File too large
 = 0
 # A kill before the first checkpoint leaves a folder that takes a new run.
 $ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume; sh train.sh --run k --steps 2 > log; ls -A k; cmp k/model.safetensors r/model.safetensors

@@ -14,6 +14,12 @@ $ propane eval r --data /dev/zero; propane eval r --ids /dev/full; propane gener
 $ cat text | propane eval r --data /dev/stdin | cut -c1-5; propane tokenize /dev/null --tokenizer r/tokenizer.json --print-ids lines
 > loss 
 = 0
+# A wait for a pipe's first byte is reported, here until the writer has seen that.
+? /proc
+$ mkfifo late; (until grep -q waiting told; do sleep 0.1; done; echo 1 2 3 > late) & propane eval r --ids late 2> told | cut -c1-5; cat told
+> loss 
+> propane: waiting for late, a pipe from which nothing has come yet
+= 0
 # A library that is a pipe would be waited for.
 $ mkfifo pipe; propane generate r -n 1 -p a --blas ./pipe
 2> propane generate: --blas (PROPANE_BLAS): ./pipe is not a file; give a library, or off

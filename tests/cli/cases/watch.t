@@ -145,3 +145,10 @@ $ cp -r r piped; rm piped/log.jsonl; mkfifo piped/log.jsonl; propane show piped 
 $ grep -o '"samples".*' r/log.jsonl | grep -o '"prompt": *"[^"]*"' | grep -c '"prompt": *"line'
 > 6
 = 0
+# A flag that cannot have an effect is refused.
+$ propane watch r --validation; propane watch r --once --interval 2
+2> propane watch: --validation does not apply to one run, whose plot has both curves
+2> Try 'propane watch --help'.
+2> propane watch: --interval does not apply to one screen (--once)
+2> Try 'propane watch --help'.
+= 2

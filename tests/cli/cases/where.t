@@ -140,3 +140,7 @@ $ propane where r --trial --data text --mode full --seconds 0.1 --accumulate 1 -
 = 0
 $ ls -d "${TMPDIR:-/tmp}"/propane-trial* 2> /dev/null
 = 2
+$ propane where r --mode forward --accumulate 2
+2> propane where: --accumulate does not apply to --mode forward, which updates no weights
+2> Try 'propane where --help'.
+= 2

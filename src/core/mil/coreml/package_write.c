@@ -437,8 +437,5 @@ propane_status mil_package_write(mil_module *m, const char *path, propane_error 
     folder_writer *w = NULL;
     PROPANE_TRY(package_write_check_place(path, err));
     PROPANE_TRY(folder_writer_open(path, &w, err));
-    propane_status status = package_write_folder(m, folder_writer_path(w), err);
-    if (!status) return folder_writer_commit(w, err);
-    folder_writer_abort(w);
-    return status;
+    return folder_writer_end(w, package_write_folder(m, folder_writer_path(w), err), err);
 }
