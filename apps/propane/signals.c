@@ -13,6 +13,7 @@
 
 #include "apps/propane/cli.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/temporary.h"
 
 enum { TOGETHER_NS = 500000000 };
@@ -117,8 +118,11 @@ static void signals_on_caught(int number) {
     cli_interrupt();
 }
 
+static bool signals_caught(void) { return cli_interrupted; }
+
 void cli_catch_signals(void) {
     struct sigaction action = {.sa_handler = signals_on_caught}, before;
+    file_end_waits(signals_caught);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -231,6 +231,18 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* Returns -1 if nothing is wrong. */
+static int cmd_serve_check(const serve_job *j, int64_t body, int64_t memory) {
+    if (!j->certificate != !j->private_key)
+        return cli_misuse("serve", "--tls-cert and --tls-key must be given together; %s is missing",
+                          j->certificate ? "--tls-key" : "--tls-cert");
+    if (body > memory)
+        return cli_misuse("serve",
+                          "a request of --max-body %" PRId64 " MB would not fit into --max-memory %" PRId64 " MB", body,
+                          memory);
+    return -1;
+}
+
 int cmd_serve(int argc, char **argv) {
     serve_job j = {
         .m = {OPENED_MODEL_STANDARD, .parallel = 8, .chunk = 256}, .options = {.host = "127.0.0.1"}, .log = true};
@@ -269,9 +281,7 @@ int cmd_serve(int argc, char **argv) {
                          "Serves a model to clients of OpenAI's completions and chat endpoints. Concurrent requests "
                          "share a batch. http://HOST:PORT/ is a chat page. Ctrl-C or SIGTERM ends the server.");
     if (code >= 0) return code;
-    if (!j.certificate != !j.private_key)
-        return cli_misuse("serve", "--tls-cert and --tls-key must be given together; %s is missing",
-                          j.certificate ? "--tls-key" : "--tls-cert");
+    if ((code = cmd_serve_check(&j, body, memory)) >= 0) return code;
     j.options.port = (int)port;
     j.options.body_limit = (size_t)body << 20;
     j.options.queue_limit = (int)queue;

@@ -17,17 +17,21 @@
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-enum { TELL_MS = 3000 };
+enum { TICK_MS = 100, TELL_TICKS = 30 };
 
-/* Waits until a pipe has bytes or its last writer has closed it. A long wait is reported once. */
-static void file_wait(int fd, const char *path, bool *told) {
+static bool (*file_asked)(void);
+
+void file_end_waits(bool (*asked)(void)) { file_asked = asked; }
+
+/* Waits until a pipe has bytes or its last writer has closed it. A wait for the first bytes is reported after TELL_TICKS. */
+static propane_status file_wait(int fd, const char *path, bool first, propane_error *err) {
     struct pollfd waits = {.fd = fd, .events = POLLIN};
-    int ready;
-    do {
-        ready = poll(&waits, 1, *told ? -1 : TELL_MS);
-        if (ready == 0) log_tell("waiting for %s, a pipe from which nothing has come yet", path);
-        *told = *told || ready == 0;
-    } while (ready == 0 || (ready < 0 && errno == EINTR));
+    for (int tick = 0;; tick += tick < TELL_TICKS) {
+        if (poll(&waits, 1, TICK_MS) > 0) return PROPANE_OK;
+        if (file_asked && file_asked())
+            return propane_fail(err, PROPANE_ERR_CANCELLED, "cancelled while waiting for %s, a pipe", path);
+        if (first && tick == TELL_TICKS - 1) log_tell("waiting for %s, a pipe from which nothing has come yet", path);
+    }
 }
 
 static propane_status file_read_all(const char *path, bool pipes, size_t limit, char **data, size_t *length,
@@ -40,7 +44,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
     propane_status status = PROPANE_OK;
     char *buffer = NULL;
     size_t capacity = 0, used = 0;
-    bool regular = S_ISREG(st.st_mode), waits = S_ISFIFO(st.st_mode), told = false;
+    bool regular = S_ISREG(st.st_mode), waits = S_ISFIFO(st.st_mode);
     if (regular && (uint64_t)st.st_size > limit) {
         status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has %lld bytes; the limit here is %zu", path,
                               (long long)st.st_size, limit);
@@ -58,7 +62,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
             buffer = grown;
             capacity = larger;
         }
-        if (waits) file_wait(fd, path, &told);
+        if (waits && (status = file_wait(fd, path, !used, err)) != PROPANE_OK) goto done;
         ssize_t n = read(fd, buffer + used, capacity - used - 1);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
@@ -66,7 +70,6 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
             goto done;
         }
         if (n == 0) break;
-        told = true; /* the rest may take its time */
         used += (size_t)n;
         if (used > limit) {
             status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than %zu bytes, the limit here", path, limit);

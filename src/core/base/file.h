@@ -23,6 +23,8 @@ PROPANE_CHECK propane_status file_read(const char *path, size_t limit, char **da
  * texts that people supply by hand. */
 PROPANE_CHECK propane_status file_read_stream(const char *path, size_t limit, char **data, size_t *length,
                                               propane_error *err);
+/* Makes waits for pipes end with PROPANE_ERR_CANCELLED once `asked` returns true. It is asked every 0.1 s. */
+void file_end_waits(bool (*asked)(void));
 /* After this call, file_check_output refuses a path to a file that this process has read, because a command's output
  * must not be one of its inputs. The library itself keeps no such list: its caller may write, read and rewrite a
  * file. */

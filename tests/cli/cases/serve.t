@@ -7,6 +7,10 @@ $ for signal in TERM INT; do : > out; propane serve m --port 0 > out 2> errors &
 > TERM 0 serving 'm' at http://127.0.0.1:PORT/v1 (chat format plain, weights in fp32); Ctrl-C ends it stopped 
 > INT 0 serving 'm' at http://127.0.0.1:PORT/v1 (chat format plain, weights in fp32); Ctrl-C ends it stopped 
 = 0
+$ propane serve m --max-body 8 --max-memory 4
+2> propane serve: a request of --max-body 8 MB would not fit into --max-memory 4 MB
+2> Try 'propane serve --help'.
+= 2
 $ propane serve m --host nowhere.example
 2> propane serve: 'nowhere.example' is not an address; give one of this machine, such as 127.0.0.1 or 0.0.0.0
 = 1

@@ -139,8 +139,9 @@ $ propane tokenize text --out text
 2> Try 'propane tokenize --help'.
 = 2
 $ propane tokenize text --out t --tokens ./t
-2> propane tokenize: cannot write ./t: it is the file that --out has just written; give another name
-= 1
+2> propane tokenize: --tokens ./t would overwrite what --out writes
+2> Try 'propane tokenize --help'.
+= 2
 $ propane tokenize text --tokenizer bpe.json --tokens bpe.json
 2> propane tokenize: --tokens bpe.json would overwrite the tokenizer
 2> Try 'propane tokenize --help'.
