@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Runs commands in unfavourable surroundings: files that shrink, vanish or grow while they are read; a full or read-only file
 system (as root: each a tmpfs); limits on the size of files, on descriptors and on processes; no HOME; names of 255 and paths of
-4,000 bytes. Each command must end without a signal, with one line of errors and a reason; the old file remains, and nothing
-temporary. Usage: tests/campaign/surroundings.py PROPANE     CUTS=N: files cut per command (8), SEED=N"""
+4,000 bytes; pipes, devices, sockets and folders in the place of files. Each command must end without a signal, with one line of
+errors and a reason; the old file remains, and nothing temporary. Usage: tests/campaign/surroundings.py PROPANE
+CUTS=N: files cut per command (8), SEED=N"""
 import os
 import random
 import resource
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -163,6 +166,58 @@ def shrinking():
             p.stderr.close()
 
 
+READERS = [  # @ is the input
+    ["show", "@"], ["check", "@"], ["estimate", "@"], ["estimate", "--points", "@"], ["compile", "@", "x.hwx"], ["diff", "@", "--seed", "1"],
+    ["run", "@", "--seed", "1"], ["run", "p.mil", "-i", "x=@"], ["show", "p.mil", "--html", "x", "--profile", "@"], ["convert", "@", "x.gguf"],
+    ["convert", "r", "x.gguf", "--tokenizer", "@"], ["convert", "r", "x.gguf", "--merge", "@"], ["gradient", "@", "x.mil"], ["where", "@"],
+    ["eval", "@", "--ids", "ids"], ["eval", "r", "--ids", "@"], ["eval", "r", "--data", "@"], ["eval", "r", "--data", "text", "--tokenizer", "@"],
+    ["eval", "r", "--ids", "ids", "--adapter", "@"], ["generate", "@", "-p", "a"], ["generate", "r", "--prompts", "@"],
+    ["tokenize", "@", "--out", "x"], ["tokenize", "text", "--tokenizer", "@", "--tokens", "x"],
+    ["tokenize", "@", "--tokenizer", "r/tokenizer.json", "--print-ids", "lines"], ["train", "--data", "@", "--run", "n"],
+    ["train", "--data", "text", "--init", "@", "--run", "n"], ["compare", "@"], ["watch", "@", "--once"], ["report", "@", "-o", "x"],
+    ["serve", "@", "--port", "0"], ["serve", "r", "--port", "0", "--api-key-file", "@"],
+    ["serve", "r", "--port", "0", "--tls-cert", "@", "--tls-key", "@"], ["devices", "--explain", "@"],
+]
+
+
+def interrupted(command):
+    """A pipe without a writer: one error, or a sentence about the wait, which Ctrl-C ends within a second."""
+    counts["runs"] += 1
+    p = subprocess.Popen([PROGRAM, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first, began = p.stderr.readline(), 0.0
+    if "waiting for" in first:
+        p.send_signal(signal.SIGINT)
+        began = time.monotonic()
+    rest = p.communicate(timeout=30)[1]
+    took = time.monotonic() - began if began else 0
+
+    class Result:
+        returncode, stderr = p.returncode, first + rest
+    good = p.returncode in (130, -signal.SIGINT) and took < 1 if began else p.returncode in (1, 2) and len(Result.stderr.splitlines()) <= 2
+    expect(good, "a pipe without a writer, %.1f s: %s" % (took, " ".join(command)), Result)
+
+
+def odd_inputs():
+    """A pipe, a device, a socket or a folder in the place of each input, and of each output."""
+    os.mkfifo("pipe")
+    os.makedirs("folder")
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("socket")
+    for command in READERS:
+        interrupted([word.replace("@", "pipe") for word in command])
+        for odd in ("/dev/zero", "/dev/full", "/dev/null", "socket", "folder"):
+            p = run([word.replace("@", odd) for word in command])
+            empty = odd == "/dev/null" and p.returncode == 0  # an empty text or table
+            # A training without a text in its folder may also point to the help.
+            expect(empty or (p.returncode in (1, 2) and 1 <= len(p.stderr.splitlines()) <= 2), "%s: %s" % (odd, " ".join(command)), p)
+    for path, command in WRITERS:
+        for odd in ("/dev/full", "/dev/null", "pipe", "socket"):
+            if path in command:
+                p = run([odd if word == path else word for word in command])
+                expect(p.returncode in (1, 2) and 1 <= len(p.stderr.splitlines()) <= 2, "%s as an output: %s" % (odd, " ".join(command)), p)
+    s.close()
+
+
 def names():
     long, deep = "n" * 255, "/".join(["d" * 190] * 20)
     for command, reason in ((["show", deep], "No such file or directory"), (["show", deep + "/" + "d" * 100 + "/" + "d" * 200], "File name too long"),
@@ -202,6 +257,7 @@ def main():
         mounted("size=1m", full)
         mounted("size=1m", read_only)
         names()
+        odd_inputs()
         processes()
         p = run(["run", "p.mil", "--seed", "1"], env={})
         expect(p.returncode == 0, "no environment", p)
