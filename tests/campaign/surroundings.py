@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs commands in unfavourable surroundings: files that shrink, vanish or grow while they are read; a full or read-only file
 system (as root: each a tmpfs); limits on the size of files, on descriptors and on processes; no HOME; names of 255 and paths of
-4,000 bytes; pipes, devices, sockets and folders in the place of files. Each command must end without a signal, with one line of
+4,000 bytes; pipes, devices, sockets and folders instead of files. Each command must end without a signal, with one line of
 errors and a reason; the old file remains, and nothing temporary. Usage: tests/campaign/surroundings.py PROPANE
 CUTS=N: files cut per command (8), SEED=N"""
 import os
@@ -198,7 +198,7 @@ def interrupted(command):
 
 
 def odd_inputs():
-    """A pipe, a device, a socket or a folder in the place of each input, and of each output."""
+    """A pipe, a device, a socket or a folder instead of each input and each output."""
     os.mkfifo("pipe")
     os.makedirs("folder")
     s = socket.socket(socket.AF_UNIX)
