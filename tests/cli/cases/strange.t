@@ -16,13 +16,13 @@ $ cat text | propane eval r --data /dev/stdin | cut -c1-5; propane tokenize /dev
 = 0
 # A wait for a pipe's first byte is reported, here until the writer has seen that.
 ? /proc
-$ mkfifo late; (until grep -qs waiting told; do sleep 0.1; done; echo 1 2 3 > late) & propane eval r --ids late 2> told | cut -c1-5; cat told
+$ mkfifo late; (for i in $(seq 300); do grep -qs waiting told && break; sleep 0.1; done; echo 1 2 3 > late) & propane eval r --ids late 2> told | cut -c1-5; cat told
 > loss 
 > propane: waiting for late, a pipe from which nothing has come yet
 = 0
 # A signal ends such a wait in commands that catch it, too.
 ? /proc
-$ mkfifo never; propane generate r --prompts never 2> words & pid=$!; until grep -qs waiting words; do sleep 0.1; done; kill -TERM $pid; wait $pid; echo $?; cat words
+$ mkfifo never; propane generate r --prompts never 2> words & pid=$!; for i in $(seq 300); do grep -qs waiting words && break; sleep 0.1; done; kill -TERM $pid; wait $pid; echo $?; cat words
 > 143
 > propane: waiting for never, a pipe from which nothing has come yet
 > propane generate: cancelled while waiting for never, a pipe
