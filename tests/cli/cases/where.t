@@ -69,10 +69,6 @@ $ propane where stories110m --json --markdown
 $ propane where nothing-here
 2~ propane where: *nothing-here*
 = 1
-# The page has the tables that these commands write.
-$ for rank in 0 8; do propane where stories110m --target m1,m4,m4-max,m5,a18-pro --lora-rank $rank --markdown | while read -r line; do grep -qxF "$line" $REPO/docs/where.md || echo "$line"; done; done; echo all compared
-> all compared
-= 0
 # What train takes by itself: the processor where there is no engine or the model is too small for one.
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in $(seq 1 600); do echo "line $i of $((i * i % 97))"; done > text
