@@ -98,16 +98,22 @@ TEST(conditions_that_a_row_states_are_modelled) {
         "quick,M1,e5rt,matmul,\"M=1024,K=1024,N=1024\",fp16,2147483648,2097152,2097152,2097152,1.4,,\n"
         "slow,M1,e5rt,matmul,\"M=1024,K=1024,N=1024\",fp16,2147483648,2097152,2097152,2097152,2.3,,host copies slower\n"
         "square,M6,coreml,chain,\"per-layer slope: "
-        "Cin=512,Cout=512,H=8,W=32,k=3x3\",fp16,1207959552,,4718592,,0.0513,,\n";
+        "Cin=512,Cout=512,H=8,W=32,k=3x3\",fp16,1207959552,,4718592,,0.0513,,\n"
+        "folded,M5 Pro,e5rt,matmul,\"M=1,K=4096,N=4096\",\"fp16, int8 weights (folded to "
+        "fp16)\",33554432,8192,16777216,8192,0.3,,\n"
+        "both,M6,direct,conv1x1,\"Cin=512,Cout=512,H=1,W=64\",fp16,33554432,65536,524288,65536,0.2,,\n"
+        "one,M6,direct,conv1x1,\"Cin=512,Cout=512,H=1,W=64,engines=1\",fp16,33554432,65536,524288,65536,0.2,,\n";
     table t;
     EXPECT_OK(read_table(rows, &t));
-    EXPECT(t.count == 8);
+    EXPECT(t.count == 11);
     for (int i = 0; i < t.count; i++) EXPECT_MSG(t.points[i].covered, "%s: %s", t.points[i].id, t.points[i].reason);
     EXPECT(fabs(t.points[0].published_ms - 17179869184 / 16.1e9) < 1e-9);
     EXPECT(t.points[2].time.fixed_ms > 1.5 * t.points[1].time.fixed_ms);
     EXPECT(t.points[4].time.compute_ms < 0.7 * t.points[3].time.compute_ms);
     EXPECT(t.points[6].time.io_ms > 1.5 * t.points[5].time.io_ms);
     EXPECT(t.points[7].call.kernel == 9);
+    EXPECT(t.points[8].call.weight_bytes == 2.0 * 16777216);
+    EXPECT(fabs(t.points[10].time.compute_ms / t.points[9].time.compute_ms - 2) < 1e-9);
     table_free(&t);
 }
 
