@@ -417,10 +417,11 @@ bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]
 
 /* Returns how many products each element of an operation's result adds, or 0 if it adds none. */
 static double rule_numbers_terms(const mil_op *op) {
-    const mil_value *x = mil_in(op, "x");
+    const bool linear = op->info->code == MIL_OP_linear, product = op->info->code == MIL_OP_matmul;
+    const mil_value *x = linear || product ? mil_in(op, "x") : NULL;
     bool turned = false;
-    if (op->info->code == MIL_OP_linear) return (double)x->type.dim[x->type.rank - 1];
-    if (op->info->code != MIL_OP_matmul || x->type.rank < 2) return 0;
+    if (!x || x->type.rank < (product ? 2 : 1)) return 0;
+    if (linear) return (double)x->type.dim[x->type.rank - 1];
     if (mil_attr_bool(op, "transpose_x", &turned, NULL) != PROPANE_OK) return 0;
     return (double)x->type.dim[x->type.rank - (turned ? 2 : 1)];
 }
