@@ -454,6 +454,26 @@ TEST(products_take_the_sum_behind_them) {
     end(&t);
 }
 
+/* A pointwise convolution merges the dimensions of the image, which a transpose of them in the added image, or in the
+ * result, does not allow. */
+TEST(pointwise_convolutions_meet_turned_images) {
+    for (int turned = 0; turned < 3; turned++) {
+        plan_test t;
+        begin(&t);
+        mil_value *x = param(&t, "x", MIL_fp32, SHAPE(2, 3, 4, 5)), *w = param(&t, "w", MIL_fp32, SHAPE(6, 3, 1, 1));
+        mil_value *z = param(&t, "z", MIL_fp32, SHAPE(2, 6, 5, 4)), *y = mil_build_conv1x1(&t.b, x, w);
+        const int64_t perm[4] = {0, 1, 3, 2};
+        if (turned != 1) y = mil_build_binary(&t.b, MIL_OP_add, y, mil_build_transpose(&t.b, z, perm, 4));
+        if (turned != 0) y = mil_build_transpose(&t.b, y, perm, 4);
+        mil_build_result(&t.b, y);
+        compile(&t, true);
+        fill_inputs(&t, 7);
+        run(&t);
+        check(&t, 2e-6, "turned"); /* observed 2e-7 */
+        end(&t);
+    }
+}
+
 /* If two products are added, one of them absorbs the sum. */
 TEST(the_sum_of_two_products_is_taken_once) {
     plan_test t;
@@ -876,9 +896,9 @@ SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_g
       T(products_go_into_what_reads_them), T(attention_with_shared_probabilities),
       T(products_of_the_same_operand_pack_it_once), T(taps_are_stored_by_the_step_that_makes_them),
       T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them),
-      T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
-      T(products_add_up_their_squares), T(in_place_is_refused_where_the_input_is_read_later),
-      T(elementwise_chains_reuse_memory), T(long_chains_of_selects_are_several_steps),
-      T(selects_of_many_columns_are_several_steps), T(layout_operations_cost_nothing),
-      T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(no_memory_is_reported), T(long_reductions),
-      T(random_programs))
+      T(pointwise_convolutions_meet_turned_images), T(the_sum_of_two_products_is_taken_once),
+      T(weight_gradients_accumulate_in_place), T(products_add_up_their_squares),
+      T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
+      T(long_chains_of_selects_are_several_steps), T(selects_of_many_columns_are_several_steps),
+      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing),
+      T(no_memory_is_reported), T(long_reductions), T(random_programs))

@@ -111,7 +111,17 @@ static propane_status emit_matmul_describe_linear(planner *p, const mil_op *op, 
     return PROPANE_OK;
 }
 
-/* Describes [N, G, C/G, P] by [G, O/G, C/G]; the spatial dimensions are merged. */
+/* Views the result of a convolution, or what has its shape, as [N, G, O/G, P]: the spatial dimensions are merged. Returns
+ * false if they cannot be, as behind a transpose of them. */
+static bool emit_matmul_conv_points(const mil_op *op, const cpu_view *v, cpu_view *out) {
+    mil_conv conv;
+    if (mil_conv_read(op, &conv, NULL)) return false;
+    int64_t points = 1;
+    for (int d = 0; d < conv.spatial; d++) points *= conv.out[d];
+    return cpu_view_reshape(v, 4, (int64_t[]){conv.n, conv.groups, conv.c_out / conv.groups, points}, out);
+}
+
+/* Describes [N, G, C/G, P] by [G, O/G, C/G]. The caller has made sure that `c` can be viewed so. */
 static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r,
                                                 propane_error *err) {
     mil_conv conv;
@@ -130,8 +140,7 @@ static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, co
         PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
         (void)cpu_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w);
     }
-    if (!cpu_view_reshape(c, 4, (int64_t[]){conv.n, g, co, points}, &z))
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver has no layout for its result");
+    (void)emit_matmul_conv_points(op, c, &z);
     r->rank = 2;
     r->dim[0] = conv.n;
     r->dim[1] = g;
@@ -472,7 +481,10 @@ static propane_status emit_matmul_take_added(planner *p, const cpu_node *node, c
         (void)cpu_view_reshape(&view, shape->rank, shape->dim, &view);
     }
     if (node->folded) view = emit_matmul_unfolded(&op->results[0]->type, &view);
-    if (cpu_family_of(op) == CPU_FAMILY_conv) (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
+    if (cpu_family_of(op) == CPU_FAMILY_conv && !emit_matmul_conv_points(op, &view, &view)) {
+        PROPANE_TRY(cpu_emit_dense(p, other, &view, &view, err));
+        (void)emit_matmul_conv_points(op, &view, &view);
+    }
     emit_matmul_add_residual(r, &view);
     return PROPANE_OK;
 }
@@ -486,6 +498,7 @@ propane_status cpu_emit_matmul(planner *p, const cpu_node *node, propane_error *
     const mil_value *inner = node->folded ? node->folded->results[0] : op->results[0];
     PROPANE_TRY(cpu_emit_result(p, last->results[0], &target, err));
     bool direct = cpu_view_reshape(&target, inner->type.rank, inner->type.dim, &c);
+    if (direct && cpu_family_of(op) == CPU_FAMILY_conv) direct = emit_matmul_conv_points(op, &c, &product_c);
     if (!direct) {
         int b = cpu_emit_buffer(p, CPU_STORAGE_TEMP, cpu_view_count(&target) * cpu_view_dtype_bytes(target.dtype));
         if (b < 0) return cpu_program_no_memory(err);
