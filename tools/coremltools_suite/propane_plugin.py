@@ -2,7 +2,7 @@
 """A pytest plugin that runs coremltools' own tests with Propane's predictions. suite.py starts it and configures it through
 SUITE_SEED, SUITE_TESTS (how many; 0: all), SUITE_SHARD ("0/2"), SUITE_SECONDS (of processor time; 0: no limit),
 SUITE_RESULTS (a file of JSON lines; tests listed there are not run again), SUITE_NOW (a file that names the running
-test) and SUITE_BACKEND (mlprogram or neuralnetwork).
+test), SUITE_BACKEND (mlprogram or neuralnetwork) and SUITE_SHUFFLED (1: in random order instead of rounds).
 
 Tests run in rounds: first one set of parameters for every test function, then a second one for each, chosen by the seed. A
 run that is stopped at any point has therefore covered all functions evenly. Tests of the other backend are omitted. The
@@ -117,6 +117,8 @@ def _by_rounds(items, seed):
     """Returns pairs of an evenly distributed key and an item."""
     _names(items)
     hashed = sorted((hashlib.sha256((seed + _name_of[item.nodeid]).encode()).digest(), _name_of[item.nodeid], item) for item in items)
+    if os.environ.get("SUITE_SHUFFLED") == "1":
+        return [(key, item) for key, _, item in hashed]
     seen, order = collections.Counter(), []
     for key, name, item in hashed:
         function = name.split("[")[0]

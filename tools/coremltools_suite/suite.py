@@ -10,6 +10,7 @@ or propane_ml is missing.
     ... --results all.jsonl --again                 those that failed once more, after a mend
     ... --results all.jsonl --report                what stands there, nothing is run
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
+    --shuffled                      in random order by the seed: whatever has run is a fair sample of all tests
     --areas tensorflow              those of TensorFlow's front end, in an environment with tensorflow-cpu 2.12
     --areas ops,torch,network --backend neuralnetwork
                                     those that convert to the older format, and those of the network builder
@@ -95,7 +96,8 @@ def died(results, now, code):
 
 def shard(options, command, results, i, folder):
     environment = dict(os.environ, SUITE_SEED=options.seed, SUITE_TESTS=str(options.tests), SUITE_SHARD=f"{i}/{options.jobs}",
-                       SUITE_RESULTS=results, SUITE_BACKEND=options.backend, SUITE_NOW=f"{folder}/now{i}", SUITE_SECONDS=str(60 * options.minutes / options.jobs),
+                       SUITE_RESULTS=results, SUITE_BACKEND=options.backend, SUITE_NOW=f"{folder}/now{i}", SUITE_SHUFFLED=str(int(options.shuffled)),
+                       SUITE_SECONDS=str(60 * options.minutes / options.jobs),
                        OMP_NUM_THREADS="1", PROPANE_THREADS="1", TMPDIR=folder,
                        PYTHONPATH=os.pathsep.join([HERE] + os.environ.get("PYTHONPATH", "").split(os.pathsep)).rstrip(":"))
     with open(f"{folder}/log{i}", "w", encoding="utf-8") as log:
@@ -162,6 +164,7 @@ def options_of():
     parser.add_argument("--backend", choices=("mlprogram", "neuralnetwork"), default="mlprogram")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--results", help="a file of JSON lines: what stands there is not run again, what runs is added")
+    parser.add_argument("--shuffled", action="store_true", help="in random order instead of rounds")
     parser.add_argument("--again", action="store_true", help="run those of --results that failed, too")
     parser.add_argument("--report", action="store_true", help="run nothing, print the contents of --results")
     parser.add_argument("--show", type=int, default=40)
