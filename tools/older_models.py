@@ -471,6 +471,73 @@ def control():
     n.save("control")
 
 
+def breaks():
+    """Loops that a break ends, or whose iterations a continue ends: in a branch, on its other side, two branches deep, in a
+    loop inside a loop, and without a condition."""
+    n = Network({"x": (4,)})
+    b, x = n.builder, exact(values(4)).abs() + 1
+    inside = lambda net: NeuralNetworkBuilder(nn_spec=net)  # noqa: E731
+
+    def more(net, name, amount, mode="ADD"):
+        """Adds to a value that the loop carries."""
+        net.add_elementwise(f"{name} {mode} {amount}", [name], f"{name}_{mode}", mode, alpha=amount)
+        net.add_copy(f"{name} keeps {amount}", f"{name}_{mode}", name)
+
+    def above(net, name, limit):
+        """Returns the two sides of a branch that asks whether a value is above a limit."""
+        net.add_greater_than(f"{name} above {limit}", [name], f"{name}_above", alpha=limit)
+        side = net.add_branch(f"branch {name} {limit}", f"{name}_above").branch
+        return inside(side.ifBranch), inside(side.elseBranch)
+
+    b.add_unary("positive", "x", "a", "abs")
+    b.add_elementwise("one more", ["a"], "v", "ADD", alpha=1)
+    for name in "gtkscmoyzu":
+        b.add_load_constant_nd(f"begin {name}", name, np.zeros(1, np.float32), [1])
+
+    body = inside(b.add_loop("grow", max_iterations=50).loop.bodyNetwork)  # v doubles, t counts, g misses the last
+    more(body, "v", 2, "MULTIPLY")
+    more(body, "t", 1)
+    body.add_reduce_sum("sum", "v", "sum", axes=[0], keepdims=True)
+    above(body, "sum", 100)[0].add_loop_break("enough")
+    more(body, "g", 1)
+    n.want("v", x * 16), n.want("t", [4]), n.want("g", [3])
+
+    body = inside(b.add_loop("some", max_iterations=6).loop.bodyNetwork)  # s adds 1 to 3 only
+    more(body, "k", 1)
+    above(body, "k", 3)[0].add_loop_continue("not this one")
+    body.add_elementwise("s + k", ["s", "k"], "s_k", "ADD")
+    body.add_copy("s keeps", "s_k", "s")
+    n.want("k", [6]), n.want("s", [6])
+
+    body = inside(b.add_loop("outer", max_iterations=4).loop.bodyNetwork)  # c counts inner turns: 3 in each of 4
+    body.add_load_constant_nd("zero m", "m", np.zeros(1, np.float32), [1])
+    inner = inside(body.add_loop("inner", max_iterations=9).loop.bodyNetwork)
+    more(inner, "c", 1)
+    more(inner, "m", 1)
+    large, small = above(inner, "m", 2)
+    more(small, "o", 1)
+    large.add_loop_break("leave the inner one")
+    more(body, "o", 10)
+    n.want("c", [12]), n.want("o", [48])
+
+    body = inside(b.add_loop("deep", max_iterations=9).loop.bodyNetwork)
+    more(body, "y", 1)
+    large, small = above(body, "y", 2)
+    more(large, "z", 1)
+    above(large, "y", 4)[0].add_loop_break("two deep")
+    more(large, "z", 100)
+    small.add_loop_continue("the other side")
+    more(body, "z", 1000)
+    n.want("y", [5]), n.want("z", [2203])
+
+    body = inside(b.add_loop("once", max_iterations=9).loop.bodyNetwork)
+    more(body, "u", 1)
+    body.add_loop_break("always")
+    more(body, "u", 2)
+    n.want("u", [1])
+    n.save("breaks")
+
+
 def computed():
     """Shapes that depend on values: ranges, fills, reshapes, slices, repetitions, and nonzero elements."""
     n = Network({"x": (2, 3)})
@@ -510,6 +577,18 @@ def computed():
     b.add_concat_nd("to", ["end", "three"], "to", axis=0)
     b.add_slice_dynamic("slice", ["x", "from", "to"], "slice", strides=[1, 1], begin_masks=[False] * 2, end_masks=[False] * 2)
     n.want("slice", x[:, 1:])
+    b.add_elementwise("at", ["end"], "at", "ADD", alpha=-1)
+    b.add_slice_by_size("window", ["x", "at"], "window", axis=1, size=2)
+    n.want("window", x[:, 1:3])
+    b.add_concat_nd("wide", ["end", "end", "three"], "wide", axis=0)
+    b.add_broadcast_to_dynamic("broadcast", ["x", "wide"], "broadcast")
+    n.want("broadcast", np.broadcast_to(x, (2, 2, 3)))
+    b.add_expand_dims("more dims", "fill", "more_dims", [0, 2])
+    b.add_squeeze("fewer dims", "more_dims", "fewer_dims", axes=[0, 2])
+    n.want("fewer_dims", np.full((3, 2), 2.5))
+    b.add_load_constant_nd("row", "row", np.array([[7, 8]], np.float32), [1, 2])
+    b.add_scatter("scatter", ["fill", "one", "row"], "scatter", axis=0, mode="UPDATE")
+    n.want("scatter", [[2.5, 2.5], [7, 8], [2.5, 2.5]])
     b.add_topk("top", ["x", "end"], ["top", "top_at"], k=0, axis=1)
     n.want("top", exact(x).topk(2, 1)[0])
     b.add_activation("relu", "RELU", "x", "relu")
@@ -733,5 +812,5 @@ def trees():
 
 
 if __name__ == "__main__":
-    for make in (images, arrays, functions, sequences, control, computed, image_classifier, tables, categories, trees):
+    for make in (images, arrays, functions, sequences, control, breaks, computed, image_classifier, tables, categories, trees):
         make()

@@ -107,18 +107,25 @@ void mil_scope_remove(mil_function *f, const mil_value *v) {
     if (e->value == v) e->value = NULL;
 }
 
+/* Returns whether a block sees a value of that name: its own, or one of a block or function around it. */
+static bool ir_edit_name_seen(const mil_function *f, const char *name) {
+    for (; f; f = f->owner ? f->owner->function : NULL)
+        if (mil_scope_find(f, name, strlen(name))) return true;
+    return false;
+}
+
 const char *mil_scope_unique(mil_function *f, const char *base) {
     arena *a = f->module->arena;
     const char *name = arena_string(a, base);
     if (!name) return NULL;
     name_entry *e = ir_edit_name_enter(f, name);
     if (!e) return NULL;
-    if (!e->value) return e->name;
+    if (!ir_edit_name_seen(f, name)) return e->name;
     uint32_t suffix = e->next_suffix;
     for (;; suffix++) {
         char *tried = arena_printf(a, "%s_%u", base, suffix);
         if (!tried) return NULL;
-        if (!mil_scope_find(f, tried, strlen(tried))) {
+        if (!ir_edit_name_seen(f, tried)) {
             e->next_suffix = suffix + 1;
             return tried;
         }

@@ -8,6 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/mil/ir_edit.h"
+#include "core/mil/ops/shape_util.h"
 
 /* Two sizes that do not divide each other and that few files contain. */
 static const int64_t sizes[2] = {7, 11};
@@ -89,20 +90,46 @@ static bool probe_open(mil_dtype dtype, int64_t rank, mil_type *out, int *count)
     return true;
 }
 
-/* Handles results whose sizes do not follow one by one: the length of a computed shape is the rank of a reshape, and a
- * slice has the rank of x. */
+/* Returns the rank of a slice, or 0 if it is not known. */
+static int probe_slice_rank(const mil_op *op, int rank) {
+    const mil_value *squeeze = mil_in(op, "squeeze_mask");
+    bool gone[MIL_MAX_RANK];
+    if (!squeeze) return rank;
+    if (!squeeze->constant || mil_attr_bools(op, "squeeze_mask", rank, gone, NULL)) return 0;
+    int left = rank;
+    for (int d = 0; d < rank; d++) left -= gone[d];
+    return left;
+}
+
+/* Sets the shape that is an operand, as of a reshape or a slice by size. Elements that are not sizes are open. */
+static bool probe_named(const mil_value *shape, mil_dtype dtype, mil_type *out, int *count) {
+    if (!shape || shape->type.rank != 1 || !probe_open(dtype, shape->type.dim[0], out, count)) return false;
+    for (int d = 0; shape->constant && d < out->rank; d++) {
+        const int64_t size = mil_const_i64(shape->constant, d);
+        if (size > 0) out->dim[d] = size;
+    }
+    return true;
+}
+
+/* Handles results whose sizes do not follow one by one: the length of a computed shape is the rank of a reshape, a
+ * slice has the rank of x without the dimensions that are removed, and a scatter has the shape of its data. */
 static bool probe_known_rank(const mil_op *op, mil_type *out, int *count) {
     const mil_type *x = mil_op_param(op->info, "x") >= 0 && mil_in(op, "x") ? &mil_in(op, "x")->type : NULL;
-    const mil_value *shape = op->info->code == MIL_OP_reshape ? mil_in(op, "shape") : NULL;
+    const mil_value *data = mil_op_param(op->info, "data") >= 0 ? mil_in(op, "data") : NULL;
+    if (data && (op->info->code == MIL_OP_scatter || op->info->code == MIL_OP_scatter_nd ||
+                 op->info->code == MIL_OP_scatter_along_axis)) {
+        *out = data->type;
+        *count = 1;
+        return true;
+    }
     switch (x ? op->info->code : MIL_OP_COUNT) {
-    case MIL_OP_reshape:
-        return shape && !shape->constant && shape->type.rank == 1 &&
-               probe_open(x->dtype, shape->type.dim[0], out, count);
+    case MIL_OP_reshape: return probe_named(mil_in(op, "shape"), x->dtype, out, count);
+    case MIL_OP_slice_by_size: return probe_named(mil_in(op, "size"), x->dtype, out, count);
     case MIL_OP_non_zero:
         if (!probe_open(MIL_int32, 2, out, count)) return false;
         out->dim[1] = x->rank;
         return true;
-    case MIL_OP_slice_by_index: return !mil_in(op, "squeeze_mask") && probe_open(x->dtype, x->rank, out, count);
+    case MIL_OP_slice_by_index: return probe_open(x->dtype, probe_slice_rank(op, x->rank), out, count);
     default: return false;
     }
 }

@@ -36,6 +36,7 @@ typedef struct network {
 
 typedef struct network_layer network_layer;
 typedef void (*network_run)(network *n, network_layer *l);
+typedef void (*network_rest)(network *n, const network_layer *l, wire_view rest);
 
 /* The row for one type of layer. */
 typedef struct network_row {
@@ -52,6 +53,7 @@ struct network_layer {
     const network_row *row;
     wire_view params;
     int in_count, out_count;
+    network_rest after; /* builds the layers after it, which may not run; NULL if they run */
     mil_value *in[NETWORK_MOST_VALUES], *out[NETWORK_MOST_VALUES];
 };
 
@@ -209,6 +211,7 @@ NETWORK_RUN(bi_lstm);
 NETWORK_RUN(random);
 NETWORK_RUN(branch);
 NETWORK_RUN(loop);
+NETWORK_RUN(leave);
 NETWORK_RUN(refused);
 
 #endif

@@ -40,10 +40,12 @@ void network_slice(network *n, network_layer *l) {
                    NETWORK_IN("end_mask", parts_bools(n, whole, rank)));
 }
 
-/* The fields are beginIds 1, beginMasks 2, endIds 3, endMasks 4, strides 5 and squeezeMasks 6. */
+/* The fields are beginIds 1, beginMasks 2, endIds 3, endMasks 4, strides 5 and squeezeMasks 6. coremltools writes five
+ * entries into a sliceDynamic whatever the rank; those that are too many have no dimension and do not count. */
 static mil_value *parts_list(network *n, const network_layer *l, uint32_t field, bool masks) {
     int64_t values[MIL_MAX_RANK];
-    const int count = wire_wholes(l->params, field, values, MIL_MAX_RANK);
+    int count = wire_wholes(l->params, field, values, MIL_MAX_RANK);
+    if (l->in_count > 1 && count > network_rank(l->in[0])) count = network_rank(l->in[0]);
     if (!count) return NULL;
     return masks ? parts_bools(n, values, count) : parts_ints(n, values, count);
 }
@@ -81,20 +83,24 @@ void network_slice_dynamic(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* The slice begins where an input says, but its size is known. It is therefore a gather: the shapes do not depend on
+ * values, also in loops and branches. */
 void network_slice_by_size(network *n, network_layer *l) {
-    int64_t size[MIL_MAX_RANK], zero = 0;
-    mil_value *x = l->in[0], *begin[MIL_MAX_RANK];
-    const int rank = network_rank(x);
-    const int64_t axis = network_axis(n, l, wire_whole(l->params, 3, 0), rank);
+    mil_value *x = l->in[0];
+    const int64_t axis = network_axis(n, l, wire_whole(l->params, 3, 0), network_rank(x));
+    const int64_t size = wire_whole(l->params, 2, 0), all = network_dim(x, (int)axis);
     mil_value *at = network_reshape(n, network_whole(n, l->in[1]), &(int64_t){1}, 1);
-    for (int i = 0; i < rank; i++) {
-        size[i] = i == axis ? wire_whole(l->params, 2, 0) : x->type.dim[i];
-        begin[i] = i == axis ? at : parts_ints(n, &zero, 1);
-    }
-    mil_value *where = rank == 1 ? at : mil_build_concat(&n->b, begin, rank, 0);
-    l->out[0] =
-        NETWORK_DO(n, slice_by_size, X(x), NETWORK_IN("begin", where), NETWORK_IN("size", parts_ints(n, size, rank)));
     l->out_count = 1;
+    if (size < 1 || (all > 0 && size > all))
+        network_fail(n, l, "its size is %lld; axis %lld of its input has %lld elements", (long long)size,
+                     (long long)axis, (long long)all);
+    if (network_failed(n)) return;
+    const mil_argument range[] = {NETWORK_IN("start", network_int(n, 0)), NETWORK_IN("end", network_int(n, size)),
+                                  NETWORK_IN("step", network_int(n, 1))};
+    mil_value *offsets = network_do(n, MIL_OP_range_1d, range, 3);
+    l->out[0] = NETWORK_DO(n, gather, X(x),
+                           NETWORK_IN("indices", NETWORK_DO(n, add, NETWORK_IN("x", at), NETWORK_IN("y", offsets))),
+                           NETWORK_IN("axis", network_int(n, axis)));
 }
 
 void network_sliding_windows(network *n, network_layer *l) {

@@ -142,6 +142,9 @@ void network_layers(network *n, wire_view body) {
     for (wire_view layer; l && !network_failed(n) && wire_each(&body, LAYERS, &layer);) {
         read_layer(n, l, layer);
         if (network_failed(n)) read_say_layer(n, l);
+        if (!l->after || network_failed(n)) continue;
+        l->after(n, l, body);
+        break;
     }
     mem_free(l);
 }

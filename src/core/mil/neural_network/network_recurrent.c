@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/mil/ir_edit.h"
 #include "core/mil/neural_network/network.h"
 
 typedef struct recurrent {
@@ -47,10 +48,17 @@ static mil_value *recurrent_stacked(recurrent *r, wire_view message, const uint3
     return out;
 }
 
-/* Returns [batch, out] of input `index`, or zeros. */
+/* Returns [batch, out] of input `index`, or zeros. If it has more rows than the batch, the first ones count. */
 static mil_value *recurrent_state(recurrent *r, int index) {
     const int64_t dims[2] = {r->batch, r->out};
-    if (index < r->l->in_count) return network_reshape(r->n, r->l->in[index], dims, 2);
+    if (index < r->l->in_count) {
+        mil_value *given = r->l->in[index];
+        const bool same =
+            !given || (!mil_type_is_open(&given->type) && mil_type_count(&given->type) == dims[0] * dims[1]);
+        if (same) return network_reshape(r->n, given, dims, 2);
+        mil_value *rows = network_reshape(r->n, given, (int64_t[]){-1, r->out}, 2);
+        return mil_build_slice(&r->n->b, rows, (int64_t[]){0, 0}, dims);
+    }
     return NETWORK_DO(r->n, fill, NETWORK_IN("shape", mil_build_ints(&r->n->b, dims, 2)),
                       NETWORK_IN("value", network_real(r->n, 0)));
 }

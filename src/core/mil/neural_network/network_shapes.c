@@ -159,6 +159,18 @@ void network_reshape_like(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
+/* Removes dimensions of a value whose shape only a run knows. */
+static mil_value *shapes_without(network *n, mil_value *x, const bool *goes) {
+    int64_t kept[MIL_MAX_RANK];
+    int count = 0;
+    for (int i = 0; i < network_rank(x); i++)
+        if (!goes[i]) kept[count++] = i;
+    mil_value *shape =
+        NETWORK_DO(n, gather, X(NETWORK_DO(n, shape, X(x))), NETWORK_IN("indices", shapes_ints(n, kept, count)),
+                   NETWORK_IN("axis", network_int(n, 0)));
+    return NETWORK_DO(n, reshape, X(x), NETWORK_IN("shape", shape));
+}
+
 /* A network has no scalars, so the last dimension stays. */
 void network_squeeze(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK], dims[MIL_MAX_RANK];
@@ -169,21 +181,33 @@ void network_squeeze(network *n, network_layer *l) {
     for (int i = 0; i < count && !all; i++) {
         const int64_t axis = network_axis(n, l, axes[i], rank);
         goes[axis] = true;
-        if (network_dim(l->in[0], (int)axis) != 1 && !network_failed(n))
+        if (network_dim(l->in[0], (int)axis) > 1 && !network_failed(n))
             network_fail(n, l, "axis %lld has %lld elements, not 1", (long long)axis,
                          (long long)network_dim(l->in[0], (int)axis));
     }
     for (int i = 0; i < rank; i++)
         if (!goes[i] && !(all && l->in[0]->type.dim[i] == 1)) dims[left++] = l->in[0]->type.dim[i];
+    const bool open = l->in[0] && mil_type_is_open(&l->in[0]->type);
+    l->out_count = 1;
+    if (all && open) network_refuse(n, l, "which dimensions are 1 is known only at run time");
+    /* Several of the dimensions that stay may be unknown, which a reshape cannot say. */
+    if (open && left && left < rank) {
+        l->out[0] = shapes_without(n, l->in[0], goes);
+        return;
+    }
     if (!left) dims[left++] = 1;
     l->out[0] = network_reshape(n, l->in[0], dims, left);
-    l->out_count = 1;
 }
 
+/* A slice that removes every dimension is a vector of one element here, since most layers need a dimension. To
+ * expandDims it is a scalar: coremltools' tests expect shape [1] of a scalar that gets axis 0. */
 void network_expand_dims(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK];
     const int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK);
-    l->out[0] = NETWORK_DO(n, expand_dims, X(l->in[0]), NETWORK_IN("axes", shapes_ints(n, axes, count)));
+    mil_value *x = l->in[0];
+    if (x && x->def && x->def->info->code == MIL_OP_reshape && network_rank(mil_in(x->def, "x")) == 0)
+        x = mil_in(x->def, "x");
+    l->out[0] = NETWORK_DO(n, expand_dims, X(x), NETWORK_IN("axes", shapes_ints(n, axes, count)));
     l->out_count = 1;
 }
 
@@ -306,11 +330,20 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
     return rank;
 }
 
+/* Returns the shape if only a run knows it, otherwise NULL. It is the shape or the content of `of`, as in
+ * shapes_wanted. */
+static mil_value *shapes_late(network *n, const network_layer *l, mil_value *of) {
+    mil_value *shape = NULL;
+    if (l->row->flag == 1 && of && mil_type_is_open(&of->type)) shape = NETWORK_DO(n, shape, X(of));
+    if (l->row->flag == 2) shape = network_list(n, of);
+    return shape && n->b.waits && !mil_know(shape) ? shape : NULL;
+}
+
 /* Returns the shape as a value, which may be known only at run time. */
 static mil_value *shapes_wanted_value(network *n, const network_layer *l, uint32_t field) {
     int64_t dims[MIL_MAX_RANK];
-    mil_value *holds = l->row->flag == 2 ? network_list(n, l->in[0]) : NULL;
-    if (holds && n->b.waits && !mil_know(holds)) return holds;
+    mil_value *late = shapes_late(n, l, l->in[0]);
+    if (late) return late;
     const int rank = shapes_wanted(n, l, field, l->in[0], l->in[0], dims);
     return shapes_ints(n, dims, rank);
 }
@@ -324,10 +357,15 @@ void network_fill(network *n, network_layer *l) {
 /* Broadcasts as in NumPy: dimensions of 1 are repeated, and the two shapes may broadcast to a third. */
 void network_broadcast(network *n, network_layer *l) {
     int64_t dims[MIL_MAX_RANK], from[MIL_MAX_RANK], reps[MIL_MAX_RANK];
-    mil_value *x = l->in[0];
-    const int rank = shapes_wanted(n, l, 1, l->in[1], l->in[1], dims), lead = rank - network_rank(x);
+    mil_value *x = l->in[0], *late = shapes_late(n, l, l->in[1]);
     bool same = true;
     l->out_count = 1;
+    if (late) { /* a product with ones has both shapes, broadcast to each other */
+        mil_value *ones = NETWORK_DO(n, fill, NETWORK_IN("shape", late), NETWORK_IN("value", network_real(n, 1)));
+        l->out[0] = NETWORK_DO(n, mul, X(x), NETWORK_IN("y", ones));
+        return;
+    }
+    const int rank = shapes_wanted(n, l, 1, l->in[1], l->in[1], dims), lead = rank - network_rank(x);
     if (lead < 0) network_fail(n, l, "%d dimensions cannot become %d", network_rank(x), rank);
     if (network_failed(n)) return;
     for (int i = 0; i < rank; i++) {
