@@ -92,7 +92,7 @@ def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feat
     except Exception:  # a compiled model: it has no such file
         return {}
     of = [f.output for f in description.functions if f.name == function] or [description.output]
-    theirs = [f.name for f in of[0]]
+    theirs = list(dict.fromkeys(f.name for f in of[0]))  # a result that is twice an output has one value
     return {f.name: name for f, name in zip(outputs, theirs) if f.name != name and f.called != name} if len(theirs) == len(outputs) else {}
 
 

@@ -117,6 +117,16 @@ def test_results_that_are_inputs_keep_their_names(ct):
     np.testing.assert_array_equal(next(iter(made.values())), x)
 
 
+def test_an_input_that_is_twice_an_output_has_its_name(ct):
+    @ct.converters.mil.Builder.program(input_specs=[spec(ct, 2, 2)])
+    def program(x):
+        return x, x
+    x = np.arange(4, dtype=np.float32).reshape(2, 2)
+    made = ct.convert(program, convert_to="mlprogram").predict({"x": x})
+    assert list(made) == ["x"]
+    np.testing.assert_array_equal(made["x"], x)
+
+
 def test_shapes_that_a_file_does_not_allow(ct):
     torch = pytest.importorskip("torch")
     traced = torch.jit.trace(torch.nn.ReLU(), torch.rand(1, 3))
