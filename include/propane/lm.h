@@ -332,8 +332,8 @@ typedef struct propane_training_estimate_options {
     int64_t accumulate;     /* batches per update; 0 means 1 */
     bool compare;           /* plans, weights and batches side by side, the fastest first */
     bool ops;               /* also one row per kernel (PROPANE_TEXT) */
-    /* Workers that share a training over a network, with one row per method: data-parallel, outer steps, adapters
-     * averaged by a server. 0 means one machine; the network members below are then ignored. */
+    /* Workers that share a training run over a network, with one row per method: data-parallel, outer steps, and
+     * adapters averaged by a server. 0 means one machine; the network members below are then ignored. */
     int64_t workers;
     double bandwidth;     /* bits per second that a worker sends, and receives at the same time; 0 means 1e9 */
     double latency_ms;    /* one-way latency of a message */

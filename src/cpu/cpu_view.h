@@ -29,7 +29,7 @@ cpu_view cpu_view_insert(const cpu_view *v, int axis); /* an axis of extent 1 */
 /* Computes the strides of `v` in a shape that it broadcasts to; a repeated dimension has stride 0. */
 void cpu_view_spread(const cpu_view *v, int rank, const int64_t *dim, int64_t *stride);
 cpu_ref cpu_view_ref(const cpu_view *v);
-/* Views [N, C, H, W] stored with its channels innermost. */
+/* Views an [N, C, H, W] tensor that is stored with its channels innermost. */
 cpu_view cpu_view_channels_last(const mil_type *type, int buffer);
 bool cpu_view_is_channels_last(const cpu_view *v);
 int cpu_view_dtype_bytes(mil_dtype dtype);

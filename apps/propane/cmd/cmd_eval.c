@@ -157,7 +157,7 @@ int cmd_eval(int argc, char **argv) {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
         {"--data", CLI_TEXT, &j.data, .words = "FILE",
-         .help = "a text, a token file from 'propane tokenize', or instruction data (.jsonl), of which the answers are "
+         .help = "a text, a token file from 'propane tokenize', or instruction data (.jsonl), whose answers are "
                  "scored"},
         {"--chat", CLI_TEXT, &j.chat, .words = "NAME",
          .help = "chat format for a .jsonl file, instead of the model's own"},

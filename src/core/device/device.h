@@ -22,7 +22,7 @@ typedef struct device_queue {
     pthread_cond_t work;   /* the device's thread sleeps here */
     pthread_cond_t done;   /* threads waiting for a request sleep here */
     propane_request **ring;
-    int capacity, head, length; /* the running request counts too: it leaves the ring when it is done */
+    int capacity, head, length; /* includes the running request, which leaves the ring when done */
     bool executing;             /* some thread is the executor */
     bool thread_started, thread_sleeps;
     atomic_bool closing;    /* written under the mutex; from then on nothing waits for an event */

@@ -2,7 +2,7 @@
  * Owns the rule "residual": the sum of a matrix product and another tensor of its type, possibly with reshapes between
  * them. The product adds the tensor to its accumulators.
  *
- * Refused: a product with a bias, which already uses that place, and a sum that another product has absorbed.
+ * It refuses a product with a bias, which already uses that place, and a sum that another product has absorbed.
  */
 #include "core/mil/ops.h"
 #include "cpu/cpu_program.h"

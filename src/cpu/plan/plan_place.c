@@ -13,8 +13,8 @@ static bool plan_place_computes(const mil_op *op) {
     return b->tile || b->emit;
 }
 
-/* Finds the value that each value is ultimately a view of. Nothing is carried to a value that already has a place, or
- * can have none. */
+/* Finds the value that each value is ultimately a view of. Nothing is carried to a value that already has a
+ * place or cannot have one. */
 static const mil_value **plan_place_roots(planner *p) {
     const mil_value **roots = ARENA_ARRAY(p->work, p->g.f->value_count + 1, const mil_value *);
     for (int i = 0; i < p->g.op_count && roots; i++) {
