@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Attention in one step, forward and backward. The scores of a few rows are computed, turned into probabilities and
- * consumed before the next rows begin. So memory grows with the context, not with its square, and scores that a
+ * consumed before the next rows begin. Memory therefore grows with the context, not with its square, and scores that a
  * causal mask removes are never computed. An item is one group of query heads with its own keys and values: `rows`
  * query rows, one
  * head after the other with `period` rows each, by `keys` keys, all `width` wide.

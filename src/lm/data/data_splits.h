@@ -19,7 +19,7 @@ typedef struct data_entry {
     const char *name;
     int first, end; /* set by the caller */
     bool folder;
-    bool data; /* a file in a data format, or a folder of nothing else, because source code also has a test.c */
+    bool data; /* a file in a data format, or a folder of such files only; source code may contain a test.c */
     data_part part;
     bool alone;                  /* the name consists only of the part's word */
     bool lonely;                 /* and it needs no matching training file */
