@@ -16,7 +16,7 @@ typedef struct vocab_map {
     float *tables[2];            /* [vocab][width]: the whole embedding and, if it is separate, the whole head */
 } vocab_map;
 
-/* `used` [vocab] is nonzero for each id that occurs. Ids that do not occur are added until the count is a multiple of 64. */
+/* `used` [vocab] is nonzero for each id that occurs. Other ids are added until the count is a multiple of 64. */
 PROPANE_CHECK propane_status compact_vocab_create(const uint8_t *used, const model_config *whole, vocab_map **out,
                                                   propane_error *err);
 void compact_vocab_free(vocab_map *c);
