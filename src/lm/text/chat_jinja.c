@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the process that runs chat templates (chat_jinja.py). This process has one of them, starts it when a template
- * first needs it, queries it under a lock, and restarts it after it ended. A template is a stranger's program. It
+ * first needs it, queries it under a lock, and restarts it if it has ended. A template is a stranger's program. It
  * therefore runs where it cannot reach our files, descriptors or memory, and for at most LIMIT_SECONDS. Refuses, with
  * the reason, if Python or jinja2 is missing.
  */
