@@ -63,8 +63,8 @@ PROPANE_CHECK propane_status infer_read_part(infer *m, const int32_t *ids, int64
 /* Reads like infer_read_part, and adds to `sum` [width] the head's input at each position: the normalised stream. */
 PROPANE_CHECK propane_status infer_embed_part(infer *m, const int32_t *ids, int64_t count, double *sum, int64_t *read,
                                               propane_error *err);
-/* Appends one id to each of these different sequences, all at once, so the weights are read only once. logits[i]
- * [vocab] receives those after the i-th; NULL if not wanted. */
+/* Appends one id to each of several different sequences in one pass, so that the weights are read only once.
+ * logits[i] [vocab] receives the logits after the i-th id; it is NULL if they are not wanted. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,
                                              float *const *logits, propane_error *err);
 /* Reads like infer_read and returns -log p of each id after the first in nats: nll [count - 1]. Begins a new sequence;
