@@ -11,7 +11,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_examples(const train_examples *e) {
-    int64_t learnt = 0;
+    int64_t trained = 0;
     if (e->count < 1 || e->start[0] != 0) abort();
     for (int64_t i = 0; i < e->count; i++) {
         int64_t own = 0;
@@ -20,9 +20,9 @@ static void check_examples(const train_examples *e) {
             own += e->learn[k];
         }
         if (own == 0 || e->learn[e->start[i]]) abort();
-        learnt += own;
+        trained += own;
     }
-    if (learnt != e->learnt) abort();
+    if (trained != e->trained) abort();
 }
 
 static void check_windows(const train_examples *e) {

@@ -214,7 +214,8 @@ int cli_error(const char *command, const propane_error *err) {
 }
 
 int cli_error_of(const char *command, const char *option, const propane_error *err) {
-    propane_error told = *err;
-    if (strncmp(err->text, option, strlen(option)) == 0) snprintf(told.text, sizeof told.text, "--%.990s", err->text);
-    return cli_error(command, &told);
+    propane_error printed = *err;
+    if (strncmp(err->text, option, strlen(option)) == 0)
+        snprintf(printed.text, sizeof printed.text, "--%.990s", err->text);
+    return cli_error(command, &printed);
 }

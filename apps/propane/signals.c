@@ -20,18 +20,18 @@ enum { TOGETHER_NS = 500000000 };
 
 volatile bool cli_interrupted;
 static volatile sig_atomic_t signals_first;
-static void (*volatile signals_tell)(void *object);
-static void *volatile signals_told;
+static void (*volatile signals_print)(void *object);
+static void *volatile signals_printed;
 
 void cli_interrupt(void) {
     cli_interrupted = true;
-    if (signals_tell) signals_tell(signals_told);
+    if (signals_print) signals_print(signals_printed);
 }
 
-void cli_on_interrupt(void (*tell)(void *object), void *object) {
-    signals_tell = NULL;
-    signals_told = object;
-    signals_tell = tell;
+void cli_on_interrupt(void (*print)(void *object), void *object) {
+    signals_print = NULL;
+    signals_printed = object;
+    signals_print = print;
 }
 
 int cli_interrupt_code(void) { return signals_first ? 128 + signals_first : CLI_INTERRUPTED; }

@@ -6,7 +6,7 @@
 
 #include "propane.h"
 
-static void tell_findings(const propane_report *r) {
+static void print_findings(const propane_report *r) {
     static const char *const words[] = {"note", "warning", "refused"};
     propane_finding f = {.size = sizeof f};
     propane_verdict v = {.size = sizeof v};
@@ -16,7 +16,7 @@ static void tell_findings(const propane_report *r) {
         printf("%s: %d refusals, %d warnings\n", v.chip, v.refusals, v.warnings);
 }
 
-static void tell_costs(const propane_estimate *e) {
+static void print_costs(const propane_estimate *e) {
     propane_estimate_row row = {.size = sizeof row};
     propane_estimate_op op = {.size = sizeof op};
     for (int i = 0; propane_estimate_get(e, i, &row); i++) {
@@ -39,10 +39,10 @@ int main(int argc, char **argv) {
     const propane_check_options rules = {.size = sizeof rules, .target = argv[2]};
     const propane_estimate_options costs = {.size = sizeof costs, .target = argv[2]};
     propane_status status = propane_check_file(argv[1], &rules, &r, &err);
-    if (!status) tell_findings(r);
+    if (!status) print_findings(r);
     if (!status) status = propane_module_read(argv[1], &m, &err);
     if (!status) status = propane_estimate_module(m, &costs, &e, &err);
-    if (!status) tell_costs(e);
+    if (!status) print_costs(e);
     propane_estimate_free(e); /* freed before its module */
     propane_module_free(m);
     propane_report_free(r);

@@ -201,15 +201,15 @@ PROPANE_CHECK propane_status propane_trainer_option(const propane_trainer *train
                                                     propane_error *err);
 /* A trained tensor: of a language model, under the names in its files (only the adapters' tensors if there are
  * any); of a program, a weight. */
-typedef struct propane_learnt {
-    size_t size;      /* sizeof(propane_learnt), set by the caller */
+typedef struct propane_trained_tensor {
+    size_t size;      /* sizeof(propane_trained_tensor), set by the caller */
     const char *name; /* the trainer owns it */
     int rank;
     int64_t dim[PROPANE_MAX_RANK];
     int64_t count; /* elements: the product of the dimensions */
-} propane_learnt;
+} propane_trained_tensor;
 /* Describes a trained tensor, with `index` from 0. Returns false after the last one. */
-bool propane_trainer_learnt(const propane_trainer *trainer, int index, propane_learnt *out);
+bool propane_trainer_tensor(const propane_trainer *trainer, int index, propane_trained_tensor *out);
 /* Copies the current values of such a tensor as fp32; `count` must be the tensor's. Here and below,
  * PROPANE_ERR_UNSUPPORTED is returned with the option "compact-vocab", whose rows represent different ids in each run.
  * */

@@ -123,7 +123,7 @@ class _Checked(flower.FedAvg):
         if answers < self._asked:
             _log.warning("round %d: %d of %d clients gave no answer in time", server_round, self._asked - answers, self._asked)
         arrays, metrics = super().aggregate_train(server_round, good)
-        self._tell({"round": server_round, "asked": self._asked, "answers": answers, "refused": refused,
+        self._print({"round": server_round, "asked": self._asked, "answers": answers, "refused": refused,
                     "bytes_down": payload(self._sent) * self._asked,
                     "bytes_up": sum(payload(r) for reply in good for r in reply.content.array_records.values()),
                     **({k.replace("-", "_"): v for k, v in metrics.items() if k not in ("bytes-down", "bytes-up")}
@@ -133,10 +133,10 @@ class _Checked(flower.FedAvg):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> Optional[MetricRecord]:
         metrics: Optional[MetricRecord] = super().aggregate_evaluate(server_round, replies)
         if metrics and "loss" in metrics:
-            self._tell({"round": server_round, "val_loss": metrics["loss"]})
+            self._print({"round": server_round, "val_loss": metrics["loss"]})
         return metrics
 
-    def _tell(self, line: Dict[str, Any]) -> None:
+    def _print(self, line: Dict[str, Any]) -> None:
         self.rounds.append(line)
         if self._path:
             with open(self._path, "a", encoding="utf-8") as file:

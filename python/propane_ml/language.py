@@ -138,7 +138,7 @@ class _Stream(Handle):
         self._options, self._keep = _sampling(sampling)
         self._made: List[Token] = []
         self._ids, self._context, self._chat = ffi.new("int32_t[]", ids), ffi.new_handle(self._made), chat
-        self._told: List[Token] = []
+        self._printed: List[Token] = []
         self._given, self._reused, self._finish = len(ids), 0, "cancelled"
         if chat is not None:
             self._options.chat = chat
@@ -164,7 +164,7 @@ class _Stream(Handle):
         token = self._made.pop(0)
         if self._options.logprobs < 0:
             token = Token(token.text, token.id, token.end, None, ())
-        self._told.append(token)
+        self._printed.append(token)
         return token
 
     def _begin(self) -> None:
@@ -196,7 +196,7 @@ class _Stream(Handle):
             return True
 
     def result(self) -> Generation:
-        return Generation("".join(t.text for t in self._told), self._finish, tuple(t.id for t in self._told if t.id >= 0),
+        return Generation("".join(t.text for t in self._printed), self._finish, tuple(t.id for t in self._printed if t.id >= 0),
                           self._given, self._reused)
 
     def close(self) -> None:

@@ -380,16 +380,16 @@ class Trainer(Handle):
 
     # ---- what was learnt
 
-    def _learnt(self) -> Iterator[Any]:
-        row, index = structure("propane_learnt"), 0
-        while lib.propane_trainer_learnt(self._alive(), index, row):
+    def _trained(self) -> Iterator[Any]:
+        row, index = structure("propane_trained_tensor"), 0
+        while lib.propane_trainer_tensor(self._alive(), index, row):
             yield index, text(row.name), tuple(row.dim[0:row.rank]), int(row.count)
             index += 1
 
     def weights(self) -> Dict[str, Any]:
         """Returns the current trained weights by name, as float32 copies. With adapters, only those."""
         made, err = {}, error()
-        for index, name, shape, count in self._learnt():
+        for index, name, shape, count in self._trained():
             made[name] = np.empty(shape, np.float32)
             check(lib.propane_trainer_get(self._pointer, index, ffi.from_buffer("float[]", made[name]), count, err), err)
         return made

@@ -112,7 +112,7 @@ def test_outer_step_is_the_librarys(tmp_path):
         flower.Outer(outer_momentum=1)
 
 
-def test_strategies_learn_and_tell(tmp_path):
+def test_strategies_learn_and_print(tmp_path):
     log = tmp_path / "log.jsonl"
     for kind in ("fedavg", "fedavgm", "outer"):
         grid = Grid(tmp_path / kind, flower.client_app(learns))
@@ -253,7 +253,7 @@ def test_adapters_only_rounds_of_a_qwen3(tmp_path):
     trainer.write(tmp_path / "merged")
 
 
-def test_programs_are_learnt_too(tmp_path):
+def test_programs_train_too(tmp_path):
     from conftest import mil
     program = propane.parse(mil('tensor<fp32, [1, 3]> w = const()[name = string("w"), val = tensor<fp32, [1, 3]>([[0, 0, 0]])];\n'
                                 'tensor<fp32, [1]> b = const()[name = string("b"), val = tensor<fp32, [1]>([0.0])];\n'

@@ -128,11 +128,11 @@ def _whole(model):
     model.complete([1, 2, 3], count=3, temperature=0)
 
 
-def _until_told(model):
+def _until_printed(model):
     model.complete([1, 2, 3], on_token=lambda token: False, count=20, temperature=0)
 
 
-@pytest.mark.parametrize("use", [_one_by_one, _some, _whole, _until_told])
+@pytest.mark.parametrize("use", [_one_by_one, _some, _whole, _until_printed])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it cannot be caught where a text is dropped
 def test_a_text_whose_traceback_is_kept_leaves_its_place(use):
     model = propane.Model.from_pretrained(data("tests", "data", "arch_qwen3"))

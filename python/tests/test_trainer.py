@@ -12,7 +12,7 @@ WORDS = "the cat sat on the mat. the dog sat on the log. " * 60
 SMALL = dict(kind="chars", layers=1, width=16, heads=2, context=16, batch=4, warmup=2, lr=0.01, progress=False)
 
 
-def test_a_text_is_learnt_and_written():
+def test_a_text_is_trained_and_written():
     with propane.Trainer(text=WORDS, steps=30, **SMALL) as trainer:
         history = trainer.run()
         assert len(history.losses) == 30 == trainer.step_count and history.losses[-1] < history.losses[0] - 0.5

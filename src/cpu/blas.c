@@ -32,7 +32,7 @@ typedef struct blas_library {
     char asked[BLAS_NAME_ROOM], identity[BLAS_IDENTITY_ROOM];
     cpu_blas use[2]; /* unmeasured, measured */
     propane_error why;
-    bool told;
+    bool printed;
 } blas_library;
 
 static const double blas_least_flops = 4e6;
@@ -173,9 +173,9 @@ static propane_status blas_or_own(const char *name, bool tells, const cpu_blas *
     PROPANE_TRY(blas_library_of(name, &l, err));
     if (l->why.status == PROPANE_OK)
         *out = &l->use[1];
-    else if (tells && !l->told)
-        log_tell("%.900s; using the built-in kernels for all matrix products", l->why.text);
-    l->told |= tells;
+    else if (tells && !l->printed)
+        log_print("%.900s; using the built-in kernels for all matrix products", l->why.text);
+    l->printed |= tells;
     return PROPANE_OK;
 }
 

@@ -122,16 +122,16 @@ propane_status propane_object_compile(propane_module *module, const char *functi
     if (report) *report = NULL;
     NEED(err, module, out);
     API_ERROR(err);
-    text told = {0};
+    text printed = {0};
     bool second = target && strcmp(target, "m2") == 0;
     if (target && !second && strcmp(target, "m1") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "target is '%.40s'; it must be m1 or m2", target);
     mil_function *f = mil_module_function(module, function, err);
     propane_status status = f ? pass_run(f, &pass_all, err) : err->status;
-    engine_compile_options how = {.report = &told, .subtype = second ? ENGINE_H14 : ENGINE_H13};
+    engine_compile_options how = {.report = &printed, .subtype = second ? ENGINE_H14 : ENGINE_H13};
     if (!status) status = engine_compile(f, &how, out, err);
-    if (!status && report) status = api_give_text(&told, report, NULL, err);
-    text_deinit(&told);
+    if (!status && report) status = api_give_text(&printed, report, NULL, err);
+    text_deinit(&printed);
     return status;
 }
 
@@ -153,7 +153,7 @@ propane_status propane_object_compare(const propane_object *a, const propane_obj
                                       propane_error *err) {
     if (out) *out = NULL;
     NEED(err, a, b, differences, out);
-    text told = {0};
-    *differences = engine_describe_difference(a, b, &told);
-    return api_give_text(&told, out, NULL, err);
+    text printed = {0};
+    *differences = engine_describe_difference(a, b, &printed);
+    return api_give_text(&printed, out, NULL, err);
 }

@@ -78,14 +78,14 @@ PROPANE_CHECK propane_status train_run_save(train_run *r, propane_error *err);
 PROPANE_CHECK propane_status train_run_finish(train_run *r, propane_error *err);
 /* The trained tensors; `index` counts from 0. *data belongs to the run and may be changed between steps; call
  * train_run_changed afterwards. Returns false after the last one. */
-typedef struct train_learnt {
+typedef struct train_trained {
     const char *name;
     int rank;
     const int64_t *dim;
     int64_t count;
     float *data;
-} train_learnt;
-bool train_run_learnt(const train_run *r, int index, train_learnt *out);
+} train_trained;
+bool train_run_trained(const train_run *r, int index, train_trained *out);
 /* Updates the copies of the weights. The next evaluation and checkpoint are made whatever the step. */
 PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err);
 /* Sets the flag that stops steps and evaluations from then on; NULL means none. */

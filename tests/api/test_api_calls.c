@@ -94,7 +94,7 @@ static struct {
     propane_step step;
     propane_evaluation evaluation;
     propane_trainer_info trainer_info;
-    propane_learnt learnt;
+    propane_trained_tensor trained;
     const char *names[1], *colours[1], *chips[PROPANE_MAX_CHIPS];
     int64_t dim[2];
     float floats[12], scratch[12], sample_x[SAMPLES][4], sample_y[SAMPLES];

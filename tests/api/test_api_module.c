@@ -152,7 +152,7 @@ static const char stateful[] =
     "tensor<fp16, [4]> after = add(x = before, y = x)[name = string(\"after\")];\n"
     "write_state(data = after, input = sum)[name = string(\"w\")];\n} -> (after);\n}\n";
 
-TEST(functions_inputs_outputs_and_states_are_told) {
+TEST(functions_inputs_outputs_and_states_are_reported) {
     propane_error err = {0};
     propane_module *m = NULL;
     propane_feature f = {.size = sizeof f};
@@ -365,6 +365,6 @@ static propane_status attempt_module(void *context, text *result, propane_error 
 TEST(without_memory) { EXPECT(test_each_failing_allocation("api module", attempt_module, NULL) > 50); }
 
 SUITE("api/module", T(what_is_built_runs_prints_and_reads_back), T(modules_are_written_in_every_form),
-      T(the_builder_keeps_its_first_error), T(functions_inputs_outputs_and_states_are_told), T(structures_may_grow),
+      T(the_builder_keeps_its_first_error), T(functions_inputs_outputs_and_states_are_reported), T(structures_may_grow),
       T(the_gradient_is_a_module), T(a_check_has_rows_verdicts_and_the_command_s_json),
       T(an_estimate_has_rows_and_operations), T(shapes_are_read_from_text), T(without_memory))

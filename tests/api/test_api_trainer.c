@@ -343,7 +343,7 @@ TEST(the_best_validation_is_the_first_of_the_smallest) {
 
 /* ---- without memory ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status tell(propane_trainer *t, text *result, propane_error *e) {
+static propane_status print(propane_trainer *t, text *result, propane_error *e) {
     propane_evaluation held_out = {.size = sizeof held_out};
     char *facts = NULL;
     PROPANE_TRY(propane_trainer_evaluate(t, &held_out, e));
@@ -372,7 +372,7 @@ static propane_status attempt_text(void *context, text *result, propane_error *e
     if (!status) status = propane_trainer_create(o, &text_data, &t, e);
     if (!status) status = propane_trainer_step(t, NULL, e);
     if (!status) status = propane_trainer_model(t, &m, e);
-    if (!status) status = tell(t, result, e);
+    if (!status) status = print(t, result, e);
     propane_model_free(m);
     propane_trainer_free(t);
     propane_options_free(o);
@@ -386,7 +386,7 @@ static propane_status attempt_program(void *context, text *result, propane_error
     propane_trainer *t = NULL;
     PROPANE_TRY(propane_trainer_create(context, &data, &t, e));
     propane_status status = propane_trainer_step(t, NULL, e);
-    if (!status) status = tell(t, result, e);
+    if (!status) status = print(t, result, e);
     propane_trainer_free(t);
     return status;
 }

@@ -70,9 +70,9 @@ TEST(a_run_in_parts_is_the_run_in_one) {
 
 /* Copies all trained tensors into separate memory. */
 static int take(const propane_trainer *t, propane_tensor out[TENSORS]) {
-    propane_learnt l = {.size = sizeof l};
+    propane_trained_tensor l = {.size = sizeof l};
     int n = 0;
-    for (; n < TENSORS && propane_trainer_learnt(t, n, &l); n++) {
+    for (; n < TENSORS && propane_trainer_tensor(t, n, &l); n++) {
         float *values = mem_array((size_t)l.count, sizeof *values);
         EXPECT_OK(propane_trainer_get(t, n, values, l.count, &err));
         out[n] = (propane_tensor){.name = l.name, .dtype = PROPANE_FP32, .rank = l.rank, .values = values};
@@ -120,7 +120,7 @@ TEST(weights_move_to_another_trainer) {
 TEST(what_does_not_fit_changes_nothing) {
     propane_trainer *t = open_text(NULL, NULL);
     propane_tensor list[TENSORS], one;
-    propane_learnt l = {.size = sizeof l};
+    propane_trained_tensor l = {.size = sizeof l};
     const int count = take(t, list);
     const double want = held_out(t);
     float few[1] = {0};
@@ -144,7 +144,7 @@ TEST(what_does_not_fit_changes_nothing) {
     EXPECT_OK(propane_trainer_set(t, NULL, 0, &err));
     EXPECT_FAIL(propane_trainer_get(t, count, few, 1, &err), PROPANE_ERR_NOT_FOUND, "index");
     EXPECT_FAIL(propane_trainer_get(t, 0, few, 1, &err), PROPANE_ERR_INVALID, "elements, not 1");
-    EXPECT(!propane_trainer_learnt(t, -1, &l) && !propane_trainer_learnt(t, count, &l));
+    EXPECT(!propane_trainer_tensor(t, -1, &l) && !propane_trainer_tensor(t, count, &l));
     EXPECT(held_out(t) == want);
     drop(list, count);
     propane_trainer_free(t);

@@ -201,7 +201,7 @@ TEST(a_machine_that_is_slowed_down_by_heat_is_known) {
     mem_free(dir);
 }
 
-TEST(spinning_can_be_told) {
+TEST(spinning_can_be_chosen) {
     propane_error err = {0};
     setenv("PROPANE_SPIN", "off", 1);
     EXPECT_OK(pool_set_threads(2, &err));
@@ -245,7 +245,7 @@ static propane_status try_one(void *context, int task, propane_error *err) {
     return PROPANE_OK;
 }
 
-TEST(the_first_task_that_fails_is_told) {
+TEST(the_first_task_that_fails_is_reported) {
     propane_error err = {0};
     attempts none = {.from = 100}, some = {.from = 7}, once = {.from = 100, .broken = 1};
     EXPECT_OK(pool_try(try_one, &none, 50, &err));
@@ -258,6 +258,6 @@ TEST(the_first_task_that_fails_is_told) {
 
 SUITE("base/pool", T(each_task_runs_once), T(more_threads_than_cores), T(a_loop_inside_a_loop_runs_on_its_caller),
       T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked),
-      T(the_first_task_that_fails_is_told), T(a_laptop_on_its_battery_is_known),
-      T(a_machine_that_is_slowed_down_by_heat_is_known), T(spinning_can_be_told),
+      T(the_first_task_that_fails_is_reported), T(a_laptop_on_its_battery_is_known),
+      T(a_machine_that_is_slowed_down_by_heat_is_known), T(spinning_can_be_chosen),
       T(spinning_depends_on_the_wish_the_power_and_the_cores))

@@ -15,20 +15,20 @@
 typedef enum outcome { MISS, PARTIAL, HIT, WRONG, OUTCOMES } outcome;
 enum { NEVER = -1 }; /* a rule was written from the report before check was tried on it */
 
-typedef struct told_report {
+typedef struct printed_report {
     int first; /* outcome of the first try, or NEVER */
     const char *file, *source, *chip;
     int os;
     chip_path path;
     chip_severity verdict;
-    const char *op, *word, *told;
-} told_report;
+    const char *op, *word, *printed;
+} printed_report;
 
-static const told_report reports[] = {
-#define REPORT(file, source, chip, os, path, verdict, op, word, told)                                                  \
-    {NEVER, file, source, chip, os, CHIP_PATH_##path, CHIP_##verdict, op, word, told},
-#define TRIED(first, file, source, chip, os, path, verdict, op, word, told)                                            \
-    {first, file, source, chip, os, CHIP_PATH_##path, CHIP_##verdict, op, word, told},
+static const printed_report reports[] = {
+#define REPORT(file, source, chip, os, path, verdict, op, word, printed)                                               \
+    {NEVER, file, source, chip, os, CHIP_PATH_##path, CHIP_##verdict, op, word, printed},
+#define TRIED(first, file, source, chip, os, path, verdict, op, word, printed)                                         \
+    {first, file, source, chip, os, CHIP_PATH_##path, CHIP_##verdict, op, word, printed},
 #include "reports/reports.def"
 };
 
@@ -39,13 +39,13 @@ static const char *const outcome_names[OUTCOMES] = {"miss", "partial", "hit", "w
  * written from them. Three did not apply. The rows contain those that a small program can show. */
 static const int tried_at_once[OUTCOMES] = {[MISS] = 26, [PARTIAL] = 11, [HIT] = 14, [WRONG] = 6};
 
-static bool names_cause(const chip_finding *f, const told_report *t) {
+static bool names_cause(const chip_finding *f, const printed_report *t) {
     if (*t->op ? !f->op || strcmp(f->op, t->op) != 0 : f->op != NULL) return false;
     return strcasestr(f->message, t->word) || strcasestr(f->limit->sentence, t->word);
 }
 
 /* `said` receives the rule that names the cause, or the most severe other one. */
-static outcome judge(const told_report *t, const chip_report *r, char said[64]) {
+static outcome judge(const printed_report *t, const chip_report *r, char said[64]) {
     const chip_finding *cause = NULL, *louder = NULL;
     for (int i = 0; i < chip_report_count(r); i++) {
         const chip_finding *f = chip_report_get(r, i);
@@ -62,7 +62,7 @@ static outcome judge(const told_report *t, const chip_report *r, char said[64]) 
     return cause->severity == t->verdict && (!louder || louder->severity <= t->verdict) ? HIT : PARTIAL;
 }
 
-static outcome check_report(const told_report *t, char said[64]) {
+static outcome check_report(const printed_report *t, char said[64]) {
     propane_error err = {0};
     const chip *c;
     text path = {0};
@@ -113,8 +113,8 @@ static void write_head(text *out, const count_table counts) {
     write_counts(out, counts);
 }
 
-static void write_row(text *out, const told_report *t, const char *said, outcome now) {
-    text_printf(out, "| %s | %s | %s | %s | %s | %s | ", t->source, t->chip, chip_path_name(t->path), t->told,
+static void write_row(text *out, const printed_report *t, const char *said, outcome now) {
+    text_printf(out, "| %s | %s | %s | %s | %s | %s | ", t->source, t->chip, chip_path_name(t->path), t->printed,
                 chip_severity_name(t->verdict), said);
     if (t->first != NEVER) text_printf(out, "%s | ", outcome_names[t->first]);
     text_printf(out, "%s |\n", outcome_names[now]);
@@ -123,7 +123,7 @@ static void write_row(text *out, const told_report *t, const char *said, outcome
 static void make_page(text *out, count_table counts) {
     text rows[2] = {{0}, {0}};
     for (int i = 0; i < REPORTS; i++) {
-        const told_report *t = &reports[i];
+        const printed_report *t = &reports[i];
         const bool tried = t->first != NEVER;
         char said[64];
         const outcome now = check_report(t, said);
@@ -146,7 +146,7 @@ static void make_page(text *out, count_table counts) {
     text_deinit(&rows[1]);
 }
 
-TEST(reports_are_told_by_the_page) {
+TEST(reports_are_explained_by_the_page) {
     propane_error err = {0};
     count_table counts = {{0}};
     text page = {0};
@@ -167,4 +167,4 @@ TEST(reports_are_told_by_the_page) {
     text_deinit(&page);
 }
 
-SUITE("chip/reports", T(reports_are_told_by_the_page))
+SUITE("chip/reports", T(reports_are_explained_by_the_page))

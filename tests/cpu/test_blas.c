@@ -268,8 +268,8 @@ TEST(what_it_does_not_take) {
 
 /* ---- libraries ------------------------------------------------------------------------------------------------------------ */
 
-static char told[1200];
-static void listen(void *context, const char *sentence) { snprintf(told, sizeof told, "%s", sentence); }
+static char printed[1200];
+static void listen(void *context, const char *sentence) { snprintf(printed, sizeof printed, "%s", sentence); }
 
 TEST(libraries_that_cannot_be_used) {
     propane_error err = {0};
@@ -282,8 +282,8 @@ TEST(libraries_that_cannot_be_used) {
     EXPECT_FAIL(cpu_driver.open("", &device, &err), PROPANE_ERR_UNSUPPORTED, "--blas (PROPANE_BLAS)");
     EXPECT_OK(cpu_blas_choose("auto:/nowhere/libblas.so", &err));
     EXPECT_OK(cpu_blas_current(&blas, &err));
-    EXPECT(blas == NULL && strstr(told, "using the built-in kernels for all matrix products") &&
-           strstr(told, "/nowhere"));
+    EXPECT(blas == NULL && strstr(printed, "using the built-in kernels for all matrix products") &&
+           strstr(printed, "/nowhere"));
     setenv("CBLAS_DOUBLE", "wrong", 1);
     EXPECT_OK(cpu_blas_choose(library, &err));
     EXPECT_FAIL(cpu_blas_current(&blas, &err), PROPANE_ERR_DEVICE, "gives a wrong product");

@@ -206,7 +206,7 @@ TEST(attributes_need_not_be_there) {
     add_once("ane:client");
 }
 
-TEST(a_model_may_tell_no_folder) {
+TEST(a_model_may_name_no_folder) {
     set("path", "nil");
     add_once("ane");
 }
@@ -920,7 +920,7 @@ static int64_t engine_time(const char *uri) {
     return done.engine_ns;
 }
 
-TEST(the_engines_own_time_is_told_where_it_is_given) {
+TEST(the_engines_own_time_is_reported_where_it_is_given) {
     EXPECT(engine_time("ane") == -1);
     EXPECT(engine_time("ane:memory?statistics=on") == -1); /* the mask is not kept */
     set("statistics", "kept");
@@ -1054,7 +1054,7 @@ TEST(the_list_of_symbols_is_complete) {
 
 /* ---- faults ----------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct told_error {
+typedef struct printed_error {
     const char *domain; /* after com.apple.appleneuralengine; NULL for NSCocoaErrorDomain */
     long code;
     const char *text;
@@ -1063,9 +1063,9 @@ typedef struct told_error {
     int64_t status;
     bool transient;
     const char *hint; /* part of the hint; "" if there is none */
-} told_error;
+} printed_error;
 
-static const told_error told_errors[] = {
+static const printed_error printed_errors[] = {
     {".compiler", 1, "ANECCompile() FAILED err=(InvalidMILProgram)", -1, -1, false, 0, false, "propane check"},
     {".compiler", 10, "verifyBundleAtPath: invalid model", -1, -1, false, 0, false, "C37b"},
     {"", 8, "Failed with status=0x1d : statusType=0x9: Program Inference error", -1, -1, true, 0x1d, false,
@@ -1088,15 +1088,15 @@ static const told_error told_errors[] = {
     {NULL, 4, "no such file", -1, -1, false, 0, false, ""},
 };
 
-TEST(errors_are_told_by_their_numbers) {
+TEST(errors_are_reported_by_their_numbers) {
     const ane_api *a;
     ane_id (*make)(const char *, long, const char *, long, long);
     void *found = exported("standin_error");
     memcpy(&make, &found, sizeof make);
     EXPECT_OK(ane_api_get(&a, &err));
     void *pool = a->objc_autoreleasePoolPush();
-    for (size_t i = 0; i < sizeof told_errors / sizeof told_errors[0]; i++) {
-        const told_error *t = &told_errors[i];
+    for (size_t i = 0; i < sizeof printed_errors / sizeof printed_errors[0]; i++) {
+        const printed_error *t = &printed_errors[i];
         char domain[100], line[900], start_of[120];
         ane_failure f;
         snprintf(domain, sizeof domain, "%s%s", t->domain ? "com.apple.appleneuralengine" : "NSCocoaErrorDomain",
@@ -1120,7 +1120,7 @@ TEST(errors_are_told_by_their_numbers) {
     expect_clean();
 }
 
-TEST(the_system_is_told) {
+TEST(the_system_is_reported) {
     static const int versions[3][3] = {{15, 5, 0}, {26, 3, 1}, {27, 0, 1}};
     const char *const systems[] = {"15", "26", "27"}, *const builds[] = {"24F74", "25D2128", "26A434"};
     const ane_api *a;
@@ -1380,7 +1380,7 @@ static long loaded_objects(const char *uri, int files) {
     return objects;
 }
 
-TEST(a_loaded_program_keeps_what_it_is_told_to_keep) {
+TEST(a_loaded_program_keeps_the_values_it_should) {
     long kept = loaded_objects("ane:memory?dispatch=standard&descriptor=keep&folder=keep", 1);
     EXPECT(loaded_objects("ane:memory?dispatch=standard", 1) == kept); /* nothing was tried here */
     EXPECT(loaded_objects("ane:memory?dispatch=standard&folder=drop", 0) == kept);
@@ -1495,7 +1495,7 @@ int main(int argc, char **argv) {
         T(the_client_route_adds),
         T(the_canonical_dialect_adds),
         T(attributes_need_not_be_there),
-        T(a_model_may_tell_no_folder),
+        T(a_model_may_name_no_folder),
         T(surfaces_that_another_device_works_on_are_unlocked_again),
         T(names_are_bound_whatever_the_order_of_symbols),
         T(inputs_that_are_not_used_are_left_out),
@@ -1523,7 +1523,7 @@ int main(int argc, char **argv) {
         T(a_full_machine_is_no_reason_for_smaller_groups),
         T(a_function_that_is_refused_is_found),
         T(a_wrong_index_is_an_error),
-        T(the_engines_own_time_is_told_where_it_is_given),
+        T(the_engines_own_time_is_reported_where_it_is_given),
         T(defaults_are_written),
         T(compiles_are_paced_after_a_failure),
         T(every_weight_mode_is_proved),
@@ -1533,14 +1533,14 @@ int main(int argc, char **argv) {
         T(memory_that_runs_out_leaves_nothing),
         T(memory_that_runs_out_in_a_trial_leaves_nothing),
         T(every_fault_ends_in_its_message),
-        T(errors_are_told_by_their_numbers),
-        T(the_system_is_told),
+        T(errors_are_reported_by_their_numbers),
+        T(the_system_is_reported),
         T(a_load_without_a_place_is_tried_again),
         T(waiting_for_a_place_can_be_stopped),
         T(a_load_that_fails_is_not_tried_again),
         T(files_are_written_to_both_folders_that_the_system_names),
         T(the_memory_route_does_not_depend_on_tmpdir),
-        T(a_loaded_program_keeps_what_it_is_told_to_keep),
+        T(a_loaded_program_keeps_the_values_it_should),
         T(what_was_tried_is_dropped),
         T(attributes_are_the_inner_models),
         T(without_an_inner_model_the_wrapper_is_asked),

@@ -240,7 +240,7 @@ TEST(an_event_without_a_port_is_refused) {
     ane_rig_expect_nothing_left();
 }
 
-TEST(missing_classes_of_events_are_told) {
+TEST(missing_classes_of_events_are_reported) {
     ane_rig_set("hide_class", "_ANESharedWaitEvent");
     no_events("ane:client?events=gpu", PROPANE_ERR_UNSUPPORTED, "a class or method for shared events is missing");
     ane_rig_expect_nothing_left();
@@ -304,7 +304,7 @@ int main(int argc, char **argv) {
                                       T(events_that_are_ignored_are_an_error),
                                       T(events_need_their_route_and_classes),
                                       T(an_event_without_a_port_is_refused),
-                                      T(missing_classes_of_events_are_told),
+                                      T(missing_classes_of_events_are_reported),
                                       T(a_buffer_gives_the_event),
                                       T(the_trial_of_events_tells_and_remembers)};
     static const test_case none[] = {T(the_stand_in_is_there)};

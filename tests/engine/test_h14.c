@@ -122,7 +122,7 @@ TEST(what_no_program_shows_is_refused) {
 TEST(words_that_are_not_understood_are_refused) {
     static const struct {
         uint32_t is, becomes;
-        const char *told;
+        const char *printed;
     } list[] = {{0x01010e31, 0x01010e71, "register 0x01500 = 0x01010e71: its H13 equivalent is unknown"},
                 {0x00100000, 0x00108000, "register 0x0003c = 0x00108000: unknown bits"},
                 {0x80480540, 0x80480700, "a record writes register 0x01c00, which no block has"},
@@ -140,7 +140,7 @@ TEST(words_that_are_not_understood_are_refused) {
         EXPECT_OK(engine_object_parse(data, bytes, "t", &back, &err));
         engine_memory none[ENGINE_BARS] = {{0}};
         engine_machine *machine = engine_machine_create(ENGINE_WIDE);
-        EXPECT_FAIL(engine_simulate_object(machine, back, none, &err), PROPANE_ERR_UNSUPPORTED, list[i].told);
+        EXPECT_FAIL(engine_simulate_object(machine, back, none, &err), PROPANE_ERR_UNSUPPORTED, list[i].printed);
         engine_machine_free(machine);
         engine_object_free(back);
         engine_object_free(o);

@@ -102,7 +102,7 @@ static propane_status kernels_bake(void *context, const mil_value *param, const 
     return PROPANE_OK;
 }
 
-static void kernels_patched(const mil_function *f, const kernels_side *inputs, const char *plan, bool tell) {
+static void kernels_patched(const mil_function *f, const kernels_side *inputs, const char *plan, bool print) {
     propane_error err = {0};
     kernels_side s = {0};
     mil_function *baked = NULL;
@@ -131,7 +131,7 @@ static void kernels_patched(const mil_function *f, const kernels_side *inputs, c
         EXPECT_MSG(d == 0, "plan %s, kernel %s, output %d: overwritten constants differ from inputs by %.3g", plan,
                    f->name, i, d);
     }
-    if (tell) printf("                    %4d tasks with its weights as constants\n", kernels_tasks(baked, true));
+    if (print) printf("                    %4d tasks with its weights as constants\n", kernels_tasks(baked, true));
     kernels_close(&s);
     mil_module_free(m);
 }
@@ -143,7 +143,7 @@ static bool kernels_has_weights(const mil_function *f) {
 }
 
 /* Returns whether the kernel has weights, which were then overwritten. */
-static bool kernels_compare(const mil_function *f, const char *plan, double tolerance, bool tell, double *worst) {
+static bool kernels_compare(const mil_function *f, const char *plan, double tolerance, bool print, double *worst) {
     kernels_side cpu = {0}, registers = {0};
     double most = 0;
     int where = 0;
@@ -155,11 +155,11 @@ static bool kernels_compare(const mil_function *f, const char *plan, double tole
                    runner_io(&cpu.run, i)->name, d);
         if (d > most) most = d, where = i;
     }
-    if (tell)
+    if (print)
         printf("%-6s %-12s %4d tasks, off by %.2g (%s)\n", plan, f->name, kernels_tasks(f, false), most,
                where ? runner_io(&cpu.run, where)->name : "nothing");
     bool patched = kernels_has_weights(f);
-    if (patched) kernels_patched(f, &registers, plan, tell);
+    if (patched) kernels_patched(f, &registers, plan, print);
     if (most > *worst) *worst = most;
     kernels_close(&cpu);
     kernels_close(&registers);
@@ -167,14 +167,14 @@ static bool kernels_compare(const mil_function *f, const char *plan, double tole
 }
 
 /* Returns the number of kernels compared. */
-static int kernels_plan(const model_config *c, const char *name, int64_t context, double tolerance, bool tell,
+static int kernels_plan(const model_config *c, const char *name, int64_t context, double tolerance, bool print,
                         double *worst, int *patched) {
     partition_options o = {.name = name, .precision = MIL_fp16, .batch = 1, .context = context};
     partition *p = NULL;
     propane_error err = {0};
     EXPECT_OK(partition_create(c, &o, &p, &err));
     for (int k = 0; k < p->kernel_count; k++)
-        *patched += kernels_compare(p->kernels[k].function, name, tolerance, tell, worst);
+        *patched += kernels_compare(p->kernels[k].function, name, tolerance, print, worst);
     int count = p->kernel_count;
     partition_free(p);
     return count;

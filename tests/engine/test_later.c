@@ -25,11 +25,11 @@ static const uint32_t later_turn[] = {0x00260000, 0,          8,          0,    
                                       0x100,      0x100,      0x00500170, 0x10,       0x80020341, 0x00101c0c, 0x3c00,
                                       0x22808444, 0,          0};
 
-static void later_read(uint32_t subtype, const uint32_t *words, size_t count, bool told, text *out) {
+static void later_read(uint32_t subtype, const uint32_t *words, size_t count, bool printed, text *out) {
     uint8_t *bytes = mem_alloc(4 * count + 4);
     for (size_t i = 0; i < count; i++) bytes_put_u32(bytes + 4 * i, words[i]);
     engine_object o = {.source = "t.hwx", .subtype = subtype, .text = bytes, .text_bytes = 4 * count, .newer = true};
-    engine_describe(&o, told, out);
+    engine_describe(&o, printed, out);
     mem_free(bytes);
 }
 
@@ -74,12 +74,12 @@ TEST(later_generations_have_names) {
     text_deinit(&t);
 }
 
-TEST(broken_streams_are_told) {
+TEST(broken_streams_are_reported) {
     uint32_t words[sizeof later_add / sizeof later_add[0]];
     static const struct {
         int at;
         uint32_t value;
-        const char *told;
+        const char *printed;
     } changes[] = {{4, 0x00ff0000, "255 words, but only 61 are left"},
                    {4, 0x00080000, "8 words, but only"},
                    {4, 0x003c0000, "a record of"},
@@ -91,7 +91,7 @@ TEST(broken_streams_are_told) {
         words[changes[i].at] = changes[i].value;
         later_read(5, WORDS(words), true, &t);
         later_expect(&t, "cannot be read: task at 0x10");
-        later_expect(&t, changes[i].told);
+        later_expect(&t, changes[i].printed);
         text_deinit(&t);
     }
 }
@@ -125,4 +125,4 @@ TEST(words_of_later_generations_are_compared) {
 }
 
 SUITE("engine/later", T(words_of_later_generations_are_compared), T(tasks_of_h14_are_read),
-      T(later_generations_have_names), T(broken_streams_are_told))
+      T(later_generations_have_names), T(broken_streams_are_reported))

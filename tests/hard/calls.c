@@ -24,7 +24,7 @@ propane_status calls_end(propane_status status, const text *result, propane_erro
     return !status && result->failed ? propane_fail_memory(e, result->length) : status;
 }
 
-void calls_tell_folder(text *result, const char *dir) {
+void calls_print_folder(text *result, const char *dir) {
     char command[300], line[400];
     snprintf(command, sizeof command, "find '%s' -type f -exec cksum {} + | sort", dir);
     FILE *f = popen(command, "r"); /* after the attempt's requests: the C library's memory is not counted */
@@ -98,7 +98,7 @@ static propane_status fresh(void *context, text *result, propane_error *e) {
     (void)nftw("out", remove_one, 8, FTW_DEPTH | FTW_PHYS);
     EXPECT(mkdir("out", 0777) == 0);
     propane_status status = trying(context, result, e);
-    if (!status) calls_tell_folder(result, "out");
+    if (!status) calls_print_folder(result, "out");
     EXPECT_MSG(nftw(".", is_temporary, 8, FTW_PHYS) == 0, "a temporary file is left");
     return calls_end(status, result, e);
 }

@@ -29,7 +29,7 @@ propane_status calls_end(propane_status status, const text *result, propane_erro
 void calls_enter(bool model);
 /* Appends the checksums and names of all files in folder `dir`, sorted. calls_try checks that no temporary file is
  * left. */
-void calls_tell_folder(text *result, const char *dir);
+void calls_print_folder(text *result, const char *dir);
 
 typedef struct calls_row {
     const char *name;

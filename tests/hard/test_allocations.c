@@ -30,7 +30,7 @@ static void hard_expect_only(const char *name) {
 }
 
 /* Appends the file's whole content, so that every success must have the same bytes under the final name. */
-static propane_status hard_tell_file(const char *path, text *result, propane_error *err) {
+static propane_status hard_print_file(const char *path, text *result, propane_error *err) {
     char *data;
     size_t length;
     PROPANE_TRY(file_read(path, 1 << 20, &data, &length, err));
@@ -71,7 +71,7 @@ static propane_status hard_json_write(void *context, text *result, propane_error
     propane_status status = json_write(hard_path("a.json"), root, JSON_INDENT(1), err);
     json_decref(root);
     hard_expect_only("a.json");
-    return status ? status : hard_tell_file(hard_path("a.json"), result, err);
+    return status ? status : hard_print_file(hard_path("a.json"), result, err);
 }
 
 static propane_status hard_json_read(void *context, text *result, propane_error *err) {

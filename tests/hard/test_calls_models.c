@@ -42,7 +42,7 @@ static propane_status exported(void *context, text *result, propane_error *err) 
     return calls_end(status, result, err);
 }
 
-static void tell_ids(text *result, const int32_t *ids, int64_t count) {
+static void print_ids(text *result, const int32_t *ids, int64_t count) {
     for (int64_t i = 0; i < count; i++) text_printf(result, " %d", (int)ids[i]);
 }
 
@@ -64,7 +64,7 @@ static propane_status tokenizers(void *context, text *result, propane_error *err
     STEP(propane_tokenizer_hash(again, &hash, err));
     STEP(propane_tokenizer_encode_file(again, "t.json", "text.txt", &file, &file_count, &bytes, err));
     if (!status) {
-        tell_ids(result, ids, count);
+        print_ids(result, ids, count);
         TELL("%s %s %d %d", decoded, shown, (int)file_count, (int)bytes);
         TELL("%d %s %s", propane_tokenizer_describe(t, &info), info.kind, hash);
     }
@@ -175,7 +175,7 @@ static propane_status chats(void *context, text *result, propane_error *err) {
     STEP(propane_model_tokenizer(m, &t, err));
     STEP(propane_chat_open(m, t, "chatml", &c, err));
     STEP(propane_chat_encode(c, say, 2, 200, &ids, &count, &dropped, err));
-    if (!status) tell_ids(result, ids, count);
+    if (!status) print_ids(result, ids, count);
     TELL("%d %s", dropped, propane_chat_format(c));
     propane_free(ids);
     propane_chat_free(c);
@@ -233,14 +233,14 @@ static propane_status set_all(propane_options *o, const char *const (*set)[2], i
     return status;
 }
 
-static void tell_trainer(text *result, const propane_trainer *t) {
+static void print_trainer(text *result, const propane_trainer *t) {
     propane_trainer_info info = {.size = sizeof info};
     propane_tokenizer_info vocabulary = {.size = sizeof vocabulary};
-    propane_learnt learnt = {.size = sizeof learnt};
+    propane_trained_tensor tensor = {.size = sizeof tensor};
     propane_profile_row row = {.size = sizeof row};
     int32_t ids[8];
     text_printf(result, "%d %d %d", propane_trainer_describe(t, &info), (int)info.step, (int)info.parameters);
-    text_printf(result, "%d %s", propane_trainer_learnt(t, 0, &learnt), learnt.name);
+    text_printf(result, "%d %s", propane_trainer_tensor(t, 0, &tensor), tensor.name);
     text_printf(result, "%d", propane_tokenizer_describe(propane_trainer_tokenizer(t), &vocabulary));
     text_printf(result, "%d %d", (int)propane_trainer_prompt(t, 0, 1, ids, 8), propane_trainer_profile_count(t) > 0);
     text_printf(result, "%d", propane_trainer_profile_get(t, 0, &row));
@@ -257,7 +257,7 @@ static propane_status trained(void *context, text *result, propane_error *err) {
     propane_model *m = NULL;
     propane_step step = {.size = sizeof step};
     propane_evaluation evaluation = {.size = sizeof evaluation};
-    propane_learnt learnt = {.size = sizeof learnt};
+    propane_trained_tensor tensor = {.size = sizeof tensor};
     static float values[65536];
     char *facts = NULL, *option = NULL;
     propane_status status = propane_options_create(PROPANE_TRAIN_LANGUAGE, &o, err);
@@ -268,11 +268,11 @@ static propane_status trained(void *context, text *result, propane_error *err) {
     STEP(propane_trainer_step(t, &step, err));
     STEP(propane_trainer_advance(t, 1, NULL, err));
     STEP(propane_trainer_evaluate(t, &evaluation, err));
-    if (!status) status = propane_trainer_learnt(t, 0, &learnt) ? PROPANE_OK : PROPANE_ERR_INVALID;
-    STEP(propane_trainer_get(t, 0, values, learnt.count, err));
+    if (!status) status = propane_trainer_tensor(t, 0, &tensor) ? PROPANE_OK : PROPANE_ERR_INVALID;
+    STEP(propane_trainer_get(t, 0, values, tensor.count, err));
     if (!status) {
-        propane_tensor again = {.name = learnt.name, .dtype = PROPANE_FP32, .rank = learnt.rank, .values = values};
-        memcpy(again.dim, learnt.dim, sizeof again.dim);
+        propane_tensor again = {.name = tensor.name, .dtype = PROPANE_FP32, .rank = tensor.rank, .values = values};
+        memcpy(again.dim, tensor.dim, sizeof again.dim);
         status = propane_trainer_set(t, &again, 1, err);
     }
     STEP(propane_trainer_facts(t, &facts, err));
@@ -284,7 +284,7 @@ static propane_status trained(void *context, text *result, propane_error *err) {
     STEP(propane_trainer_run(t, NULL, err));
     if (!status) propane_trainer_cancel(t);
     TELL("%.9g %.9g %s", step.loss, evaluation.loss, option);
-    if (!status) tell_trainer(result, t);
+    if (!status) print_trainer(result, t);
     propane_free(facts);
     propane_free(option);
     propane_model_free(m);

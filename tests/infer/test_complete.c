@@ -157,7 +157,7 @@ TEST(a_stop_string_that_does_not_come_holds_nothing_back_at_the_end) {
     tear_down(&b);
 }
 
-TEST(it_ends_at_end_ids_at_the_context_and_when_told) {
+TEST(it_ends_at_end_ids_at_the_context_and_when_asked) {
     bench b = set_up();
     static record r;
     complete(&b, (infer_task){.count = 10, .logprobs = -1}, &r);
@@ -202,4 +202,4 @@ TEST(logprobs_are_the_models) {
 
 SUITE("infer/complete", T(text_is_whole_characters_and_all_of_it), T(stop_strings_end_the_text_in_front_of_them),
       T(a_stop_string_that_does_not_come_holds_nothing_back_at_the_end),
-      T(it_ends_at_end_ids_at_the_context_and_when_told), T(logprobs_are_the_models))
+      T(it_ends_at_end_ids_at_the_context_and_when_asked), T(logprobs_are_the_models))

@@ -202,7 +202,7 @@ TEST(thresholds_are_inputs_with_a_standard) {
     mem_free(dir);
 }
 
-TEST(features_tell_of_standards_and_rows) {
+TEST(features_name_standards_and_rows) {
     propane_error err = {0};
     propane_module *m = NULL;
     propane_feature f = {.size = sizeof f};
@@ -307,5 +307,5 @@ TEST(any_byte_of_a_pipeline_may_be_anything) {
 }
 
 SUITE("mil/pipeline", T(boxes_are_suppressed_in_both_forms_of_the_operation), T(thresholds_are_inputs_with_a_standard),
-      T(features_tell_of_standards_and_rows), T(fixed_rows_need_no_count), T(programs_behind_one_another),
+      T(features_name_standards_and_rows), T(fixed_rows_need_no_count), T(programs_behind_one_another),
       T(what_cannot_be_joined_is_named), T(any_byte_of_a_pipeline_may_be_anything))

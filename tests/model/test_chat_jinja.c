@@ -70,7 +70,7 @@ TEST(marks_of_generation_say_where_answers_stand) {
     chat_text_deinit(&out);
 }
 
-TEST(an_answers_end_is_told) {
+TEST(an_answers_end_is_reported) {
     NEEDS_JINJA2();
     char end[CHAT_JINJA_END];
     EXPECT_OK(chat_jinja_probe(&(chat_jinja){turns, "<s>", "</s>"}, json_array(), end, NULL, &err));
@@ -79,7 +79,7 @@ TEST(an_answers_end_is_told) {
     EXPECT_TEXT(end, "");
 }
 
-TEST(what_is_wrong_is_told) {
+TEST(what_is_wrong_is_reported) {
     NEEDS_JINJA2();
     char end[CHAT_JINJA_END];
     chat_text out = {0};
@@ -262,7 +262,7 @@ TEST(without_python_it_says_so) {
 
 SUITE("model/chat_jinja", T(a_conversation_is_written_as_the_template_says),
       T(answers_are_found_by_comparing_with_shorter_conversations), T(marks_of_generation_say_where_answers_stand),
-      T(an_answers_end_is_told), T(what_is_wrong_is_told), T(a_strangers_template_reaches_nothing),
+      T(an_answers_end_is_reported), T(what_is_wrong_is_reported), T(a_strangers_template_reaches_nothing),
       T_LONG(a_template_without_an_end_is_ended), T(tools_and_their_calls_are_the_templates),
       T(thoughts_and_names_reach_the_template), T(a_call_without_content_is_no_word_of_pythons),
       T(a_template_that_fails_says_what_to_do), T(threads_take_turns), T(without_python_it_says_so))

@@ -335,7 +335,7 @@ TEST(streams_add_up_to_the_answer) {
     tear_down();
 }
 
-TEST(models_and_health_are_told) {
+TEST(models_and_health_are_reported) {
     set_up(100);
     text t = raw("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     EXPECT(status_of(&t) == 200 && strstr(t.data, "{\"status\":\"ok\"}"));
@@ -381,7 +381,7 @@ TEST(json_objects_are_whole) {
 
 /* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
-TEST(wrong_requests_are_told_what_is_wrong) {
+TEST(wrong_requests_are_answered_with_the_reason) {
     set_up(100);
     static const struct {
         bool chat;
@@ -716,29 +716,29 @@ TEST(requests_that_come_together_are_answered_as_alone) {
 }
 
 /* The tokens that a receiver got, numbered by a common counter. */
-typedef struct told {
+typedef struct printed {
     int *clock, writes, first, last; /* times of the first and last write */
     bool gone;
-} told;
+} printed;
 
-static void told_begin(void *context, int http, bool stream) {
-    const told *t = context;
+static void printed_begin(void *context, int http, bool stream) {
+    const printed *t = context;
     (void)stream;
     EXPECT(http == (t->gone ? 503 : 200));
 }
 
-static bool told_write(void *context, const char *bytes, size_t length) {
-    told *t = context;
+static bool printed_write(void *context, const char *bytes, size_t length) {
+    printed *t = context;
     (void)bytes, (void)length;
     if (!t->writes++) t->first = *t->clock;
     t->last = *t->clock;
     return true;
 }
 
-static bool told_wanted(void *context) { return !((const told *)context)->gone; }
+static bool printed_wanted(void *context) { return !((const printed *)context)->gone; }
 
-static serve_answer *begin_told(serve_request *request, const char *body, told *t) {
-    const serve_outlet out = {t, told_begin, told_write, told_wanted};
+static serve_answer *begin_printed(serve_request *request, const char *body, printed *t) {
+    const serve_outlet out = {t, printed_begin, printed_write, printed_wanted};
     serve_problem p;
     EXPECT(serve_request_parse(body, strlen(body), SERVE_COMPLETION, request, &p));
     serve_answer *a = serve_begin(&b.engine, request, &out);
@@ -758,17 +758,17 @@ TEST(a_long_prompt_delays_others_by_one_part) {
         "{\"prompt\":\"ab\",\"max_tokens\":40,\"stream\":true,\"temperature\":0,\"logprobs\":0}";
     enum { WRITING, LONG, GONE, SHORT };
     int clock = 0, count = 1;
-    told t[4] = {{.clock = &clock}, {.clock = &clock}, {.clock = &clock}, {.clock = &clock}};
+    printed t[4] = {{.clock = &clock}, {.clock = &clock}, {.clock = &clock}, {.clock = &clock}};
     serve_request requests[4];
-    serve_answer *a[4] = {begin_told(&requests[WRITING], brief, &t[WRITING])};
+    serve_answer *a[4] = {begin_printed(&requests[WRITING], brief, &t[WRITING])};
     for (; clock < 4; clock++) serve_advance(&b.engine, a, count);
     EXPECT(t[WRITING].writes == 3); /* its own prompt, then one token with each part */
-    for (; count < 3; count++) a[count] = begin_told(&requests[count], body, &t[count]);
+    for (; count < 3; count++) a[count] = begin_printed(&requests[count], body, &t[count]);
     for (; !serve_is_done(a[LONG]); clock++) {
         int before = t[WRITING].writes;
         EXPECT_MSG(clock < 30, "moment %d", clock);
         if (clock == 6) t[GONE].gone = true; /* in the middle of the prompts */
-        if (clock == 8) a[count++] = begin_told(&requests[SHORT], brief, &t[SHORT]);
+        if (clock == 8) a[count++] = begin_printed(&requests[SHORT], brief, &t[SHORT]);
         serve_advance(&b.engine, a, count);
         EXPECT(serve_is_done(a[GONE]) == (clock >= 6));
         EXPECT_MSG(t[WRITING].writes == before + 1, "moment %d: %d more", clock, t[WRITING].writes - before);
@@ -1118,7 +1118,7 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 }
 
 SUITE("serve/serve", T(completions_are_answered), T(embeddings_are_answered), T(streams_add_up_to_the_answer),
-      T(models_and_health_are_told), T(json_objects_are_whole), T(wrong_requests_are_told_what_is_wrong),
+      T(models_and_health_are_reported), T(json_objects_are_whole), T(wrong_requests_are_answered_with_the_reason),
       T(lengths_that_two_readers_read_differently_are_refused), T(what_is_much_too_long_is_refused_at_once),
       T(a_client_that_closes_its_side_gets_its_answer), T(malformed_http_is_refused),
       T(a_body_may_be_as_long_as_the_limit), T(a_body_without_end_is_cut_off), T(two_hundred_connections_at_once),

@@ -299,13 +299,13 @@ static train_step *make_step(const shape *h, model_weights *w, const bool *train
 }
 
 static void same_gradients(const shape *h, train_step *a, train_step *b, const model_weights *w) {
-    for (int i = 0; i < train_step_learnt_count(a); i++) {
-        const model_tensor *t = &w->tensors[train_step_learnt(a, i)];
+    for (int i = 0; i < train_step_updated_count(a); i++) {
+        const model_tensor *t = &w->tensors[train_step_updated(a, i)];
         float *x = mem_array((size_t)t->count, 4), *y = mem_array((size_t)t->count, 4);
         bool there = false;
         EXPECT(x && y);
-        EXPECT_OK(train_step_gradient(a, train_step_learnt(a, i), x, &err));
-        EXPECT_OK(train_step_gradient(b, train_step_learnt(b, i), y, &err));
+        EXPECT_OK(train_step_gradient(a, train_step_updated(a, i), x, &err));
+        EXPECT_OK(train_step_gradient(b, train_step_updated(b, i), y, &err));
         EXPECT_MSG(memcmp(x, y, (size_t)t->count * 4) == 0, "shape %d: the gradient of %s is another",
                    (int)(h - shapes), t->name);
         for (int64_t k = 0; k < t->count; k++) there |= x[k] != 0;

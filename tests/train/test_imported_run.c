@@ -140,7 +140,7 @@ TEST(weights_are_found_by_name) {
     EXPECT_OK(imported_model_open(&o, &m, &err));
     EXPECT_MSG(m.weight_count == 8 && m.candidates == 9 && m.masks == 1, "%d of %d, %d masks", m.weight_count,
                m.candidates, m.masks);
-    EXPECT(m.classes == CLASSES && m.class_axis == 1 && m.softmax && m.ops == m.learnt_ops);
+    EXPECT(m.classes == CLASSES && m.class_axis == 1 && m.softmax && m.ops == m.trained_ops);
     imported_model_close(&m);
     o = choose("head,norm_", "bias");
     EXPECT_OK(imported_model_open(&o, &m, &err));
@@ -150,8 +150,8 @@ TEST(weights_are_found_by_name) {
     EXPECT_OK(imported_model_open(&o, &m, &err));
     mil_function *train;
     EXPECT_OK(imported_model_train(&m, 1, "t", &train, &err));
-    EXPECT_MSG(m.learnt_ops == 1 && m.gradient_ops < 12, "%d operations are differentiated, %d compute gradients",
-               m.learnt_ops, m.gradient_ops);
+    EXPECT_MSG(m.trained_ops == 1 && m.gradient_ops < 12, "%d operations are differentiated, %d compute gradients",
+               m.trained_ops, m.gradient_ops);
     imported_model_close(&m);
     o = choose("haed_weight", "");
     EXPECT_FAIL(imported_model_open(&o, &m, &err), PROPANE_ERR_INVALID,
@@ -398,7 +398,7 @@ TEST(a_resumed_run_is_the_same_run) {
 
 /* The tuned package is the program that was trained: equally good, with its weights rounded to fp16, and statistics and
  * mask unchanged. */
-TEST(the_package_holds_what_was_learnt) {
+TEST(the_package_holds_what_was_trained) {
     propane_error err = {0};
     static book b;
     static set s;
@@ -830,7 +830,7 @@ TEST(compressed_weights_become_dense) {
 
 SUITE("train/tune", T(weights_are_found_by_name), T(gradients_are_those_of_finite_differences),
       T(the_machine_computes_the_same_at_once_and_one_by_one), T(a_program_that_mixes_samples_gets_one_at_a_time),
-      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(a_loss_that_is_no_number_ends_the_run),
+      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_trained), T(a_loss_that_is_no_number_ends_the_run),
       T(epochs_are_whole_steps), T(every_epoch_takes_every_sample_once), T(a_validation_takes_every_sample_once),
       T(options_that_are_missing_are_named), T(a_step_is_the_mean_over_its_labels),
       T(the_first_update_is_that_of_adamw), T(a_validation_is_the_mean_over_its_labels),

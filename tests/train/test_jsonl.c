@@ -30,7 +30,7 @@ static const char *marked(const train_examples *e, int64_t i) {
     return out;
 }
 
-TEST(the_answer_is_learnt) {
+TEST(the_answer_is_trained) {
     train_examples e;
     EXPECT_OK(
         parse("{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n\n"
@@ -45,7 +45,7 @@ TEST(the_answer_is_learnt) {
                 "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[Ho<|im_end|>]\n<|im_start|>user\n"
                 "?<|im_end|>\n<|im_start|>assistant\n[!<|im_end|>]\n");
     EXPECT_TEXT(marked(&e, 2), "a[bc]"); /* nothing predicts the first token */
-    EXPECT(e.learnt == 1 + 12 + 11 + 2 && e.text_bytes == e.start[3]);
+    EXPECT(e.trained == 1 + 12 + 11 + 2 && e.text_bytes == e.start[3]);
     train_examples_deinit(&e);
 }
 
@@ -126,7 +126,7 @@ TEST(examples_share_windows) {
     int32_t x[CONTEXT], y[CONTEXT];
     forty(&e);
     for (int packed = 0; packed < 2; packed++) {
-        int seen[40] = {0}, learnt = 0, begun = 0, dots = 0;
+        int seen[40] = {0}, trained = 0, begun = 0, dots = 0;
         EXPECT_OK(packed_windows_init(&p, &e, 0, 40, CONTEXT, packed, 5, &err));
         EXPECT(packed ? p.windows < 22 : p.windows == 40); /* 260 positions need at least 17 windows; observed 17 */
         EXPECT(p.cut == 0 && p.empty == 0);
@@ -135,13 +135,13 @@ TEST(examples_share_windows) {
             for (int i = 0; i < CONTEXT; i++) {
                 begun += x[i] >= '0' && x[i] < '0' + 40;
                 if (x[i] >= '0' && x[i] < '0' + 40) seen[x[i] - '0']++;
-                learnt += y[i] == '.';
+                trained += y[i] == '.';
                 EXPECT(y[i] == '.' || y[i] == -1);
                 dots += x[i] == '.';
             }
         }
         for (int i = 0; i < 40; i++) EXPECT(seen[i] == 1);
-        EXPECT(learnt == e.learnt && begun == 40 && dots == learnt - 40);
+        EXPECT(trained == e.trained && begun == 40 && dots == trained - 40);
         packed_windows_deinit(&p);
     }
     EXPECT_OK(packed_windows_init(&p, &e, 0, 40, 4, true, 5, &err));
@@ -150,7 +150,7 @@ TEST(examples_share_windows) {
     train_examples_deinit(&e);
 }
 
-TEST(what_is_cut_off_is_not_learnt) {
+TEST(what_is_cut_off_is_not_trained) {
     train_examples e;
     packed_windows p;
     int32_t x[4], y[4];
@@ -198,6 +198,6 @@ TEST(batches_visit_every_window_once_an_epoch) {
     train_examples_deinit(&e);
 }
 
-SUITE("train/jsonl", T(the_answer_is_learnt), T(what_other_programs_write), T(a_wrong_line_is_named),
-      T(other_data_have_another_sum), T(examples_share_windows), T(what_is_cut_off_is_not_learnt),
+SUITE("train/jsonl", T(the_answer_is_trained), T(what_other_programs_write), T(a_wrong_line_is_named),
+      T(other_data_have_another_sum), T(examples_share_windows), T(what_is_cut_off_is_not_trained),
       T(batches_visit_every_window_once_an_epoch))

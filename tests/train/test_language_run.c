@@ -186,14 +186,14 @@ TEST(a_run_gives_its_model_away) {
     const model_weights *own = language_run_weights(t);
     EXPECT(copy != own && copy->floats == own->floats);
     EXPECT(memcmp(copy->data, own->data, (size_t)own->floats * sizeof *own->data) == 0);
-    EXPECT(language_run_learnt(t) == own->parameters);
-    language_run_tell_data(t, &windows, &cut, &empty);
+    EXPECT(language_run_trained(t) == own->parameters);
+    language_run_print_data(t, &windows, &cut, &empty);
     EXPECT(windows > 0 && cut == 0 && empty == 0);
     model_weights_free(copy);
     train_run_free(t);
     o.freeze = "embed_tokens";
     EXPECT_OK(language_run_create(&o, &in, &t, &err));
-    EXPECT(language_run_learnt(t) == language_run_weights(t)->parameters - VOCAB * 8);
+    EXPECT(language_run_trained(t) == language_run_weights(t)->parameters - VOCAB * 8);
     train_run_free(t);
 }
 

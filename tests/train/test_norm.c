@@ -90,8 +90,8 @@ static void run_batch(bench *b) {
 /* Computes the norm from copies of all gradients. */
 static double length(bench *b) {
     double sum = 0;
-    for (int i = 0; i < train_step_learnt_count(b->step); i++) {
-        int tensor = train_step_learnt(b->step, i);
+    for (int i = 0; i < train_step_updated_count(b->step); i++) {
+        int tensor = train_step_updated(b->step, i);
         int64_t count = b->weights->tensors[tensor].count;
         float *g = mem_array((size_t)count, sizeof *g);
         EXPECT(g);
@@ -186,7 +186,7 @@ TEST(scales_that_squares_do_not_survive) {
 static propane_status triple(void *context, int tensor, float *gradient, propane_error *e) {
     const bench *b = context;
     (void)e;
-    for (int64_t i = 0; i < b->weights->tensors[train_step_learnt(b->step, tensor)].count; i++) gradient[i] *= 3;
+    for (int64_t i = 0; i < b->weights->tensors[train_step_updated(b->step, tensor)].count; i++) gradient[i] *= 3;
     return PROPANE_OK;
 }
 

@@ -45,13 +45,13 @@ typedef struct fixture {
 } fixture;
 
 static float *weights_of(const fixture *f, int i, int64_t *count) {
-    const model_tensor *t = &f->weights->tensors[train_step_learnt(f->step, i)];
+    const model_tensor *t = &f->weights->tensors[train_step_updated(f->step, i)];
     *count = t->count;
     return model_weights_data(f->weights, t);
 }
 
 static void copy_weights(const fixture *f, float *out) {
-    for (int i = 0; i < train_step_learnt_count(f->step); i++) {
+    for (int i = 0; i < train_step_updated_count(f->step); i++) {
         int64_t n;
         const float *w = weights_of(f, i, &n);
         memcpy(out, w, (size_t)n * sizeof *w);
@@ -82,7 +82,7 @@ static void open_scheduled(fixture *f, allreduce_wire wire, double lr, double mo
     EXPECT_OK(mpi_open(&f->mpi, &err));
     EXPECT(mpi_size(f->mpi) == RANKS);
     open_model(f);
-    const int n = train_step_learnt_count(f->step);
+    const int n = train_step_updated_count(f->step);
     EXPECT(n <= 64);
     for (int i = 0; i < n; i++) {
         (void)weights_of(f, i, &counts[i]);
@@ -118,7 +118,7 @@ static void close_fixture(fixture *f) {
 /* Applies this rank's movement in a round, then the outer step. */
 static void round_of(fixture *f) {
     const float *moved = f->moved[mpi_rank(f->mpi)];
-    for (int i = 0; i < train_step_learnt_count(f->step); i++) {
+    for (int i = 0; i < train_step_updated_count(f->step); i++) {
         int64_t n;
         float *w = weights_of(f, i, &n);
         for (int64_t k = 0; k < n; k++) w[k] -= *moved++;

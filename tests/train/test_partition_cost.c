@@ -66,7 +66,7 @@ TEST(packed_steps_know_positions_and_vocabulary) {
     EXPECT(fabs(c.engine_ms - a.engine_ms) < 1e-9 && fabs(d.ms - a.ms) < 1e-9);
 }
 
-TEST(what_is_no_step_is_told) {
+TEST(what_is_no_step_is_reported) {
     cost_step_point p;
     EXPECT(!cost_step_point_read("a", "M4", "conv1x1", "Cin=1", "", 1, &p));
     EXPECT(cost_step_point_read("a", "M4", "train_step", "tiny15 model, S=256", "", 37.7, &p) && !p.covered);
@@ -247,4 +247,4 @@ TEST(a_search_names_the_fastest) {
 
 SUITE("train/plan_cost", T(lanes_share_memory_and_pool), T(updates_hide), T(a_search_names_the_fastest),
       T(published_steps_within_a_quarter), T(packed_steps_know_positions_and_vocabulary),
-      T(adapters_leave_the_base_alone), T(what_is_no_step_is_told), T(parts_of_our_plans_add_up))
+      T(adapters_leave_the_base_alone), T(what_is_no_step_is_reported), T(parts_of_our_plans_add_up))

@@ -60,12 +60,12 @@ static void check(const char *plan_title, mil_dtype precision, weight_mode weigh
         EXPECT_OK(train_step_batch(again, inputs, targets, pass == 0, 4, &got, &err));
         EXPECT(want == got);
     }
-    for (int i = 0; i < train_step_learnt_count(kept); i++) {
-        const model_tensor *t = &w->tensors[train_step_learnt(kept, i)];
+    for (int i = 0; i < train_step_updated_count(kept); i++) {
+        const model_tensor *t = &w->tensors[train_step_updated(kept, i)];
         float *a = mem_array((size_t)t->count, 4), *b = mem_array((size_t)t->count, 4);
         EXPECT(a && b);
-        EXPECT_OK(train_step_gradient(kept, train_step_learnt(kept, i), a, &err));
-        EXPECT_OK(train_step_gradient(again, train_step_learnt(kept, i), b, &err));
+        EXPECT_OK(train_step_gradient(kept, train_step_updated(kept, i), a, &err));
+        EXPECT_OK(train_step_gradient(again, train_step_updated(kept, i), b, &err));
         EXPECT_MSG(memcmp(a, b, (size_t)t->count * 4) == 0, "%s: the gradient of %s is another", plan_title, t->name);
         mem_free(a);
         mem_free(b);

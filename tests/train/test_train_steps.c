@@ -185,13 +185,13 @@ TEST(changed_weights_are_published_validated_and_saved_again) {
 TEST(trained_tensors_are_counted_from_zero) {
     train_options o = scripted_options(NULL, 1);
     scripted_run *s = scripted_made(&o);
-    train_learnt t = {0};
-    EXPECT(train_run_learnt(&s->run, 0, &t));
+    train_trained t = {0};
+    EXPECT(train_run_trained(&s->run, 0, &t));
     EXPECT_TEXT(t.name, "first");
     EXPECT(t.rank == 2 && t.count == 6 && t.dim[0] == 2 && t.dim[1] == 3 && t.data == s->data[0][0]);
-    EXPECT(train_run_learnt(&s->run, 1, &t)); /* the second is not trained */
+    EXPECT(train_run_trained(&s->run, 1, &t)); /* the second is not trained */
     EXPECT_TEXT(t.name, "fixed");
-    EXPECT(!train_run_learnt(&s->run, 2, &t) && !train_run_learnt(&s->run, -1, &t));
+    EXPECT(!train_run_trained(&s->run, 2, &t) && !train_run_trained(&s->run, -1, &t));
     EXPECT(train_run_workers(&s->run) == 1 && train_run_writes(&s->run));
     train_run_free(&s->run);
 }

@@ -271,7 +271,7 @@ static const char *question_phase(const json_t *answer, char out[120]) {
     return out;
 }
 
-static void question_tell_end(const question_child *c, bool in_time, int seconds, json_t *answer) {
+static void question_print_end(const question_child *c, bool in_time, int seconds, json_t *answer) {
     char phase[120];
     const char *ended = "answered";
     const char *exception = json_string_value(json_object_get(json_object_get(answer, "exception"), "name"));
@@ -312,7 +312,7 @@ json_t *question_ask_elsewhere(const char *uri, const char *id, int seconds) {
         answer = question_merge_lines(&c.said, !in_time || !WIFEXITED(c.how) || WEXITSTATUS(c.how) != CLI_OK);
         json_object_del(answer, "folder");
         question_read_complaints(&c.complained, answer);
-        question_tell_end(&c, in_time, seconds, answer);
+        question_print_end(&c, in_time, seconds, answer);
         if (json_object_get(answer, "error") || WIFEXITED(c.how)) json_object_del(answer, "phase");
     }
     if (!json_object_get(answer, "seconds")) probe_value(answer, "seconds", (double)(clock_ns() - begin) / 1e9);

@@ -78,8 +78,8 @@ static propane_status selftest_calls_load_again(reload_form how, lab *first, lab
     return status;
 }
 
-static void selftest_calls_tell_reload(reload_form how, const json_t *form, bool holds, float old,
-                                       const propane_error *err, text *words) {
+static void selftest_calls_print_reload(reload_form how, const json_t *form, bool holds, float old,
+                                        const propane_error *err, text *words) {
     const json_t *again = json_object_get(form, "again"), *value = json_object_get(again, "value");
     json_int_t code = 0;
     text_printf(words, "%s%s: ", words->length ? ", " : "", reload_names[how]);
@@ -107,7 +107,7 @@ static propane_status selftest_calls_reload(reload_form how, json_t *out, text *
         if (lab_open(&old.p, form, &l, &why) == PROPANE_OK && lab_do_all(l, LAB_EXISTS, LAB_LOAD, form) &&
             lab_recipe_value(l, old.wanted, form) && lab_do(l, LAB_UNLOAD, form))
             (void)!selftest_calls_load_again(how, l, &new, form, &holds, &why); /* `why` is the answer */
-        selftest_calls_tell_reload(how, form, holds, old.wanted, &why, words);
+        selftest_calls_print_reload(how, form, holds, old.wanted, &why, words);
         json_put(form, "holds", json_boolean(holds));
         json_put(out, reload_names[how], form);
         probe_note(out);

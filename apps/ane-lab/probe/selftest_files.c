@@ -87,7 +87,7 @@ static propane_status selftest_files_move_temporary(const probe_target *t, json_
 }
 
 /* Compares the three parts of the name: which is the text's hash, and which is the hash of nothing. */
-static void selftest_files_tell_name(const json_t *form, const lab_recipe *r, json_t *out) {
+static void selftest_files_print_name(const json_t *form, const lab_recipe *r, json_t *out) {
     static const char nothing[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     const char *hex = json_string_value(json_object_get(form, "hex"));
     char text_hash[65];
@@ -111,14 +111,14 @@ static void selftest_files_tell_name(const json_t *form, const lab_recipe *r, js
 
 /* Checks whether the folder that the framework reports is inside NSTemporaryDirectory. */
 static void selftest_files_compare_folders(const json_t *form, json_t *out, text *words) {
-    const char *told = json_string_value(json_object_get(form, "localModelPath")),
+    const char *printed = json_string_value(json_object_get(form, "localModelPath")),
                *temporary = json_string_value(json_object_get(form, "temporary")),
                *hex = json_string_value(json_object_get(form, "hex"));
     char meant[1700];
     const size_t length = temporary ? strlen(temporary) : 0;
     snprintf(meant, sizeof meant, "%s%s%s", temporary ? temporary : "",
              length && temporary[length - 1] == '/' ? "" : "/", hex ? hex : "");
-    const char *state = !told ? "not reported" : strcmp(told, meant) == 0 ? "the usual one" : "a different one";
+    const char *state = !printed ? "not reported" : strcmp(printed, meant) == 0 ? "the usual one" : "a different one";
     probe_say(out, "place", "%s", state);
     text_printf(words, "the model's folder is %s; ", state);
 }
@@ -134,7 +134,7 @@ propane_status probe_ask_folder(probe_target *t, json_t *out, propane_error *err
         if (!lab_recipe_try(&r, "where it is told", out, &tried)) t->refused = true;
         const json_t *form = json_object_get(out, "where it is told");
         selftest_files_compare_folders(form, out, &words);
-        selftest_files_tell_name(form, &r, out);
+        selftest_files_print_name(form, &r, out);
         text_printf(&words, "a program whose files are there%s", tried.data ? strstr(tried.data, "told") + 4 : "");
         text_deinit(&tried);
     }
@@ -197,8 +197,8 @@ propane_status probe_ask_attributes(probe_target *t, json_t *out, propane_error 
     if (status == PROPANE_OK && lab_do_all(l, LAB_EXISTS, LAB_LOAD, out)) {
         const bool dropped = bare && lab_do(l, LAB_DROP_DESCRIPTOR, out);
         probe_note(out);
-        const bool told = lab_do(l, wrapper ? LAB_WRAPPER_ATTRIBUTES : LAB_ATTRIBUTES, out);
-        probe_say(out, "answer", "%s%s", told ? "they are told" : "nothing is told",
+        const bool printed = lab_do(l, wrapper ? LAB_WRAPPER_ATTRIBUTES : LAB_ATTRIBUTES, out);
+        probe_say(out, "answer", "%s%s", printed ? "they are told" : "nothing is told",
                   bare && !dropped ? "; the descriptor could not be dropped" : "");
     } else if (status == PROPANE_OK) {
         probe_say(out, "answer", "the program does not load");

@@ -16,8 +16,8 @@
 enum { N = 32 * 32 };
 
 /* Adds "NAME taken" or "NAME refused" to `words`, and the reason or the error of the values to `out`. */
-static void selftest_forms_tell(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
-                                const propane_error *why) {
+static void selftest_forms_print(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
+                                 const propane_error *why) {
     const size_t used = strlen(words);
     snprintf(words + used, size - used, "%s%s %s", used ? ", " : "", name, taken ? "taken" : "refused");
     if (taken)
@@ -53,7 +53,7 @@ propane_status probe_ask_operations(probe_target *t, json_t *out, propane_error 
             const double v = (double)x[k], want[] = {v / (1 + exp(-v)), 0.5, (v - 0.5) / sqrt(1.25 + 0x1p-10)};
             worst = fmax(worst, fabs((double)y[k] - want[f]));
         }
-        selftest_forms_tell(out, words, sizeof words, forms[f].name, taken, worst, &why);
+        selftest_forms_print(out, words, sizeof words, forms[f].name, taken, worst, &why);
     }
     (void)err;
     probe_say(out, "answer", "%s; the numbers are their largest errors", words);

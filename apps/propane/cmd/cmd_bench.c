@@ -31,7 +31,7 @@ typedef struct bench_job {
     double seconds; /* for one point */
 } bench_job;
 
-static void cmd_bench_tell_point(const bench_job *j, const char *sweep, const sweep_point *p) {
+static void cmd_bench_print_point(const bench_job *j, const char *sweep, const sweep_point *p) {
     double us = (double)p->time.median_ns / 1000, best = (double)p->time.best_ns / 1000;
     if (j->json)
         printf("{\"sweep\":\"%s\",\"n\":%lld,\"m\":%lld,\"depth\":%d,\"median_us\":%.3f,\"best_us\":%.3f,\"rounds\":%d,"
@@ -43,7 +43,7 @@ static void cmd_bench_tell_point(const bench_job *j, const char *sweep, const sw
                sweep_gflops(p), sweep_gbs(p), p->time.simulated ? "  simulated" : "");
 }
 
-static void cmd_bench_tell_end(const bench_job *j, const char *sweep, const char *why) {
+static void cmd_bench_print_end(const bench_job *j, const char *sweep, const char *why) {
     if (j->json)
         fprintf(stderr, "propane bench: %s ends: %s\n", sweep, why);
     else
@@ -59,12 +59,12 @@ static void cmd_bench_run_sweep(const bench_job *j, const bench_sweep *s) {
         int64_t n = s->deep ? s->n : s->n << k;
         sweep_point p = {.kind = s->kind, .n = n, .m = s->m ? s->m : n, .depth = s->deep ? 1 << k : 1};
         if (sweep_measure(j->device, &p, (int64_t)(j->seconds * 1e9), &err) != PROPANE_OK) {
-            cmd_bench_tell_end(j, s->name, err.text);
+            cmd_bench_print_end(j, s->name, err.text);
             return;
         }
-        cmd_bench_tell_point(j, s->name, &p);
+        cmd_bench_print_point(j, s->name, &p);
         if ((double)p.time.median_ns / 1e9 > j->seconds && !p.time.simulated) {
-            cmd_bench_tell_end(j, s->name, "a run takes longer than --seconds");
+            cmd_bench_print_end(j, s->name, "a run takes longer than --seconds");
             return;
         }
         if (!cli_flush()) return;
@@ -80,7 +80,7 @@ static void cmd_bench_run_queue(const bench_job *j) {
         double rate = 0;
         bool simulated = false;
         if (sweep_queue(j->device, flight, 256 / flight, &rate, &simulated, &err) != PROPANE_OK) {
-            cmd_bench_tell_end(j, "queue", err.text);
+            cmd_bench_print_end(j, "queue", err.text);
             return;
         }
         if (j->json)
@@ -97,7 +97,7 @@ static void cmd_bench_run_engine(const bench_job *j) {
     rig_time time;
     if (!j->json) printf("\nengine: an addition of 4 KB, timed by the host and by the engine\n");
     if (sweep_engine(j->device, (int64_t)(j->seconds * 1e9), &time, &err) != PROPANE_OK) {
-        cmd_bench_tell_end(j, "engine", err.text);
+        cmd_bench_print_end(j, "engine", err.text);
         return;
     }
     char engine[60] = "null";

@@ -152,7 +152,7 @@ static bool cmd_chat_on_step(void *context, const propane_token *step) {
     return cli_flush() && !stop_answer && !leave;
 }
 
-static void cmd_chat_tell_finish(const chat_job *j, const propane_generation *result) {
+static void cmd_chat_print_finish(const chat_job *j, const propane_generation *result) {
     if (result->finish == PROPANE_FINISH_LENGTH)
         fprintf(stderr, "(stopped after %" PRId64 " tokens; --count allows more)\n", result->made);
     else if (result->finish == PROPANE_FINISH_CONTEXT)
@@ -204,7 +204,7 @@ static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
     PROPANE_TRY(cmd_chat_write(j, ids, id_count, &result, err));
     printf("\n");
     (void)cli_flush();
-    cmd_chat_tell_finish(j, &result);
+    cmd_chat_print_finish(j, &result);
     stop_answer = 0;
     if (j->answer.failed) return propane_fail_memory(err, j->answer.capacity);
     const char *said = j->answer.data ? j->answer.data : "";

@@ -6,7 +6,7 @@
 #include "apps/propane/cli.h"
 
 static propane_status cmd_compile_write(const char *from, const char *function, const char *target, const char *to,
-                                        bool tell, propane_error *err) {
+                                        bool print, propane_error *err) {
     propane_module *m = NULL;
     propane_object *o = NULL;
     propane_object_info info = {.size = sizeof info};
@@ -15,7 +15,7 @@ static propane_status cmd_compile_write(const char *from, const char *function, 
     propane_status status = propane_object_compile(m, function, target, &report, &o, err);
     if (!status) status = propane_object_write(o, to, err);
     if (!status && propane_object_describe(o, &info)) {
-        if (tell) fputs(report, stdout);
+        if (print) fputs(report, stdout);
         printf("%s: %d task%s, %llu bytes of constants, %llu of scratch memory\n", to, info.tasks,
                info.tasks == 1 ? "" : "s", (unsigned long long)info.constant_bytes,
                (unsigned long long)info.scratch_bytes);

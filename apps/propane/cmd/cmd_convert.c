@@ -86,7 +86,7 @@ static propane_status cmd_convert_program(const convert_job *j, bool package, pr
 
 /* Prints the numbers of tokens that a call accepts and the positions of the cache, as the inputs and states declare
  * them. Text has one shape, the first. */
-static void cmd_convert_tell_calls(const propane_module *m, bool package) {
+static void cmd_convert_print_calls(const propane_module *m, bool package) {
     propane_feature ids = {.size = sizeof ids}, cache = {.size = sizeof cache};
     propane_shape shape;
     if (propane_module_feature(m, NULL, PROPANE_INPUT, 0, &ids, NULL)) return;
@@ -114,7 +114,7 @@ static propane_status cmd_convert_export(const char *from, const char *adapter, 
     if (!status && propane_model_describe(w, &info)) {
         printf("%s: %" PRId64 " parameters in %s as %s; ", to, info.parameters, o->wide ? "fp32" : "fp16",
                package ? "a Core ML package" : "MIL text");
-        cmd_convert_tell_calls(m, package);
+        cmd_convert_print_calls(m, package);
     }
     propane_module_free(m);
     propane_model_free(w);

@@ -38,7 +38,7 @@ static void cmd_devices_list_trials(void) {
     answers_list();
 }
 
-static void cmd_devices_tell_products(void) {
+static void cmd_devices_print_products(void) {
     char words[1200], line[1300];
     host_products_words(words, sizeof words);
     snprintf(line, sizeof line, "large products: %s", words);
@@ -59,7 +59,7 @@ static int cmd_devices_list_devices(void) {
             cli_wrap(why.text, 12, 12, cli_width());
         }
         printf("\n");
-        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "cpu") == 0) cmd_devices_tell_products();
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "cpu") == 0) cmd_devices_print_products();
         if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) cmd_devices_list_trials();
     }
     return CLI_OK;

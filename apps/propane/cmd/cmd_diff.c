@@ -33,7 +33,7 @@ static void cmd_diff_print_row(const diff_row *r) {
 static bool cmd_diff_has_none(const nonfinite_tally *t) { return t->nan || t->infinite; }
 
 /* Prints the non-finite values of the outputs, by side, and where they begin. */
-static void cmd_diff_tell_nonfinite(const diff_job *j) {
+static void cmd_diff_print_nonfinite(const diff_job *j) {
     char words[80];
     for (int side = 0; side < 2; side++) {
         const propane_nonfinite *found = side ? &j->found_b : &j->found_a;
@@ -82,7 +82,7 @@ static int cmd_diff_report(const diff_job *j) {
     if (!j->all && first && worst != first) cmd_diff_print_row(worst);
     printf("%d values compared; the largest relative difference is %.3g (%s)\n", j->row_count, cmd_diff_relative(worst),
            worst->name);
-    cmd_diff_tell_nonfinite(j);
+    cmd_diff_print_nonfinite(j);
     if (first && first->beyond)
         printf("they differ at %s '%s': infinite on one side\n", first->op ? first->op : "value", first->name);
     else if (first)
@@ -276,13 +276,13 @@ static propane_status cmd_diff_run_expected(diff_job *j, propane_session **s, pr
 static int cmd_diff_compiled(const char *a, const char *b) {
     propane_error err = {0};
     propane_object *left = NULL, *right = NULL;
-    char *told = NULL;
+    char *printed = NULL;
     int words = 0;
     propane_status status = propane_object_open(a, &left, &err);
     if (!status) status = propane_object_open(b, &right, &err);
-    if (!status) status = propane_object_compare(left, right, &words, &told, &err);
-    if (!status) printf("%s%d word%s\n", told, words, words == 1 ? " differs" : "s differ");
-    propane_free(told);
+    if (!status) status = propane_object_compare(left, right, &words, &printed, &err);
+    if (!status) printf("%s%d word%s\n", printed, words, words == 1 ? " differs" : "s differ");
+    propane_free(printed);
     propane_object_free(left);
     propane_object_free(right);
     return status ? cli_error("diff", &err) : words ? CLI_FAILED : CLI_OK;

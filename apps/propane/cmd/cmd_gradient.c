@@ -23,7 +23,7 @@ static int cmd_gradient_split(char *copy, const char *names[MOST]) {
     return count;
 }
 
-static void cmd_gradient_tell_values(const propane_module *m, propane_role role, const char *title) {
+static void cmd_gradient_print_values(const propane_module *m, propane_role role, const char *title) {
     propane_feature f = {.size = sizeof f};
     printf("%s:", title);
     for (int i = 0; propane_module_feature(m, NULL, role, i, &f, NULL) == PROPANE_OK; i++)
@@ -45,8 +45,8 @@ static propane_status cmd_gradient_make(const char *from, const char *to, const 
         status = propane_module_gradient(m, function, "gradient", wrt ? names : NULL, count, &made, err);
     if (status == PROPANE_OK) status = propane_module_write(made, to, PROPANE_MIL_CANONICAL, err);
     if (status == PROPANE_OK) {
-        cmd_gradient_tell_values(made, PROPANE_INPUT, "inputs");
-        cmd_gradient_tell_values(made, PROPANE_OUTPUT, "outputs");
+        cmd_gradient_print_values(made, PROPANE_INPUT, "inputs");
+        cmd_gradient_print_values(made, PROPANE_OUTPUT, "outputs");
     }
     propane_module_free(made);
     propane_module_free(m);

@@ -27,7 +27,7 @@ typedef struct run_job {
     bool profile, json, iterations_given, bisect;
     char refused[1200];
     propane_shape chosen[MAX_GIVEN];
-    json_t *told;             /* with --json: the object that is printed at the end */
+    json_t *printed;          /* with --json: the object that is printed at the end */
     nonfinite_tally *tallies; /* of the outputs, except those added only by --keep, over all steps */
     int tally_count;
     bool not_finite; /* and the inputs are not the only cause */
@@ -53,12 +53,12 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
                  p99 = cmd_run_quantile_ms(ns, n, 0.99);
     const double least = (double)ns[0] / 1e6;
     if (j->json) {
-        json_put(j->told, "runs", json_integer(n));
-        json_put(j->told, "min_ms", json_real(least));
-        json_put(j->told, "median_ms", json_real(median));
-        json_put(j->told, "p90_ms", json_real(p90));
-        json_put(j->told, "p99_ms", json_real(p99));
-        json_put(j->told, "simulated", json_boolean(simulated));
+        json_put(j->printed, "runs", json_integer(n));
+        json_put(j->printed, "min_ms", json_real(least));
+        json_put(j->printed, "median_ms", json_real(median));
+        json_put(j->printed, "p90_ms", json_real(p90));
+        json_put(j->printed, "p99_ms", json_real(p99));
+        json_put(j->printed, "simulated", json_boolean(simulated));
         return;
     }
     printf("%" PRId64 " run%s%s: min %.3f ms, median %.3f ms, p90 %.3f ms, p99 %.3f ms\n", n, n == 1 ? "" : "s",
@@ -156,7 +156,7 @@ static propane_status cmd_run_tally(run_job *j, propane_session *s, propane_erro
 }
 
 /* Prints the outputs that have non-finite numbers, and where they come from. */
-static void cmd_run_tell_nonfinite(run_job *j, const propane_nonfinite *found, const char *why) {
+static void cmd_run_print_nonfinite(run_job *j, const propane_nonfinite *found, const char *why) {
     const nonfinite_tally *first = NULL;
     char words[80];
     int others = -1;
@@ -185,25 +185,25 @@ static propane_status cmd_run_explain(run_job *j, propane_session *s, propane_er
             json_add(outputs, json_pack("{s:s, s:I, s:I, s:I}", "name", t->name, "numbers", (json_int_t)t->numbers,
                                         "nan", (json_int_t)t->nan, "infinite", (json_int_t)t->infinite));
     }
-    if (j->json) json_put(j->told, "outputs", outputs);
+    if (j->json) json_put(j->printed, "outputs", outputs);
     if (bad) {
         const bool goes_on = propane_session_steps(s) || propane_session_state_count(s);
         propane_status status = nonfinite_trace(j->model, &j->session, j->seed, goes_on ? j->warmup : 0,
                                                 goes_on ? j->iterations : 1, &found, &none);
         const bool traced = !status && (found.nan || found.infinite);
         if (!traced) found = (propane_nonfinite){.size = sizeof found, .nan = bad, .made = true};
-        cmd_run_tell_nonfinite(j, &found,
-                               status ? none.text
-                                      : "no operation can be named: when every value is kept, the outputs are finite");
+        cmd_run_print_nonfinite(j, &found,
+                                status ? none.text
+                                       : "no operation can be named: when every value is kept, the outputs are finite");
         j->not_finite = found.made;
     }
-    if (j->json) json_put(j->told, "nonfinite", nonfinite_json(&found));
+    if (j->json) json_put(j->printed, "nonfinite", nonfinite_json(&found));
     return PROPANE_OK;
 }
 
 static propane_status cmd_run_print_json(const run_job *j, propane_error *err) {
     char *line = NULL;
-    PROPANE_TRY(json_print(j->told, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err));
+    PROPANE_TRY(json_print(j->printed, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err));
     printf("%s\n", line);
     mem_free(line);
     return PROPANE_OK;
@@ -364,9 +364,9 @@ int cmd_run(int argc, char **argv) {
     propane_error err = {0};
     j.session.threads = (int)threads;
     cli_catch_signals();
-    if (j.json) j.told = json_object();
+    if (j.json) j.printed = json_object();
     propane_status status = cmd_run_model(&j, &err);
-    json_decref(j.told);
+    json_decref(j.printed);
     mem_free(j.tallies);
     for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
     if (cli_interrupted) return cli_interrupt_code();

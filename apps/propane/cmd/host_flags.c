@@ -38,7 +38,7 @@ void host_products_words(char *out, size_t size) {
                  p.measured ? " where it was measured to be faster than the built-in kernels" : "");
 }
 
-void host_products_tell(bool json) {
+void host_products_print(bool json) {
     propane_products p = {sizeof p};
     propane_error ignored = {0};
     if (propane_products_get(&p, &ignored) != PROPANE_OK || !p.library || p.own_calls + p.library_calls == 0) return;

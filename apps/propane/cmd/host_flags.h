@@ -31,6 +31,6 @@ propane_status host_verify_set(void *object, const char *name, const char *value
 void host_products_words(char *out, size_t size);
 /* Prints after a run how many large matrix products the library and our kernels did. Prints nothing if no library
  * was requested. */
-void host_products_tell(bool json);
+void host_products_print(bool json);
 
 #endif

@@ -50,8 +50,8 @@ static bool run_compiled_given_finite(const session_inputs *given) {
 }
 
 /* Reports non-finite values. It cannot name operations, because registers keep no names. */
-static void run_compiled_tell_nonfinite(const engine_surface *s, const uint16_t *dense, int64_t count,
-                                        bool given_finite, bool *not_finite) {
+static void run_compiled_print_nonfinite(const engine_surface *s, const uint16_t *dense, int64_t count,
+                                         bool given_finite, bool *not_finite) {
     int64_t nan = 0, infinite = 0;
     char words[80];
     for (int64_t i = 0; i < count; i++) {
@@ -65,8 +65,8 @@ static void run_compiled_tell_nonfinite(const engine_surface *s, const uint16_t 
     *not_finite |= given_finite;
 }
 
-static propane_status run_compiled_tell(const engine_surface *s, engine_memory from, const char *folder,
-                                        bool given_finite, bool *not_finite, propane_error *err) {
+static propane_status run_compiled_print(const engine_surface *s, engine_memory from, const char *folder,
+                                         bool given_finite, bool *not_finite, propane_error *err) {
     int64_t count = run_compiled_count(s), dim[4] = {s->n, s->c, s->h, s->w};
     uint16_t *dense = mem_array((size_t)count, sizeof *dense);
     if (!dense) return propane_fail_memory(err, (size_t)count * sizeof *dense);
@@ -74,7 +74,7 @@ static propane_status run_compiled_tell(const engine_surface *s, engine_memory f
     printf("%s [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]:", s->name, s->n, s->c, s->h, s->w);
     for (int64_t i = 0; i < count && i < 8; i++) printf(" %g", (double)fp16_to_f32(dense[i]));
     printf("%s\n", count > 8 ? " ..." : "");
-    if (!status) run_compiled_tell_nonfinite(s, dense, count, given_finite, not_finite);
+    if (!status) run_compiled_print_nonfinite(s, dense, count, given_finite, not_finite);
     if (!status && folder) {
         char path[4096];
         npy array = {.kind = 'f', .size = 2, .rank = 4, .count = count, .data = dense};
@@ -108,7 +108,7 @@ static propane_status run_compiled_object(const engine_object *o, const session_
     for (int i = 0; i < o->surface_count && !status; i++)
         if (o->surfaces[i].written)
             status =
-                run_compiled_tell(&o->surfaces[i], buffers[o->surfaces[i].bar], output, given_finite, not_finite, err);
+                run_compiled_print(&o->surfaces[i], buffers[o->surfaces[i].bar], output, given_finite, not_finite, err);
     if (!status)
         printf("%d tasks of %s, with %s\n", o->task_count, o->source,
                how == ENGINE_WIDE ? "wide sums: the rounding of an M1 is not known for certain" : "sums in Q15.16");

@@ -204,7 +204,7 @@ const char *train_job_option(const train_job *j, const char *name) {
     return own ? own : "";
 }
 
-void train_job_tell_epochs(const train_job *j, const char *unit, int64_t count) {
+void train_job_print_epochs(const train_job *j, const char *unit, int64_t count) {
     const double steps = strtod(train_job_option(j, "steps"), NULL), batch = strtod(train_job_option(j, "batch"), NULL),
                  accumulate = strtod(train_job_option(j, "accumulate"), NULL);
     if (count <= 0) return;
@@ -223,7 +223,7 @@ static propane_trainer_info train_job_info(const train_job *j) {
 /* ---- output of the run
  * --------------------------------------------------------------------------------------------------------- */
 
-static void train_job_tell_pause(train_job *j, int64_t step, const char *reason) {
+static void train_job_print_pause(train_job *j, int64_t step, const char *reason) {
     if (j->json && reason)
         printf("{\"event\":\"paused\",\"step\":%" PRId64 ",\"reason\":\"%s\"}\n", step, reason);
     else if (j->json)
@@ -237,14 +237,14 @@ static void train_job_tell_pause(train_job *j, int64_t step, const char *reason)
 
 /* Pauses for --background, between two steps, while there is a reason. Ctrl-C also ends the run from here. */
 static void train_job_give_way(train_job *j, int64_t step) {
-    const char *reason = background_reason(), *told = NULL;
+    const char *reason = background_reason(), *printed = NULL;
     if (!reason) return;
     for (; reason && !cli_interrupted; reason = background_reason()) {
-        if (reason != told) train_job_tell_pause(j, step, reason);
-        told = reason;
+        if (reason != printed) train_job_print_pause(j, step, reason);
+        printed = reason;
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
-    if (!cli_interrupted) train_job_tell_pause(j, step, NULL);
+    if (!cli_interrupted) train_job_print_pause(j, step, NULL);
 }
 
 static void train_job_on_step(void *context, const propane_step *r) {
@@ -264,7 +264,7 @@ static void train_job_on_evaluation(void *context, const propane_evaluation *e) 
     train_job *j = context;
     j->last = *e;
     telemetry_evaluation(&j->telemetry, e);
-    j->kind->tell_evaluation(j, e);
+    j->kind->print_evaluation(j, e);
     progress_flush();
 }
 
@@ -286,7 +286,7 @@ static propane_status train_job_open_telemetry(train_job *j, bool resume, propan
 }
 
 /* Reports which step's weights the model has, if they are not the last ones. */
-static void train_job_tell_best(const train_job *j, const propane_trainer_info *info) {
+static void train_job_print_best(const train_job *j, const propane_trainer_info *info) {
     if (info->over) printf("stopped early: no improvement in %s validations\n", train_job_option(j, "patience"));
     if (info->best_step > 0 && info->best_step < info->step && info->kept)
         printf("kept the weights of step %" PRId64
@@ -298,7 +298,7 @@ static void train_job_tell_best(const train_job *j, const propane_trainer_info *
  * only begun may be slightly worse; after this many steps, one that is no better has not begun to learn. */
 static const int64_t STEPS_TO_LEARN = 100;
 
-static void train_job_tell_diverged(const train_job *j, const propane_trainer_info *info) {
+static void train_job_print_diverged(const train_job *j, const propane_trainer_info *info) {
     const double ids = train_job_real(j, "vocabulary"), loss = info->kept ? info->best_loss : j->last.loss;
     if (ids < 2 || !j->last.step || loss <= 0.99 * log(ids)) return;
     const bool diverged = loss > 1.05 * log(ids);
@@ -312,9 +312,9 @@ static void train_job_tell_diverged(const train_job *j, const propane_trainer_in
                      : "model has learned almost nothing (start again with another --lr)");
 }
 
-static void train_job_tell_done(const train_job *j, int64_t done, double seconds) {
+static void train_job_print_done(const train_job *j, int64_t done, double seconds) {
     const propane_trainer_info info = train_job_info(j);
-    if (j->profile) j->kind->tell_profile(j, seconds);
+    if (j->profile) j->kind->print_profile(j, seconds);
     if (j->json) {
         const propane_evaluation *e = &j->last;
         printf("{\"event\":\"done\",\"step\":%" PRId64 ",\"seconds\":%.3f", done, seconds);
@@ -331,9 +331,9 @@ static void train_job_tell_done(const train_job *j, int64_t done, double seconds
         return;
     }
     printf("done: %" PRId64 " steps in %.1f s; ", done - j->first_step, seconds);
-    j->kind->tell_end(j,
-                      done > j->first_step ? "" : "the run is already complete; continue it with a larger --steps\n");
-    train_job_tell_best(j, &info);
+    j->kind->print_end(j,
+                       done > j->first_step ? "" : "the run is already complete; continue it with a larger --steps\n");
+    train_job_print_best(j, &info);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
@@ -360,7 +360,7 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
     const bool resume = strcmp(train_job_option(j, "resume"), "true") == 0;
     if (info->writes) PROPANE_TRY(train_job_open_telemetry(j, resume, err));
     fputs(train_job_text(j, "weights_tried"), j->json ? stderr : stdout);
-    if (!j->json) j->kind->tell_start(j);
+    if (!j->json) j->kind->print_start(j);
     progress_init(&j->progress, j->json, j->form, j->ranks != NULL, info->steps);
     j->progress.unit = j->kind->unit;
     j->start_ns = clock_ns();
@@ -422,9 +422,9 @@ propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     const bool ended = status == PROPANE_OK && !*again;
     const double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
     if (ended && info.writes && j->report) status = j->kind->report(j, err);
-    if (ended && status == PROPANE_OK) train_job_tell_done(j, info.step, seconds);
-    if (ended && info.writes) train_job_tell_diverged(j, &info);
-    if (j->profile) host_products_tell(j->json);
+    if (ended && status == PROPANE_OK) train_job_print_done(j, info.step, seconds);
+    if (ended && info.writes) train_job_print_diverged(j, &info);
+    if (j->profile) host_products_print(j->json);
     if (j->json && !(ended && status == PROPANE_OK))
         printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status != PROPANE_OK && ended ? "failed" : state,
                info.step);

@@ -15,11 +15,11 @@ typedef struct train_job train_job;
 
 typedef struct train_job_kind {
     const char *unit; /* the unit that is counted */
-    void (*tell_start)(const train_job *j);
-    void (*tell_evaluation)(train_job *j, const propane_evaluation *e);
-    void (*tell_profile)(const train_job *j, double seconds);
+    void (*print_start)(const train_job *j);
+    void (*print_evaluation)(train_job *j, const propane_evaluation *e);
+    void (*print_profile)(const train_job *j, double seconds);
     /* Prints where the results are, then `note`. Called after "done", unless --json is set. */
-    void (*tell_end)(const train_job *j, const char *note);
+    void (*print_end)(const train_job *j, const char *note);
     propane_status (*report)(train_job *j, propane_error *err); /* report.html */
     const char *place;                                          /* the option for a MODEL on the command line */
 } train_job_kind;
@@ -74,6 +74,6 @@ const char *train_job_text(const train_job *j, const char *key); /* "" if the ru
 /* Returns the value of an option in the run, as text; the job owns it. */
 const char *train_job_option(const train_job *j, const char *name);
 /* Prints "23 steps = 1 epoch of 90 windows". */
-void train_job_tell_epochs(const train_job *j, const char *unit, int64_t count);
+void train_job_print_epochs(const train_job *j, const char *unit, int64_t count);
 
 #endif

@@ -11,7 +11,7 @@
 /* ---- output of the run
  * ---------------------------------------------------------------------------------------------------- */
 
-static void train_package_tell_evaluation(train_job *job, const propane_evaluation *e) {
+static void train_package_print_evaluation(train_job *job, const propane_evaluation *e) {
     if (job->json) {
         printf("{\"step\":%" PRId64, e->step);
         progress_number("val_loss", e->loss);
@@ -25,11 +25,11 @@ static void train_package_tell_evaluation(train_job *job, const propane_evaluati
     }
 }
 
-static void train_package_tell_start(const train_job *j) {
+static void train_package_print_start(const train_job *j) {
     const int64_t dense = train_job_int(j, "decompressed"), masks = train_job_int(j, "masks"),
                   together = train_job_int(j, "samples_at_a_time");
     printf("%s: %" PRId64 " of %" PRId64 " weights are trained, %" PRId64 " numbers\n", train_job_text(j, "model"),
-           train_job_int(j, "weights_learnt"), train_job_int(j, "weights"), train_job_int(j, "learnt"));
+           train_job_int(j, "weights_trained"), train_job_int(j, "weights"), train_job_int(j, "learnt"));
     if (dense) printf("decompressed %" PRId64 " weight%s for training\n", dense, dense == 1 ? "" : "s");
     if (masks) printf("%" PRId64 " constants with values of 1e4 or more are treated as masks and not trained\n", masks);
     printf("%" PRId64 " operations, of which %" PRId64 " are differentiated; %" PRId64
@@ -39,7 +39,7 @@ static void train_package_tell_start(const train_job *j) {
     if (json_object_get(j->facts, "classes")) printf("%" PRId64 " classes of images\n", train_job_int(j, "classes"));
     printf("%s: %" PRId64 " samples to train on, %" PRId64 " to validate with\n", train_job_text(j, "source"),
            train_job_int(j, "samples"), train_job_int(j, "validation_samples"));
-    train_job_tell_epochs(j, "samples", train_job_int(j, "samples"));
+    train_job_print_epochs(j, "samples", train_job_int(j, "samples"));
     printf("loss %s%s\n", train_job_option(j, "loss"),
            json_is_true(json_object_get(j->facts, "softmax")) ? ", of the input of the program's softmax" : "");
     if (*train_job_text(j, "why_one_at_a_time"))
@@ -52,7 +52,7 @@ static void train_package_tell_start(const train_job *j) {
 }
 
 /* Prints the time of the gradient program, step by step. */
-static void train_package_tell_profile(const train_job *j, double seconds) {
+static void train_package_print_profile(const train_job *j, double seconds) {
     FILE *out = j->json ? stderr : stdout;
     propane_profile_row r = {.size = sizeof r};
     double total = 0;
@@ -67,7 +67,7 @@ static void train_package_tell_profile(const train_job *j, double seconds) {
     }
 }
 
-static void train_package_tell_end(const train_job *j, const char *note) {
+static void train_package_print_end(const train_job *j, const char *note) {
     printf("package %s/model.mlpackage\n%s", train_job_option(j, "run"), note);
 }
 
@@ -77,10 +77,10 @@ static propane_status train_package_report(train_job *j, propane_error *err) {
 
 static const train_job_kind package_kind = {
     .unit = "samples",
-    .tell_start = train_package_tell_start,
-    .tell_evaluation = train_package_tell_evaluation,
-    .tell_profile = train_package_tell_profile,
-    .tell_end = train_package_tell_end,
+    .print_start = train_package_print_start,
+    .print_evaluation = train_package_print_evaluation,
+    .print_profile = train_package_print_profile,
+    .print_end = train_package_print_end,
     .report = train_package_report,
     .place = "model",
 };

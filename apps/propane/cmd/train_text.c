@@ -18,7 +18,7 @@
 /* ---- output of the run
  * ----------------------------------------------------------------------------------------------------- */
 
-static void train_text_tell_evaluation(train_job *job, const propane_evaluation *e) {
+static void train_text_print_evaluation(train_job *job, const propane_evaluation *e) {
     if (job->json) {
         printf("{\"step\":%" PRId64, e->step);
         progress_number("val_loss", e->loss);
@@ -39,14 +39,14 @@ static void train_text_tell_evaluation(train_job *job, const propane_evaluation 
     }
 }
 
-static void train_text_tell_cut(int64_t cut, int64_t empty) {
+static void train_text_print_cut(int64_t cut, int64_t empty) {
     if (cut > 0) printf("%" PRId64 " example%s longer than a window, truncated", cut, cut == 1 ? " is" : "s are");
     if (cut > 0 && empty > 0) printf("; ");
     if (empty > 0) printf("%" PRId64 " example%s skipped, with no answer left", empty, empty == 1 ? " is" : "s are");
     if (cut > 0 || empty > 0) printf("\n");
 }
 
-static void train_text_tell_data(const train_job *j) {
+static void train_text_print_data(const train_job *j) {
     const int64_t files = train_job_int(j, "files"), left = train_job_int(j, "files_left_out");
     const char *source = train_job_text(j, "source");
     if (files > 1) printf("%" PRId64 " files\n", files);
@@ -56,9 +56,9 @@ static void train_text_tell_data(const train_job *j) {
                *train_job_text(j, "parts") ? "of other kinds" : "neither text nor tokens");
     if (*train_job_text(j, "chat")) {
         printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
-               source, train_job_int(j, "examples"), train_job_int(j, "examples_learnt"), train_job_int(j, "tokens"),
+               source, train_job_int(j, "examples"), train_job_int(j, "examples_trained"), train_job_int(j, "tokens"),
                train_job_text(j, "chat"));
-        train_text_tell_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
+        train_text_print_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
         if (train_job_int(j, "pairs"))
             printf("pairs: %" PRId64 ", beta %s, relative to the initial model\n", train_job_int(j, "pairs"),
                    train_job_option(j, "beta"));
@@ -68,27 +68,27 @@ static void train_text_tell_data(const train_job *j) {
            strcmp(kind, "hf") == 0 ? "Hugging Face" : kind, train_job_int(j, "vocabulary"));
 }
 
-static void train_text_tell_learnt(const train_job *j) {
+static void train_text_print_trained(const train_job *j) {
     const json_t *adapter = json_object_get(j->facts, "adapter");
-    const int64_t learnt = train_job_int(j, "learnt");
+    const int64_t trained = train_job_int(j, "learnt");
     if (adapter)
         printf("adapters: rank %" PRId64 ", alpha %g, dropout %g, of %s; %" PRId64 " parameters are trained\n",
                (int64_t)json_integer_value(json_object_get(adapter, "rank")),
                json_number_value(json_object_get(adapter, "alpha")),
                json_number_value(json_object_get(adapter, "dropout")),
-               json_string_value(json_object_get(adapter, "modules")), learnt);
-    else if (learnt < train_job_int(j, "parameters"))
-        printf("frozen: %" PRId64 " parameters are trained; the others have no gradient or optimizer state\n", learnt);
+               json_string_value(json_object_get(adapter, "modules")), trained);
+    else if (trained < train_job_int(j, "parameters"))
+        printf("frozen: %" PRId64 " parameters are trained; the others have no gradient or optimizer state\n", trained);
 }
 
-static void train_text_tell_start(const train_job *j) {
+static void train_text_print_start(const train_job *j) {
     const int64_t ranks = train_job_int(j, "ranks");
-    train_text_tell_data(j);
+    train_text_print_data(j);
     printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %s\n",
            train_job_int(j, "parameters"), train_job_int(j, "layers"), train_job_int(j, "width"),
            train_job_option(j, "context"));
-    train_text_tell_learnt(j);
-    train_job_tell_epochs(j, "windows", train_job_int(j, "windows"));
+    train_text_print_trained(j);
+    train_job_print_epochs(j, "windows", train_job_int(j, "windows"));
     printf("training: %s steps of %" PRId64
            " tokens, learning rate %.6g after %s steps of warm-up, schedule %s, --keep %s\n",
            train_job_option(j, "steps"),
@@ -109,7 +109,7 @@ static void train_text_tell_start(const train_job *j) {
     progress_flush();
 }
 
-static void train_text_tell_kernel(const train_job *j, const propane_profile_row *r, double seconds, bool engine) {
+static void train_text_print_kernel(const train_job *j, const propane_profile_row *r, double seconds, bool engine) {
     const double ns = (double)r->ns, rate = ns > 0 ? (double)r->runs / ns : 0;
     if (!j->json) {
         printf("%-14s %-6s %8" PRId64 " %11.1f %5.1f%% %9.1f %8.2f\n", r->name, r->stage, r->runs, ns / 1e6,
@@ -127,7 +127,7 @@ static void train_text_tell_kernel(const train_job *j, const propane_profile_row
 
 /* Prints one row per kernel of the plan. The rest (loss, embedding, AdamW, their part of validation) is shown as
  * one row. */
-static void train_text_tell_profile(const train_job *j, double seconds) {
+static void train_text_print_profile(const train_job *j, double seconds) {
     const char *uri = train_job_option(j, "device");
     const bool ane = strncmp(uri, "ane", 3) == 0 && (!uri[3] || strchr(":?", uri[3]));
     propane_profile_row r = {.size = sizeof r};
@@ -142,7 +142,7 @@ static void train_text_tell_profile(const train_job *j, double seconds) {
         if (strcmp(r.stage, "device") == 0) device += (double)r.ns;
         repeats += r.repeats;
         if (r.engine_ns >= 0) engine += (double)r.engine_ns, given = true;
-        train_text_tell_kernel(j, &r, seconds, ane);
+        train_text_print_kernel(j, &r, seconds, ane);
     }
     if (!j->json && seconds > 0)
         printf("%-14s %-6s %8s %11.1f %5.1f%%\n", "the rest", "host", "", rest, rest / seconds / 10);
@@ -154,7 +154,7 @@ static void train_text_tell_profile(const train_job *j, double seconds) {
         printf("evaluations repeated because the engine cancelled them while it woke up: %" PRId64 "\n", repeats);
 }
 
-static void train_text_tell_end(const train_job *j, const char *note) {
+static void train_text_print_end(const train_job *j, const char *note) {
     const propane_evaluation *e = &j->last;
     const double unigram = train_job_real(j, "unigram_nats_per_byte");
     printf("%s in %s\n%s", json_object_get(j->facts, "adapter") ? "adapter" : "model", train_job_option(j, "run"),
@@ -179,10 +179,10 @@ static propane_status train_text_report(train_job *j, propane_error *err) {
 
 static const train_job_kind text_kind = {
     .unit = "tokens",
-    .tell_start = train_text_tell_start,
-    .tell_evaluation = train_text_tell_evaluation,
-    .tell_profile = train_text_tell_profile,
-    .tell_end = train_text_tell_end,
+    .print_start = train_text_print_start,
+    .print_evaluation = train_text_print_evaluation,
+    .print_profile = train_text_print_profile,
+    .print_end = train_text_print_end,
     .report = train_text_report,
     .place = "init",
 };
@@ -225,10 +225,10 @@ static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
 
 /* Ends all ranks after one fails, because the others would wait for ever. The last checkpoint is not changed. */
 static void train_text_end_ranks(propane_ranks *ranks, propane_error *err) {
-    propane_error told = {.status = err->status};
-    snprintf(told.text, sizeof told.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
+    propane_error printed = {.status = err->status};
+    snprintf(printed.text, sizeof printed.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
              propane_ranks_count(ranks), err->text, *lost_ranks_advice() ? "; " : "", lost_ranks_advice());
-    const int code = cli_error("train", &told);
+    const int code = cli_error("train", &printed);
     fflush(NULL);
     propane_ranks_abort(ranks, code);
 }
@@ -243,10 +243,11 @@ static int train_text_start(train_job *j, bool power, char **again) {
         status = propane_fail_memory(&err, 0);
     energy_close(j->meter);
     if (j->ranks && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) train_text_end_ranks(j->ranks, &err);
-    const bool told = !j->ranks || propane_ranks_rank(j->ranks) == 0;
+    const bool printed = !j->ranks || propane_ranks_rank(j->ranks) == 0;
     train_job_deinit(j);
     propane_ranks_close(j->ranks);
-    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !told)) return CLI_OK; /* rank 0 has reported it */
+    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !printed))
+        return CLI_OK; /* rank 0 has reported it */
     return cli_error("train", &err);
 }
 

@@ -10,7 +10,8 @@
 
 typedef struct completion_script {
     const cli_command *command;
-    text told; /* the flags already written, as " --flag ", so that those of a command's other form are not repeated */
+    text
+        printed; /* the flags already written, as " --flag ", so that those of a command's other form are not repeated */
     void (*flag)(const cli_command *c, const cli_flag *f, const char *name);
 } completion_script;
 
@@ -26,15 +27,15 @@ static void completion_print_words(const cli_flag *f) {
 }
 
 /* Writes each name of each flag once: "--json", "--no-json", "-n". */
-static void completion_tell(void *object, const cli_description *d) {
+static void completion_print(void *object, const cli_description *d) {
     completion_script *s = object;
     for (int i = 0; i < d->count; i++) {
         const cli_flag *f = &d->flags[i];
         char key[80];
         if (f->kind == CLI_HEADING || cli_is_positional(f)) continue;
         snprintf(key, sizeof key, " %s ", f->name);
-        if (s->told.data && strstr(s->told.data, key)) continue;
-        text_append(&s->told, key);
+        if (s->printed.data && strstr(s->printed.data, key)) continue;
+        text_append(&s->printed, key);
         s->flag(s->command, f, f->name);
         const char *other = cli_other_name(d->flags, d->count, f, 0);
         if (other && other[1] != '-') s->flag(s->command, f, other);
@@ -47,9 +48,9 @@ static void completion_command(const cli_command *c,
                                void (*flag)(const cli_command *c, const cli_flag *f, const char *name)) {
     static cli_flag help = {"--help", CLI_SWITCH, NULL, .help = "explain the command"};
     completion_script s = {.command = c, .flag = flag};
-    help_ask(c, completion_tell, &s);
+    help_ask(c, completion_print, &s);
     flag(c, &help, "--help");
-    text_deinit(&s.told);
+    text_deinit(&s.printed);
 }
 
 static void completion_commands(void) {

@@ -7,7 +7,7 @@
 #include "apps/propane/cli.h"
 
 /* Makes the command describe itself, and again with its other first argument if it has one. */
-void help_ask(const cli_command *c, void (*tell)(void *object, const cli_description *d), void *object);
+void help_ask(const cli_command *c, void (*print)(void *object, const cli_description *d), void *object);
 /* Prints a man page to standard output. NULL prints the page of 'propane' itself, which lists the others. */
 void help_print_man(const cli_command *c);
 /* "bash", "zsh" or "fish". */

@@ -6,10 +6,10 @@
 
 #include "apps/propane/help/help.h"
 
-void help_ask(const cli_command *c, void (*tell)(void *object, const cli_description *d), void *object) {
+void help_ask(const cli_command *c, void (*print)(void *object, const cli_description *d), void *object) {
     char flag[] = "--help", other[16];
     char *ask[] = {(char *)(uintptr_t)c->name, flag, NULL, NULL};
-    cli_on_describe(tell, object);
+    cli_on_describe(print, object);
     (void)c->run(2, ask);
     if (c->also) {
         snprintf(other, sizeof other, "%s", c->also);
@@ -80,7 +80,7 @@ static void man_flag(const cli_description *d, const cli_flag *f) {
     printf("\n");
 }
 
-static void man_tell(void *object, const cli_description *d) {
+static void man_print(void *object, const cli_description *d) {
     bool *again = object;
     if (*again)
         printf(".SH \"OTHER FORM\"\n\\fBpropane\\fR ");
@@ -167,7 +167,7 @@ void help_print_man(const cli_command *c) {
     printf(" 1 \"\" \"propane %s\" Propane\n.SH NAME\npropane\\-%s \\- ", propane_version(), c->name);
     man_words(c->summary);
     printf("\n");
-    help_ask(c, man_tell, &again);
+    help_ask(c, man_print, &again);
     man_examples(c->examples);
     man_ends();
     printf(".SH \"SEE ALSO\"\n\\fBpropane\\fR(1)\n");

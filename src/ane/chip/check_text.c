@@ -90,14 +90,14 @@ static void check_text_put_place(const chip_finding *f, bool same_source, text *
 }
 
 /* Writes "file:4:9, 7:9: gather 'a', 'b' in 'main': what is wrong", and marks the printed places. */
-static void check_text_put_places(const chip_report *r, int from, bool *told, text *line) {
+static void check_text_put_places(const chip_report *r, int from, bool *printed, text *line) {
     const chip_finding *f = &r->findings[from];
     int names = 0, more = 0;
     text list = {0};
     for (int i = from; i < r->count; i++) {
         const chip_finding *other = &r->findings[i];
-        if (told[i] || !check_text_same_place(f, other)) continue;
-        told[i] = true;
+        if (printed[i] || !check_text_same_place(f, other)) continue;
+        printed[i] = true;
         if (names >= NAMES_SHOWN) {
             more++;
             continue;
@@ -141,7 +141,7 @@ static void check_text_print_evidence(printer *p, const chip_finding *f) {
 }
 
 /* Prints the rule of a finding once, with all its places. */
-static void check_text_print_rule(printer *p, int from, bool *told) {
+static void check_text_print_rule(printer *p, int from, bool *printed) {
     const chip_report *r = p->r;
     const chip_finding *f = &r->findings[from];
     const int hidden = r->masks[f->limit - chip_limit_get(0)].found - r->per_limit;
@@ -154,8 +154,8 @@ static void check_text_print_rule(printer *p, int from, bool *told) {
     check_text_wrap(p, f->limit->sentence, (int)(strlen(name) + strlen(f->limit->id)) + 3, 4);
     for (int i = from; i < r->count; i++) {
         text line = {0};
-        if (told[i] || r->findings[i].limit != f->limit) continue;
-        check_text_put_places(r, i, told, &line);
+        if (printed[i] || r->findings[i].limit != f->limit) continue;
+        check_text_put_places(r, i, printed, &line);
         text_append(p->out, "  ");
         check_text_wrap(p, line.data ? line.data : "", 2, 6);
         p->out->failed |= line.failed;
@@ -166,12 +166,12 @@ static void check_text_print_rule(printer *p, int from, bool *told) {
 }
 
 static void check_text_print_findings(printer *p) {
-    bool *told = mem_array((size_t)p->r->count + 1, sizeof *told);
-    if (!told) p->out->failed = true;
-    for (int s = CHIP_REFUSE; told && s >= CHIP_NOTE; s--)
+    bool *printed = mem_array((size_t)p->r->count + 1, sizeof *printed);
+    if (!printed) p->out->failed = true;
+    for (int s = CHIP_REFUSE; printed && s >= CHIP_NOTE; s--)
         for (int i = 0; i < p->r->count; i++)
-            if (!told[i] && (int)p->r->findings[i].severity == s) check_text_print_rule(p, i, told);
-    mem_free(told);
+            if (!printed[i] && (int)p->r->findings[i].severity == s) check_text_print_rule(p, i, printed);
+    mem_free(printed);
 }
 
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */
@@ -364,16 +364,16 @@ void chip_report_put_verdict(const chip_report *r, const chip *c, text *out) {
 static void check_text_print_verdicts(printer *p) {
     const chip_report *r = p->r;
     text own = {0}, other = {0}, line = {0};
-    bool told[CHIP_COUNT] = {false};
+    bool printed[CHIP_COUNT] = {false};
     for (int t = 0; t < r->target_count; t++) {
-        if (told[t]) continue;
+        if (printed[t]) continue;
         text_clear(&own), text_clear(&line);
         chip_report_put_verdict(r, r->targets[t], &own);
         text_append(&line, r->targets[t]->name);
         for (int k = t + 1; k < r->target_count; k++) {
             text_clear(&other);
             chip_report_put_verdict(r, r->targets[k], &other);
-            told[k] |= check_text_equal(own.data, other.data);
+            printed[k] |= check_text_equal(own.data, other.data);
             if (check_text_equal(own.data, other.data)) text_printf(&line, ", %s", r->targets[k]->name);
         }
         const chip_severity worst = chip_report_worst_on(r, r->targets[t]);

@@ -51,7 +51,7 @@ static ane_id layout_find_entry(const ane_api *a, ane_id list, const char *name)
     return NULL;
 }
 
-static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane_io *io, propane_error *err) {
+static propane_status layout_given_layout(const ane_api *a, ane_id entry, propane_io *io, propane_error *err) {
     static const char *const sizes[AXES] = {"Batches", "Channels", "Depth", "Height", "Width"};
     static const char *const strides[AXES - 1] = {"BatchStride", "PlaneStride", "DepthStride", "RowStride"};
     int64_t size[AXES], stride[AXES];
@@ -113,7 +113,7 @@ static propane_status layout_lay_out(const ane_api *a, ane_id networks, const ch
         if (!entry)
             layout_standard_layout(&ios[i]);
         else
-            PROPANE_TRY(layout_told_layout(a, entry, &ios[i], err));
+            PROPANE_TRY(layout_given_layout(a, entry, &ios[i], err));
     }
     return PROPANE_OK;
 }
@@ -128,15 +128,15 @@ static int layout_find_value(const char *symbol, mil_value *const *values, int c
  * procedure. */
 static propane_status layout_read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
                                        int count, int first, bool alone, ane_side *out, propane_error *err) {
-    int told = ane_array_count(a, symbols);
+    int printed = ane_array_count(a, symbols);
     char symbol[300] = "?";
     out->count = 0;
-    for (int i = 0; i < count && !told; i++, out->count++) {
+    for (int i = 0; i < count && !printed; i++, out->count++) {
         /* alphabetical, which the names make equal to the declared order */
         out->bound[i] = i;
         out->symbol[i] = first + i;
     }
-    for (int k = 0; k < told; k++) {
+    for (int k = 0; k < printed; k++) {
         (void)ane_text_of(a, ane_array_at(a, symbols, k), symbol, sizeof symbol);
         int i = layout_find_value(symbol, values, count);
         if (i == count && alone)
@@ -172,7 +172,7 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine reports '%s' as procedure %lld", f->name,
                             (long long)procedure);
     order->procedure = (int)procedure;
-    order->told = ane_array_count(a, input_symbols) > 0;
+    order->printed = ane_array_count(a, input_symbols) > 0;
     PROPANE_TRY(
         layout_lay_out(a, networks, "LiveInputList", "LiveInputParamList", f->params, p->inputs, p->input_count, err));
     PROPANE_TRY(layout_lay_out(a, networks, "LiveOutputList", NULL, f->results, p->outputs, p->output_count, err));

@@ -121,7 +121,7 @@ static propane_status source_collect_weights(const mil_function *f, ane_source *
 }
 
 /* Makes the symbols of several functions unique, such as p000_i000_x, because they share one list. */
-static propane_status source_tell_apart(mil_function *f, int index, propane_error *err) {
+static propane_status source_distinguish(mil_function *f, int index, propane_error *err) {
     for (int k = 0; k < f->param_count + f->result_count; k++) {
         mil_value *v = k < f->param_count ? f->params[k] : f->results[k - f->param_count];
         const char *name = arena_printf(f->module->arena, "p%03d_%s", index, v->name);
@@ -147,7 +147,7 @@ static propane_status source_add_function(const mil_function *from, int index, i
     source_forget_files(f);
     if (o->part_outputs) PROPANE_TRY(source_part_outputs(f, err));
     if (!o->own_names) PROPANE_TRY(pass_name_io(f, &params, &results, err));
-    if (count > 1) PROPANE_TRY(source_tell_apart(f, index, err));
+    if (count > 1) PROPANE_TRY(source_distinguish(f, index, err));
     if (!o->leave_defaults) PROPANE_TRY(source_write_defaults(f, err));
     return source_collect_weights(f, s, err);
 }

@@ -187,7 +187,7 @@ static int64_t compile_on_chip(const engine_task *t) {
 }
 
 /* Prints the report's line about an operation and its tasks, which start at `before`. */
-static void compile_tell(compile *c, const mil_op *op, int before, size_t constants, text *report) {
+static void compile_print(compile *c, const mil_op *op, int before, size_t constants, text *report) {
     int64_t dma = 0, chip = 0, kept = 0;
     if (!report) return;
     for (int i = before; i < c->e.count; i++) {
@@ -231,7 +231,7 @@ static propane_status compile_one(compile *c, const mil_op *op, text *report, pr
     text reasons = {0};
     bool chained = compile_chain(c, op, before, report ? &reasons : NULL);
     c->chained += chained;
-    compile_tell(c, op, before, constants, report);
+    compile_print(c, op, before, constants, report);
     if (chained && report) text_printf(report, "%20s its source stays on chip\n", "");
     if (report) text_append_n(report, reasons.data, reasons.length);
     text_deinit(&reasons);

@@ -20,7 +20,7 @@ static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outp
 }
 
 /* Records for the report why the next operation was not absorbed. */
-static void compile_tell_apart(compile *c, const mil_value *v, const compile_post *out) {
+static void compile_distinguish(compile *c, const mil_value *v, const compile_post *out) {
     const mil_op *op = compile_only_user(c, v);
     if (!op && c->users[v->id] < 2)
         snprintf(c->apart, sizeof c->apart, "'%.60s' is a result", v->name);
@@ -64,7 +64,7 @@ static propane_status compile_take(compile *c, const mil_value *v, int64_t outpu
         c->taken[op->results[0]->id] = true;
         out->result = op->results[0];
     }
-    compile_tell_apart(c, out->result, out);
+    compile_distinguish(c, out->result, out);
     return PROPANE_OK;
 }
 

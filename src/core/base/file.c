@@ -30,7 +30,7 @@ static propane_status file_wait(int fd, const char *path, bool first, propane_er
         if (poll(&waits, 1, TICK_MS) > 0) return PROPANE_OK;
         if (file_asked && file_asked())
             return propane_fail(err, PROPANE_ERR_CANCELLED, "cancelled while waiting for %s, a pipe", path);
-        if (first && tick == TELL_TICKS - 1) log_tell("waiting for %s, a pipe from which nothing has come yet", path);
+        if (first && tick == TELL_TICKS - 1) log_print("waiting for %s, a pipe from which nothing has come yet", path);
     }
 }
 
@@ -248,7 +248,7 @@ const char *file_disguise(const void *data, size_t bytes) {
     static const struct {
         const char *begin;
         size_t bytes;
-        const char *told;
+        const char *printed;
     } rows[] = {
         {"version https://git-lfs", 23,
          ": it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder"},
@@ -276,6 +276,6 @@ const char *file_disguise(const void *data, size_t bytes) {
         {"SQLite format 3", 15, ": it is an SQLite database"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (bytes >= rows[i].bytes && memcmp(data, rows[i].begin, rows[i].bytes) == 0) return rows[i].told;
+        if (bytes >= rows[i].bytes && memcmp(data, rows[i].begin, rows[i].bytes) == 0) return rows[i].printed;
     return "";
 }

@@ -6,6 +6,6 @@
 
 #include "core/base/status.h"
 
-void log_tell(const char *format, ...) BASE_PRINTF(1, 2);
+void log_print(const char *format, ...) BASE_PRINTF(1, 2);
 
 #endif

@@ -37,7 +37,7 @@ static propane_status refusal_ask(void *context, const mil_function *f, search_a
     *out = status == PROPANE_OK ? SEARCH_TAKEN : refusal_is(status) ? SEARCH_REFUSED : SEARCH_CLOSED;
     snprintf(why, SEARCH_REASON, "%.*s", SEARCH_REASON - 1, own.text);
     if (*out != SEARCH_CLOSED)
-        log_tell("%d of its operations are %s", search_operations(f), *out == SEARCH_TAKEN ? "taken" : "refused");
+        log_print("%d of its operations are %s", search_operations(f), *out == SEARCH_TAKEN ? "taken" : "refused");
     return PROPANE_OK;
 }
 
@@ -137,7 +137,7 @@ propane_status refusal_explain(propane_device *device, const mil_function *f, co
     text said = {0};
     r.options.donor = NULL;
     propane_error why = {0};
-    log_tell("'%.60s' is refused; compiling parts of it to find the operation", f->name);
+    log_print("'%.60s' is refused; compiling parts of it to find the operation", f->name);
     propane_status status = search_refused(f, refusal_ask, &r, &found, &why);
     if (!status) status = refusal_say(&r, &found, folder, &said, &why);
     if (!status && said.failed) status = propane_fail_memory(&why, said.length);

@@ -169,25 +169,25 @@ const mil_value *nonfinite_culprit(const nonfinite_found *found) {
 const char *nonfinite_op(const mil_value *v) { return nonfinite_is_made(v) ? v->def->info->name : NULL; }
 
 /* Prints "2 NaN, 1 infinity". */
-static void nonfinite_tell_count(nonfinite_count c, text *out) {
+static void nonfinite_print_count(nonfinite_count c, text *out) {
     if (c.nan) text_printf(out, "%lld NaN", (long long)c.nan);
     if (c.infinite)
         text_printf(out, "%s%lld infinit%s", c.nan ? ", " : "", (long long)c.infinite, c.infinite == 1 ? "y" : "ies");
 }
 
-static void nonfinite_tell_made(const mil_value *v, const char *does, nonfinite_count c, text *out) {
+static void nonfinite_print_made(const mil_value *v, const char *does, nonfinite_count c, text *out) {
     text_printf(out, "%s '%s' %s (", v->def->info->name, v->name, does);
-    nonfinite_tell_count(c, out);
+    nonfinite_print_count(c, out);
     text_printf(out, " of %lld)", (long long)c.numbers);
 }
 
-void nonfinite_tell(const nonfinite_found *found, text *out) {
+void nonfinite_print(const nonfinite_found *found, text *out) {
     const mil_value *v = found->from;
     if (!v) {
-        nonfinite_tell_count(found->results, out);
+        nonfinite_print_count(found->results, out);
         text_printf(out, " of %lld", (long long)found->results.numbers);
     } else if (nonfinite_is_made(v)) {
-        nonfinite_tell_made(v, "produces the first of them from finite numbers", found->from_count, out);
+        nonfinite_print_made(v, "produces the first of them from finite numbers", found->from_count, out);
     } else {
         if (v->name) text_printf(out, "%s '%s' ", nonfinite_kind(v), v->name);
         if (found->taken_by) {
@@ -196,11 +196,11 @@ void nonfinite_tell(const nonfinite_found *found, text *out) {
                         result ? result : "");
         }
         text_printf(out, "holds ");
-        nonfinite_tell_count(found->from_count, out);
+        nonfinite_print_count(found->from_count, out);
         if (!found->made) text_printf(out, ", and no operation produces any");
     }
     if (found->turn && !(nonfinite_is_made(v) && found->from_count.nan)) {
         text_printf(out, "; ");
-        nonfinite_tell_made(found->turn, "makes NaN of infinities", found->turn_count, out);
+        nonfinite_print_made(found->turn, "makes NaN of infinities", found->turn_count, out);
     }
 }

@@ -34,6 +34,6 @@ const char *nonfinite_kind(const mil_value *v);
 const char *nonfinite_op(const mil_value *v); /* returns the operation's kind; NULL if no operation made it */
 /* Prints "real_div 'y' makes the first of them out of finite numbers (2 NaN, 1 infinity of 6)". If no operation can be
  * named, prints the counts. */
-void nonfinite_tell(const nonfinite_found *found, text *out);
+void nonfinite_print(const nonfinite_found *found, text *out);
 
 #endif

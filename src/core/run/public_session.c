@@ -418,7 +418,7 @@ propane_status propane_session_run_counted(propane_session *p, propane_nonfinite
         snprintf(mine.name, sizeof mine.name, "%s", name ? name : "");
         mine.op = nonfinite_op(culprit);
     }
-    if (mine.nan || mine.infinite) nonfinite_tell(&found, &words);
+    if (mine.nan || mine.infinite) nonfinite_print(&found, &words);
     if (words.data) snprintf(mine.text, sizeof mine.text, "%s", words.data);
     text_deinit(&words);
     (void)api_give(out, &mine, sizeof mine);

@@ -182,4 +182,3 @@ float *model_weights_data(const model_weights *w, const model_tensor *t) {
     if (w->data) return w->data + t->offset;
     return t->form == MODEL_UNPACKED ? (float *)(void *)(w->stored + t->place) : NULL;
 }
-

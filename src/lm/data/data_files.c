@@ -139,14 +139,14 @@ static const char *data_files_names(const data_found *f, arena *a, const char *d
 }
 
 /* Returns "mlx: train.jsonl is for training, valid.jsonl for validation; not read: test.jsonl". */
-static const char *data_files_tell(const data_found *f, arena *a, const char *dir) {
+static const char *data_files_print(const data_found *f, arena *a, const char *dir) {
     const char *train = data_files_names(f, a, dir, DATA_TRAIN), *valid = data_files_names(f, a, dir, DATA_VALID),
                *test = data_files_names(f, a, dir, DATA_TEST);
-    const char *learnt = train ? arena_printf(a, "%s for training", train) : NULL;
+    const char *trained = train ? arena_printf(a, "%s for training", train) : NULL;
     const char *held = valid ? arena_printf(a, "%s%s for validation", train ? ", " : "", valid) : NULL;
     const char *rest = test ? arena_printf(a, "%snot read: %s", train || valid ? "; " : "", test) : NULL;
-    if ((train && !learnt) || (valid && !held) || (test && !rest)) return NULL;
-    return arena_printf(a, "%.300s: %s%s%s", dir, learnt ? learnt : "", held ? held : "", rest ? rest : "");
+    if ((train && !trained) || (valid && !held) || (test && !rest)) return NULL;
+    return arena_printf(a, "%.300s: %s%s%s", dir, trained ? trained : "", held ? held : "", rest ? rest : "");
 }
 
 static propane_status data_files_share(data_found *f, arena *a, data_use use, data_set *out, propane_error *err) {
@@ -184,14 +184,14 @@ static propane_status data_files_folder(data_set *out, arena *a, const char *dir
     data_files_settle(&f, use);
     PROPANE_TRY(data_files_share(&f, a, use, out, err));
     if (!f.divided) return PROPANE_OK;
-    const char *told = data_files_tell(&f, a, dir);
-    if (!told) return propane_fail_memory(err, strlen(dir));
+    const char *printed = data_files_print(&f, a, dir);
+    if (!printed) return propane_fail_memory(err, strlen(dir));
     if (wanted->count == before)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; there is no file for %s: name the file itself", told,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; there is no file for %s: name the file itself", printed,
                             use == DATA_TO_VALIDATE ? "validation" : "training");
     if (use == DATA_TO_VALIDATE) return PROPANE_OK;
-    out->told = out->told ? arena_printf(a, "%s\n%s", out->told, told) : told;
-    return out->told ? PROPANE_OK : propane_fail_memory(err, strlen(told));
+    out->printed = out->printed ? arena_printf(a, "%s\n%s", out->printed, printed) : printed;
+    return out->printed ? PROPANE_OK : propane_fail_memory(err, strlen(printed));
 }
 
 /* ---- a value of --data ----------------------------------------------------------------------------------------------------------- */

@@ -77,18 +77,18 @@ static propane_status jsonl_make_room(train_examples *e, int64_t more, propane_e
 static propane_status jsonl_append(train_examples *e, const token_list *ids, const chat_span *answers, int answer_count,
                                    propane_error *err) {
     PROPANE_TRY(jsonl_make_room(e, (int64_t)ids->count, err));
-    int64_t at = e->start[e->count], learnt = 0;
+    int64_t at = e->start[e->count], trained = 0;
     memcpy(e->ids + at, ids->ids, ids->count * sizeof(int32_t));
     memset(e->learn + at, 0, ids->count);
     for (int i = 0; i < answer_count; i++)
         for (size_t k = answers[i].begin > 0 ? answers[i].begin : 1; k < answers[i].end;
              k++) /* nothing predicts id 0 */
-            e->learn[at + (int64_t)k] = 1, learnt++;
-    if (learnt == 0)
+            e->learn[at + (int64_t)k] = 1, trained++;
+    if (trained == 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "it has nothing to train on: %s",
                             ids->count == 1 ? "it is a single token with nothing before it" : "the answer is empty");
     e->start[++e->count] = at + (int64_t)ids->count;
-    e->learnt += learnt;
+    e->trained += trained;
     return PROPANE_OK;
 }
 

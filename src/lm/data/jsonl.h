@@ -23,7 +23,7 @@ typedef struct train_examples {
     int64_t *start; /* [count + 1]: example i is ids[start[i]] .. ids[start[i + 1] - 1] */
     int32_t *ids;
     uint8_t *learn;     /* parallel to ids: 1 if the token is a target */
-    int64_t learnt;     /* number of target tokens */
+    int64_t trained;    /* number of target tokens */
     bool pairs;         /* examples 2k and 2k + 1 are a chosen and a rejected answer */
     int64_t text_bytes; /* size of the encoded text */
     int64_t ids_room;

@@ -34,7 +34,7 @@ propane_status propane_corpus_open(const char *path, const propane_corpus_option
     if (!status && c->c.instructions)
         status =
             propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is instruction data, but a corpus must be a text", path);
-    if (!status && c->c.parts) log_tell("%s", c->c.parts);
+    if (!status && c->c.parts) log_print("%s", c->c.parts);
     if (status)
         propane_corpus_free(c);
     else

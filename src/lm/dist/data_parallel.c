@@ -48,14 +48,14 @@ static propane_status data_parallel_finish(void *context, propane_error *err) {
 
 /* ---- making ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t data_parallel_count_of(const data_parallel *g, int learnt) {
-    return g->weights->tensors[train_step_learnt(g->step, learnt)].count;
+static int64_t data_parallel_count_of(const data_parallel *g, int updated) {
+    return g->weights->tensors[train_step_updated(g->step, updated)].count;
 }
 
 /* Makes sums over whole tensors. */
 static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks, const allreduce_options *how,
                                               const int *order, allreduce **out, propane_error *err) {
-    const int n = train_step_learnt_count(g->step);
+    const int n = train_step_updated_count(g->step);
     int64_t *counts = mem_array((size_t)n, sizeof *counts);
     if (!counts) return propane_fail_memory(err, (size_t)n * sizeof *counts);
     for (int i = 0; i < n; i++) counts[i] = data_parallel_count_of(g, i);
@@ -98,7 +98,7 @@ static void data_parallel_drop_warm(data_parallel *g) {
 
 /* Makes the sums of the workers' movements, over the rank's pieces or over everything. */
 static propane_status data_parallel_make_movements(data_parallel *g, int *order, propane_error *err) {
-    const int n = g->pieces ? g->piece_count : train_step_learnt_count(g->step);
+    const int n = g->pieces ? g->piece_count : train_step_updated_count(g->step);
     const allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
     int64_t *counts = mem_array((size_t)n + 1, sizeof *counts);
     int *own_order = g->pieces ? mem_array((size_t)n + 1, sizeof *own_order) : order;
@@ -115,7 +115,7 @@ static propane_status data_parallel_make_movements(data_parallel *g, int *order,
 }
 
 static propane_status data_parallel_make(data_parallel *g, int64_t done, propane_error *err) {
-    const size_t n = (size_t)train_step_learnt_count(g->step);
+    const size_t n = (size_t)train_step_updated_count(g->step);
     int *order = mem_array(n, sizeof *order);
     g->tensors = mem_array(n, sizeof *g->tensors);
     propane_status status = order && g->tensors ? PROPANE_OK : propane_fail_memory(err, n * 16);
@@ -207,14 +207,14 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
 enum { WEIGHTS, MOMENTUM };
 
 /* Returns NULL if it does not exist. */
-static float *data_parallel_at(const data_parallel *g, int what, int learnt) {
-    const int tensor = train_step_learnt(g->step, learnt);
+static float *data_parallel_at(const data_parallel *g, int what, int updated) {
+    const int tensor = train_step_updated(g->step, updated);
     if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
-    return g->outer ? outer_momentum(g->outer, learnt) : NULL;
+    return g->outer ? outer_momentum(g->outer, updated) : NULL;
 }
 
 static propane_status data_parallel_gather(data_parallel *g, int what, int root, propane_error *err) {
-    for (int i = 0; i < train_step_learnt_count(g->step); i++) {
+    for (int i = 0; i < train_step_updated_count(g->step); i++) {
         g->tensors[i] = data_parallel_at(g, what, i);
         if (!g->tensors[i]) return PROPANE_OK;
     }
@@ -223,11 +223,11 @@ static propane_status data_parallel_gather(data_parallel *g, int what, int root,
 
 /* Goes tensor by tensor, because small moments are exposed as a single fp32 copy. */
 static propane_status data_parallel_gather_moments(data_parallel *g, int which, propane_error *err) {
-    const int n = train_step_learnt_count(g->step);
+    const int n = train_step_updated_count(g->step);
     memset(g->tensors, 0, (size_t)n * sizeof *g->tensors);
     PROPANE_TRY(train_step_settle(g->step, err));
     for (int i = 0; i < n; i++) {
-        const int tensor = train_step_learnt(g->step, i);
+        const int tensor = train_step_updated(g->step, i);
         g->tensors[i] = train_step_moment(g->step, which, tensor);
         PROPANE_TRY(allreduce_gather(g->gradients, g->tensors, 0, err));
         if (g->who->place == 0) train_step_moment_keep(g->step, which, tensor);
@@ -249,11 +249,11 @@ static propane_status data_parallel_collect(data_parallel *g, propane_error *err
     return g->outer ? data_parallel_gather(g, MOMENTUM, 0, err) : PROPANE_OK;
 }
 
-static void data_parallel_discard(const data_parallel *g, int learnt, int64_t begin, int64_t end) {
-    const int tensor = train_step_learnt(g->step, learnt);
+static void data_parallel_discard(const data_parallel *g, int updated, int64_t begin, int64_t end) {
+    const int tensor = train_step_updated(g->step, updated);
     for (int which = 1; g->options.shard && which <= 2; which++)
         train_step_moment_discard(g->step, which, tensor, begin, end);
-    float *momentum = data_parallel_at(g, MOMENTUM, learnt);
+    float *momentum = data_parallel_at(g, MOMENTUM, updated);
     if (momentum) mem_pages_discard(momentum + begin, (size_t)(end - begin) * sizeof(float));
 }
 
@@ -261,9 +261,9 @@ static void data_parallel_discard(const data_parallel *g, int learnt, int64_t be
 void data_parallel_release(data_parallel *g) {
     for (int i = 0; g && i < g->piece_count; i++) {
         int64_t begin, end;
-        const int learnt = allreduce_segment(g->gradients, i, &begin, &end);
-        data_parallel_discard(g, learnt, begin, g->pieces[i].begin);
-        data_parallel_discard(g, learnt, g->pieces[i].end, end);
+        const int updated = allreduce_segment(g->gradients, i, &begin, &end);
+        data_parallel_discard(g, updated, begin, g->pieces[i].begin);
+        data_parallel_discard(g, updated, g->pieces[i].end, end);
     }
 }
 

@@ -23,7 +23,7 @@ struct outer {
 };
 
 static const model_tensor *outer_tensor(const outer *o, int i) {
-    return &o->weights->tensors[train_step_learnt(o->step, i)];
+    return &o->weights->tensors[train_step_updated(o->step, i)];
 }
 
 static float *outer_weights(const outer *o, int i) { return model_weights_data(o->weights, outer_tensor(o, i)); }
@@ -42,7 +42,7 @@ static propane_status outer_take_pieces(outer *o, const train_piece *pieces, int
 }
 
 static propane_status outer_make(outer *o, const train_piece *pieces, int count, propane_error *err) {
-    o->count = train_step_learnt_count(o->step);
+    o->count = train_step_updated_count(o->step);
     o->at = mem_array((size_t)o->count + 1, sizeof *o->at);
     if (!o->at) return propane_fail_memory(err, (size_t)o->count * sizeof *o->at);
     for (int i = 0; i < o->count; i++) o->at[i + 1] = o->at[i] + outer_tensor(o, i)->count;
@@ -172,4 +172,4 @@ propane_status outer_synchronise(outer *o, int64_t step, propane_error *err) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
 
-float *outer_momentum(const outer *o, int learnt) { return o->momentum ? o->momentum + o->at[learnt] : NULL; }
+float *outer_momentum(const outer *o, int updated) { return o->momentum ? o->momentum + o->at[updated] : NULL; }

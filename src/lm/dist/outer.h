@@ -45,6 +45,6 @@ void outer_begin(outer *o);
 
 /* For files: returns a trained tensor's momentum, of the same size, of which only the rank's pieces are valid. NULL
  * without momentum. */
-float *outer_momentum(const outer *o, int learnt);
+float *outer_momentum(const outer *o, int updated);
 
 #endif

@@ -71,7 +71,7 @@ static propane_status api_save_write(const saving *s, const char *to, propane_er
         status = api_save_export_tokenizer(s, to, w->config.max_position_embeddings, &why);
     }
     if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
-    if (why.text[0]) log_tell("the vocabulary was omitted: %s", why.text);
+    if (why.text[0]) log_print("the vocabulary was omitted: %s", why.text);
     return PROPANE_OK;
 }
 
@@ -117,7 +117,7 @@ static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer 
     propane_error none = {0};
     if (model_tokenizer_open(NULL, m->path, out, &none) == PROPANE_OK) return PROPANE_OK;
     if (none.status == PROPANE_ERR_MEMORY) return propane_fail(err, none.status, "%s", none.text);
-    if (none.status != PROPANE_ERR_NOT_FOUND) log_tell("the vocabulary was omitted: %s", none.text);
+    if (none.status != PROPANE_ERR_NOT_FOUND) log_print("the vocabulary was omitted: %s", none.text);
     return PROPANE_OK;
 }
 

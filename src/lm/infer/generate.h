@@ -74,8 +74,8 @@ PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t c
  * predictions, each with an empty cache. count must be >= 2. `predictions` (may be NULL) receives the number of
  * predictions in the mean. `tell` (may be NULL) is called after each window with the number of predictions done and
  * their mean; an error from it ends the work. */
-typedef propane_status (*infer_tell)(void *context, int64_t done, int64_t total, double mean, propane_error *err);
-PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_tell tell, void *context,
+typedef propane_status (*infer_print)(void *context, int64_t done, int64_t total, double mean, propane_error *err);
+PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_print print, void *context,
                                         double *mean, int64_t *predictions, propane_error *err);
 
 #endif

@@ -34,23 +34,24 @@ static propane_status language_check_outer(const train_options *o, propane_error
 }
 
 /* Logs notes, on the first rank, about outer steps that have no effect, or less than they could have. */
-static void language_tell_outer(const language_run *t) {
+static void language_print_outer(const language_run *t) {
     const train_options *o = &t->run.options;
     const workers *w = &t->run.who;
     if (o->outer == 0 || !train_run_writes(&t->run)) return;
     if (w->count == 1 && w->size > 1)
-        log_tell("--outer %lld has no effect: all %d ranks form one worker%s and add up their gradients in every step",
-                 (long long)o->outer, w->size,
-                 o->node_ranks > 0
-                     ? " (--node-ranks)"
-                     : ", because --shard combines the ranks of a machine (--node-ranks N: N ranks each)");
+        log_print("--outer %lld has no effect: all %d ranks form one worker%s and add up their gradients in every step",
+                  (long long)o->outer, w->size,
+                  o->node_ranks > 0
+                      ? " (--node-ranks)"
+                      : ", because --shard combines the ranks of a machine (--node-ranks N: N ranks each)");
     if (w->count > 1 && o->outer_warmup >= o->steps)
-        log_tell("--outer %lld has no effect: --outer-warmup %lld covers the whole run of %lld steps",
-                 (long long)o->outer, (long long)o->outer_warmup, (long long)o->steps);
+        log_print("--outer %lld has no effect: --outer-warmup %lld covers the whole run of %lld steps",
+                  (long long)o->outer, (long long)o->outer_warmup, (long long)o->steps);
     if (w->count > 1 && !*o->init && !o->resume && !o->given[TRAIN_OPTION_outer_warmup])
-        log_tell("--outer %lld from random weights ends at a higher loss than data-parallel training; --outer-warmup N "
-                 "makes the first N steps data-parallel, and --init starts from a trained model",
-                 (long long)o->outer);
+        log_print(
+            "--outer %lld from random weights ends at a higher loss than data-parallel training; --outer-warmup N "
+            "makes the first N steps data-parallel, and --init starts from a trained model",
+            (long long)o->outer);
 }
 
 static propane_status language_form_workers(language_run *t, propane_error *err) {
@@ -62,7 +63,7 @@ static propane_status language_form_workers(language_run *t, propane_error *err)
     t->worker_share = t->share * w->size;
     t->worker_first = t->worker_share * w->index;
     t->first = t->worker_first + t->share * w->place;
-    language_tell_outer(t);
+    language_print_outer(t);
     return PROPANE_OK;
 }
 
@@ -378,7 +379,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     PROPANE_TRY(language_check_options(o, input->config, err));
     PROPANE_TRY(language_check_pairs(o, input, err));
     if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))
-        log_tell("--outer %lld has no effect in a single process; start several with mpirun", (long long)o->outer);
+        log_print("--outer %lld has no effect in a single process; start several with mpirun", (long long)o->outer);
     const bool open = strcmp(o->weights, "auto") == 0;
     if (open) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, input->tried, err));
     t->input = *input;

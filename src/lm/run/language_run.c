@@ -18,14 +18,14 @@
 model_weights *language_run_weights(const train_run *r) { return language_run_of(r)->weights; }
 train_step *language_run_step(const train_run *r) { return language_run_of(r)->step; }
 
-void language_run_tell_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty) {
+void language_run_print_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty) {
     const packed_windows *p = language_run_of(r)->data.packs;
     *windows = token_windows_count(&language_run_of(r)->data);
     *cut = p[0].cut + p[1].cut;
     *empty = p[0].empty + p[1].empty;
 }
 
-int64_t language_run_learnt(const train_run *r) {
+int64_t language_run_trained(const train_run *r) {
     const language_run *t = language_run_of(r);
     int64_t sum = 0;
     for (int i = 0; i < model_weights_total(t->weights); i++)
@@ -373,8 +373,8 @@ static int language_tensor_count(const train_run *run) {
 static float *language_outer(const language_run *t, int tensor) {
     const outer *o = data_parallel_outer(t->group);
     int i = 0;
-    while (o && i < train_step_learnt_count(t->step) && train_step_learnt(t->step, i) != tensor) i++;
-    if (!o || i == train_step_learnt_count(t->step)) return NULL;
+    while (o && i < train_step_updated_count(t->step) && train_step_updated(t->step, i) != tensor) i++;
+    if (!o || i == train_step_updated_count(t->step)) return NULL;
     return outer_momentum(o, i);
 }
 

@@ -21,7 +21,7 @@ static bool estimate_has_patterns(const train_options *o) {
     return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);
 }
 
-double memory_estimate_learnt(const model_config *c, const train_options *o) {
+double memory_estimate_trained(const model_config *c, const train_options *o) {
     double sum = 0;
     if (o->lora_rank == 0) return estimate_has_patterns(o) ? 0 : (double)model_arch_parameters(c);
     model_lora l = {.rank = o->lora_rank, .alpha = 1};
@@ -90,7 +90,7 @@ static double estimate_base(const model_config *c, const train_options *o) {
 memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
-    double parameters = (double)model_arch_parameters(c), moved = memory_estimate_learnt(c, o);
+    double parameters = (double)model_arch_parameters(c), moved = memory_estimate_trained(c, o);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
     bool cpu = estimate_on_cpu(o); /* it reads the master weights */
     const double both = 2 * (double)moment_bytes(moment_form_of(o->moments));

@@ -14,7 +14,7 @@ typedef struct memory_estimate {
 
 /* Returns the parameters with a gradient and moments: all, or the adapters'. With name patterns, which only the run
  * resolves, it returns 0, because the sums are a lower bound. */
-double memory_estimate_learnt(const model_config *config, const train_options *options);
+double memory_estimate_trained(const model_config *config, const train_options *options);
 /* Estimates one of `ranks` processes, which share out a batch and, if they are sharded, the moments. */
 memory_estimate memory_estimate_of(const model_config *config, const train_options *options, int ranks);
 /* Checks this process. Returns PROPANE_ERR_LIMIT if it needs more than the machine's memory. */

@@ -72,8 +72,8 @@ static propane_status plan_choice_search(train_options *o, const model_config *c
     if (status == PROPANE_OK) {
         partition_candidate_print(&all.list[0], &words);
         plan_choice_take(o, &all.list[0]);
-        log_tell("--plan auto: %s: estimated %.1f ms per batch on the %s, the fastest of %d",
-                 words.data ? words.data : "", all.list[0].cost.step_ms, c->title, all.count);
+        log_print("--plan auto: %s: estimated %.1f ms per batch on the %s, the fastest of %d",
+                  words.data ? words.data : "", all.list[0].cost.step_ms, c->title, all.count);
     }
     text_deinit(&words);
     partition_comparison_free(&all);
@@ -149,7 +149,7 @@ propane_status train_choose_base(train_options *o, const model_config *config, p
         status = plan_choice_base_fits(o, baked->cost.programs * (o->recompute ? 2 : 1), &fits, err);
     if (fits) {
         o->weights = "baked";
-        log_tell(
+        log_print(
             "--weights auto: baked: the base model is constants in %d programs, compiled once; adapters are inputs",
             baked->cost.programs);
     }
@@ -162,11 +162,11 @@ propane_status train_choose_base(train_options *o, const model_config *config, p
 void processor_cost(const model_config *config, const train_options *o, cost_work_kind kind, double flops,
                     const chip *c, cost_work *work, cost_unit *out) {
     const double positions = (double)(o->batch * o->context),
-                 learnt = kind == COST_WORK_FORWARD ? 0 : memory_estimate_learnt(config, o);
+                 trained = kind == COST_WORK_FORWARD ? 0 : memory_estimate_trained(config, o);
     *work = (cost_work){.kind = kind,
                         .flops = flops,
                         .elements = (double)config->num_hidden_layers * (double)config->hidden_size * positions,
-                        .update_bytes = learnt * partition_update_bytes(MOMENT_FP32) / (double)o->accumulate};
+                        .update_bytes = trained * partition_update_bytes(MOMENT_FP32) / (double)o->accumulate};
     cost_processor(c, work, out);
 }
 
@@ -183,10 +183,10 @@ static propane_status plan_choice_device(train_options *o, const model_config *c
     const bool engine = !all.list[0].refused[0] && best->step_ms < processor.ms;
     o->device = engine ? "ane" : "cpu";
     if (all.list[0].refused[0])
-        log_tell("--device auto: cpu: %s", all.list[0].refused);
+        log_print("--device auto: cpu: %s", all.list[0].refused);
     else
-        log_tell("--device auto: %s: estimated %.1f ms per batch on the engine, %.1f ms on the processor (%s)",
-                 o->device, best->step_ms, processor.ms, c->title);
+        log_print("--device auto: %s: estimated %.1f ms per batch on the engine, %.1f ms on the processor (%s)",
+                  o->device, best->step_ms, processor.ms, c->title);
     if (engine && !o->given[TRAIN_OPTION_plan]) o->plan = "auto";
     partition_comparison_free(&all);
     return PROPANE_OK;
@@ -200,6 +200,6 @@ propane_status train_choose_device(train_options *o, const model_config *config,
     if (ane < propane_driver_count() && propane_driver_probe(ane, &why) == PROPANE_OK)
         return plan_choice_device(o, config, err);
     o->device = "cpu";
-    log_tell("--device auto: cpu: %s", why.text);
+    log_print("--device auto: cpu: %s", why.text);
     return PROPANE_OK;
 }

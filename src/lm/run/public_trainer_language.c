@@ -428,7 +428,7 @@ static int64_t api_trainer_language_held(const propane_trainer *t) {
 
 static void api_trainer_language_describe(const propane_trainer *t, propane_trainer_info *out) {
     const corpus *c = &language_of(t)->corpus;
-    out->parameters = language_run_learnt(t->run);
+    out->parameters = language_run_trained(t->run);
     out->count = c->count;
     out->held_out = api_trainer_language_held(t);
 }
@@ -436,12 +436,12 @@ static void api_trainer_language_describe(const propane_trainer *t, propane_trai
 static void api_trainer_language_put_data(const propane_trainer *t, json_t *facts) {
     const train_examples *e = &language_of(t)->corpus.examples;
     int64_t windows, cut, empty;
-    language_run_tell_data(t->run, &windows, &cut, &empty);
+    language_run_print_data(t->run, &windows, &cut, &empty);
     json_put(facts, "windows", json_integer(windows));
     if (!language_of(t)->corpus.instructions) return;
     json_put(facts, "examples", json_integer(e->count));
     if (e->pairs) json_put(facts, "pairs", json_integer(e->count / 2));
-    json_put(facts, "examples_learnt", json_integer(e->learnt));
+    json_put(facts, "examples_trained", json_integer(e->trained));
     json_put(facts, "chat", json_string(chat_format_name(language_of(t)->corpus.chat.format)));
     json_put(facts, "examples_cut", json_integer(cut));
     json_put(facts, "examples_empty", json_integer(empty));
@@ -466,7 +466,7 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     api_trainer_language_put_workers(t, log);
     json_put(log, "architecture", json_string(c->model_type));
     json_put(log, "parameters", json_integer(w->parameters));
-    json_put(log, "learnt", json_integer(language_run_learnt(t->run)));
+    json_put(log, "learnt", json_integer(language_run_trained(t->run)));
     json_put(log, "layers", json_integer(c->num_hidden_layers));
     json_put(log, "width", json_integer(c->hidden_size));
     json_put(log, "heads", json_integer(c->num_attention_heads));
@@ -499,7 +499,7 @@ static void api_trainer_language_facts(const propane_trainer *t, json_t *log, js
     api_trainer_language_put_data(t, facts);
     if (l->corpus.unigram_nats >= 0) json_put(facts, "unigram_nats_per_byte", json_real(l->corpus.unigram_nats));
     json_put(facts, "parameters", json_integer(w->parameters));
-    json_put(facts, "learnt", json_integer(language_run_learnt(t->run)));
+    json_put(facts, "learnt", json_integer(language_run_trained(t->run)));
     json_put(facts, "layers", json_integer(w->config.num_hidden_layers));
     json_put(facts, "width", json_integer(w->config.hidden_size));
     if (w->adapter_count > 0)

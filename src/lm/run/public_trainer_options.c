@@ -17,18 +17,18 @@ static bool api_trainer_check_sizes(const train_options *o) {
 
 static propane_status api_trainer_check_vocabulary(const train_options *o, propane_error *err) {
     const bool kind = o->given[TRAIN_OPTION_vocabulary_kind], vocab = o->given[TRAIN_OPTION_vocab];
-    const char *learnt = kind ? "--kind" : "--vocab";
+    const char *trained = kind ? "--kind" : "--vocab";
     if (vocab && strcmp(o->vocabulary_kind, "bpe") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "--vocab applies to --kind bpe; %s has as many ids as it needs",
                             o->vocabulary_kind);
     if (*o->tokenizer && (kind || vocab))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--tokenizer uses an existing vocabulary, but %s would learn one; give only one of them",
-                            learnt);
+                            trained);
     if (*o->init && (kind || vocab))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--init uses the model's vocabulary, but %s would learn another; give only one of them",
-                            learnt);
+                            trained);
     return PROPANE_OK;
 }
 

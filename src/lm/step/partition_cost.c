@@ -24,20 +24,20 @@
 
 #define BUDGET 119
 
-static bool partition_cost_is_learnt(const partition *p, const partition_block *b, const char *param) {
+static bool partition_cost_is_trained(const partition *p, const partition_block *b, const char *param) {
     return partition_is_weight(b, param) &&
            (!p->options.trained || p->options.trained(p->options.trained_context, b->part, param));
 }
 
 /* Returns whether the kernel reads a weight. With `learnt`, it must be one of the model's own weights that an update
  * changes. Adapters are inputs in every mode. */
-static bool partition_cost_reads(const partition *p, const partition_kernel *k, bool learnt) {
+static bool partition_cost_reads(const partition *p, const partition_kernel *k, bool updated) {
     for (int b = 0; b < p->block_count; b++)
         if (p->blocks[b].part == k->part)
             for (int i = 0; i < k->function->param_count; i++) {
                 const char *param = k->function->params[i]->name;
-                if (learnt ? !p->options.lora && partition_cost_is_learnt(p, &p->blocks[b], param)
-                           : partition_is_weight(&p->blocks[b], param))
+                if (updated ? !p->options.lora && partition_cost_is_trained(p, &p->blocks[b], param)
+                            : partition_is_weight(&p->blocks[b], param))
                     return true;
             }
     return false;
@@ -47,12 +47,12 @@ static bool partition_cost_reads(const partition *p, const partition_kernel *k, 
 static double partition_cost_parameters(const partition *p, const partition_block *b) {
     double sum = 0;
     for (int i = 0; i < b->forward->param_count; i++)
-        if (partition_cost_is_learnt(p, b, b->forward->params[i]->name))
+        if (partition_cost_is_trained(p, b, b->forward->params[i]->name))
             sum += (double)mil_type_count(&b->forward->params[i]->type);
     return sum;
 }
 
-static double partition_cost_learnt(const partition *p) {
+static double partition_cost_trained(const partition *p) {
     double sum = 0;
     if (!p->options.trained) return (double)model_arch_parameters(&p->config);
     for (int i = 0; i < 2 * (int)p->config.num_hidden_layers; i++)
@@ -270,7 +270,7 @@ static propane_status cost_tasks_time(const partition *p, const cost_host *h, pa
 
 static propane_status partition_cost_time(const partition *p, const cost_host *h, partition_cost *out,
                                           propane_error *err) {
-    const double accumulate = (double)out->how.accumulate, parameters = partition_cost_learnt(p);
+    const double accumulate = (double)out->how.accumulate, parameters = partition_cost_trained(p);
     const int batches = accumulate < BATCHES ? 1 : BATCHES;
     double with = 0;
     PROPANE_TRY(cost_tasks_time(p, h, out, 1, false, &out->pass_ms, err));
@@ -284,7 +284,7 @@ static propane_status partition_cost_time(const partition *p, const cost_host *h
 
 static void partition_cost_energy(const partition *p, const chip *c, const cost_host *h, partition_cost *out) {
     const double update =
-        partition_cost_learnt(p) * partition_update_bytes(out->how.moments) / (double)out->how.accumulate;
+        partition_cost_trained(p) * partition_update_bytes(out->how.moments) / (double)out->how.accumulate;
     out->host_busy_ms = out->staging_ms + out->host_ms + out->loss_ms + out->products_ms + out->sweep_ms;
     out->host_j = h->watts * (out->host_busy_ms + out->recompile_ms) * 1e-3;
     out->memory_j = (out->memory_j + update + out->loss_ms * h->stream_gbs * 1e6) * cost_byte_pj(c) * 1e-12;

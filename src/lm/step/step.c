@@ -20,8 +20,8 @@ const char *train_step_device_note(const train_step *s) {
     return note ? note : "";
 }
 bool train_step_trains(const train_step *s, int tensor) { return s->trained[tensor]; }
-int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
-int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
+int train_step_updated_count(const train_step *s) { return s->updated_count; }
+int train_step_updated(const train_step *s, int index) { return s->updated[index]; }
 
 int train_step_compile_limit(const train_step *s) {
     return propane_device_describe(s->queues[0].device)->compile_limit;
@@ -114,8 +114,8 @@ static propane_status step_open_devices(train_step *s, propane_error *err) {
 static propane_status step_make_moment_copy(train_step *s, propane_error *err) {
     int64_t largest = 1;
     if (s->options.moments == MOMENT_FP32) return PROPANE_OK;
-    for (int i = 0; i < s->learnt_count; i++)
-        if (s->weights->tensors[s->learnt[i]].count > largest) largest = s->weights->tensors[s->learnt[i]].count;
+    for (int i = 0; i < s->updated_count; i++)
+        if (s->weights->tensors[s->updated[i]].count > largest) largest = s->weights->tensors[s->updated[i]].count;
     s->moment_copy = mem_array((size_t)largest, sizeof(float));
     return s->moment_copy ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
 }
@@ -148,22 +148,22 @@ static propane_status step_make_arrays(train_step *s, propane_error *err) {
 }
 
 /* Chooses the trained tensors and the places of their moments. */
-static propane_status step_choose_learnt(train_step *s, propane_error *err) {
+static propane_status step_choose_trained(train_step *s, propane_error *err) {
     const model_weights *w = s->weights;
     s->trained = mem_array((size_t)step_total(s), sizeof *s->trained);
     s->moment_at = mem_array((size_t)step_total(s), sizeof *s->moment_at);
-    s->learnt = mem_array((size_t)step_total(s), sizeof *s->learnt);
-    if (!s->trained || !s->moment_at || !s->learnt) return propane_fail_memory(err, (size_t)step_total(s) * 16);
+    s->updated = mem_array((size_t)step_total(s), sizeof *s->updated);
+    if (!s->trained || !s->moment_at || !s->updated) return propane_fail_memory(err, (size_t)step_total(s) * 16);
     for (int i = 0; i < step_total(s); i++) {
         s->trained[i] = s->options.trained ? s->options.trained[i] : w->adapter_count == 0 || i >= w->count;
         if (!s->trained[i]) continue;
-        s->learnt[s->learnt_count++] = i;
+        s->updated[s->updated_count++] = i;
         s->moment_at[i] = s->moment_floats;
         const int64_t grain = s->options.moments == MOMENT_FP32 ? 16 : MOMENT_BLOCK; /* 16, as in the registry */
         s->moment_floats += (w->tensors[i].count + grain - 1) / grain * grain;
     }
     s->options.trained = NULL; /* it belongs to the caller */
-    if (s->learnt_count > 0) return PROPANE_OK;
+    if (s->updated_count > 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "none of the model's %d tensors is selected for training",
                         step_total(s));
 }
@@ -180,7 +180,7 @@ static bool step_trained_anywhere(const void *context, model_part part, const ch
 }
 
 static propane_status step_make_all(train_step *s, propane_error *err) {
-    PROPANE_TRY(step_choose_learnt(s, err));
+    PROPANE_TRY(step_choose_trained(s, err));
     partition_options o = s->options.partition;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
     o.defer = s->options.two_queues || !step_on_cpu(s);
@@ -250,7 +250,7 @@ void train_step_free(train_step *s) {
     mem_free(s->trained);
     mem_free(s->moment_at);
     mem_free(s->moment_copy);
-    mem_free(s->learnt);
+    mem_free(s->updated);
     for (int i = 0; i < 2; i++) {
         propane_event_free(s->queues[i].event);
         mem_free(s->queues[i].calls);

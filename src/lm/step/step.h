@@ -60,7 +60,7 @@ typedef struct train_reduce {
     propane_status (*finish)(void *context, propane_error *err);
 } train_reduce;
 void train_step_reduce(train_step *s, const train_reduce *reduce); /* borrowed */
-/* Sets order [train_step_learnt_count] to the tensors in the order in which the backward pass makes their gradients.
+/* Sets order [train_step_updated_count] to the tensors in the order in which the backward pass makes their gradients.
  * Here and below, tensors are numbered among the trained ones. */
 void train_step_gradient_order(const train_step *s, int *order);
 /* Restricts the norm and the update to these pieces. train_step_publish brings the device's copies up to date. */
@@ -105,8 +105,8 @@ int train_step_refresh_cost(const train_step *s); /* compiles that the next refr
 
 bool train_step_trains(const train_step *s, int tensor);
 /* The trained tensors, in the registry's order. */
-int train_step_learnt_count(const train_step *s);
-int train_step_learnt(const train_step *s, int index);
+int train_step_updated_count(const train_step *s);
+int train_step_updated(const train_step *s, int index);
 /* Returns the first or second (`which` 1 or 2) moments of a tensor, or NULL if it is not trained. */
 float *train_step_moment(train_step *s, int which, int tensor);
 /* Moments stored in fewer bytes are returned as an fp32 copy, which is valid until the next call. This function writes

@@ -19,8 +19,8 @@
 static bool step_early_suits(const train_step *s) {
     if (!s->options.early || !s->updates || s->options.weights == WEIGHT_MODE_PACKED || step_baked_calls(s) > 0)
         return false;
-    for (int i = 0; i < s->learnt_count; i++)
-        if (s->is_master[s->learnt[i]]) return false;
+    for (int i = 0; i < s->updated_count; i++)
+        if (s->is_master[s->updated[i]]) return false;
     return true;
 }
 
@@ -32,9 +32,9 @@ propane_status step_make_early(train_step *s, propane_error *err) {
     e->weights = mem_pages_alloc(e->bytes);
     if (!e->weights) return propane_fail_memory(err, e->bytes);
     PROPANE_TRY(step_make_moments(s, &e->moments, err));
-    for (int i = 0; i < s->learnt_count; i++)
+    for (int i = 0; i < s->updated_count; i++)
         adamw_tensor_at(s->optimiser, i)->other =
-            step_state_in(s, step_early_weights(s, s->learnt[i]), &e->moments, s->learnt[i]);
+            step_state_in(s, step_early_weights(s, s->updated[i]), &e->moments, s->updated[i]);
     return PROPANE_OK;
 }
 
@@ -75,13 +75,13 @@ propane_status step_early_rollback(train_step *s, propane_error *err) {
     step_early_exchange(s);
     for (int i = 0; i < s->updates->unit_count; i++)
         if (!s->updates->units[i].pushed) propane_event_signal(s->updates->units[i].done, s->updates->number);
-    return status == PROPANE_OK ? step_publish_learnt(s, err) : status;
+    return status == PROPANE_OK ? step_publish_trained(s, err) : status;
 }
 
 void step_early_commit(train_step *s) {
     if (!s->early || !s->early->away) return;
-    for (int i = 0; i < s->learnt_count; i++) {
-        const int tensor = s->learnt[i];
+    for (int i = 0; i < s->updated_count; i++) {
+        const int tensor = s->updated[i];
         const model_tensor *t = &s->weights->tensors[tensor];
         memcpy(model_weights_data(s->weights, t), step_early_weights(s, tensor), (size_t)t->count * sizeof(float));
     }

@@ -20,15 +20,15 @@ void train_step_reduce(train_step *s, const train_reduce *reduce) { s->reduce = 
 void train_step_gradient_order(const train_step *s, int *order) {
     int n = 0;
     for (int c = 0; c <= s->dataflow->call_count; c++)
-        for (int i = 0; i < s->learnt_count; i++)
-            if (s->dataflow->gradients[s->learnt[i]].made == c) order[n++] = i;
+        for (int i = 0; i < s->updated_count; i++)
+            if (s->dataflow->gradients[s->updated[i]].made == c) order[n++] = i;
 }
 
 /* Hands over the gradients that `call` was the last to write. */
 static propane_status step_execute_hand_over(train_step *s, int call, propane_error *err) {
-    for (int i = 0; s->reduce && i < s->learnt_count; i++) {
+    for (int i = 0; s->reduce && i < s->updated_count; i++) {
         void *gradient = NULL;
-        int tensor = s->learnt[i];
+        int tensor = s->updated[i];
         if (s->dataflow->gradients[tensor].made != call) continue;
         PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
         s->reduce_submitted[tensor] = true;

@@ -34,7 +34,7 @@ typedef struct step_call {
 /* Weights that are updated together: those that one instance's kernels read. */
 typedef struct step_unit {
     int instance;        /* -1 for weights that no kernel reads */
-    int *learnt, count;  /* numbers among the trained tensors */
+    int *updated, count; /* numbers among the trained tensors */
     propane_event *done; /* its value is the number of the last completed update */
     int last[2];   /* on each queue, the last call that reads the weights or writes their gradients; -1 for none */
     bool gathered; /* a table's gradient is complete once the host has added the embedding's share */
@@ -119,9 +119,9 @@ struct train_step {
     int64_t *moment_at;    /* [tensor], offset in the moments' blocks */
     int64_t moment_floats; /* including the gaps between tensors */
     step_moment_set moments;
-    float *moment_copy;        /* room for the largest tensor, or NULL if the moments are fp32 */
-    int *learnt, learnt_count; /* tensors, in the optimiser's order */
-    uint64_t dropout;          /* the key whose dropout is in the buffers */
+    float *moment_copy;          /* room for the largest tensor, or NULL if the moments are fp32 */
+    int *updated, updated_count; /* tensors, in the optimiser's order */
+    uint64_t dropout;            /* the key whose dropout is in the buffers */
     bool dropout_filled;
     adamw *optimiser;
     adamw *own; /* over `pieces`, or NULL if the optimiser covers everything */
@@ -204,7 +204,7 @@ PROPANE_CHECK propane_status step_compile(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_bake(train_step *s, propane_error *err);
 int step_baked_calls(const train_step *s);
 /* Returns whether an update changes constants of programs. With adapters, it never does. */
-bool step_bakes_what_is_learnt(const train_step *s);
+bool step_bakes_what_is_trained(const train_step *s);
 
 /* ---- step_buffers.c ---------------------------------------------------------------------------------------------- */
 
@@ -231,7 +231,7 @@ size_t step_moment_bytes(const train_step *s); /* bytes of one of the two */
 moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor);
 adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor);
 /* Updates the device's copies of the trained weights from the optimiser's state. */
-PROPANE_CHECK propane_status step_publish_learnt(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_publish_trained(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_check_gradients(const train_step *s, propane_error *err);
 /* Locks, for an update, the gradient and the device's copy of one tensor, or of all of them. Tensors are numbered among
  * the trained ones. */

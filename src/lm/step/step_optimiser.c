@@ -58,24 +58,24 @@ static void step_optimiser_set_rows(adamw_tensor *t, const propane_io *io) {
 
 propane_status step_make_optimiser(train_step *s, propane_error *err) {
     const model_weights *w = s->weights;
-    adamw_tensor *list = mem_array((size_t)s->learnt_count, sizeof *list);
-    if (!list) return propane_fail_memory(err, (size_t)s->learnt_count * sizeof *list);
-    for (int i = 0; i < s->learnt_count; i++) {
-        const model_tensor *t = &w->tensors[s->learnt[i]];
-        list[i] = (adamw_tensor){.state = step_state_in(s, model_weights_data(w, t), &s->moments, s->learnt[i]),
+    adamw_tensor *list = mem_array((size_t)s->updated_count, sizeof *list);
+    if (!list) return propane_fail_memory(err, (size_t)s->updated_count * sizeof *list);
+    for (int i = 0; i < s->updated_count; i++) {
+        const model_tensor *t = &w->tensors[s->updated[i]];
+        list[i] = (adamw_tensor){.state = step_state_in(s, model_weights_data(w, t), &s->moments, s->updated[i]),
                                  .form = s->options.moments,
                                  .number = i,
                                  .count = t->count,
                                  .decay = t->decay};
-        if (s->copies[s->learnt[i]]) step_optimiser_set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
+        if (s->copies[s->updated[i]]) step_optimiser_set_rows(&list[i], &s->copy_layout[s->updated[i]]);
     }
-    propane_status status = adamw_create(list, s->learnt_count, &s->optimiser, err);
+    propane_status status = adamw_create(list, s->updated_count, &s->optimiser, err);
     mem_free(list);
     return status;
 }
 
 void step_unlock_tensor(train_step *s, int index) {
-    const int tensor = s->learnt[index];
+    const int tensor = s->updated[index];
     propane_buffer_unlock(s->gradients[tensor]);
     if (s->copies[tensor]) propane_buffer_unlock(s->copies[tensor]);
 }
@@ -85,7 +85,7 @@ void step_unlock_tensors(train_step *s, int count) {
 }
 
 propane_status step_lock_tensor(train_step *s, int index, propane_error *err) {
-    const int tensor = s->learnt[index];
+    const int tensor = s->updated[index];
     adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
     void *gradient = NULL, *copy = NULL;
     PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &gradient, err));
@@ -102,7 +102,7 @@ propane_status step_lock_tensor(train_step *s, int index, propane_error *err) {
 }
 
 propane_status step_lock_tensors(train_step *s, propane_error *err) {
-    for (int i = 0; i < s->learnt_count; i++) {
+    for (int i = 0; i < s->updated_count; i++) {
         const propane_status status = step_lock_tensor(s, i, err);
         if (status == PROPANE_OK) continue;
         step_unlock_tensors(s, i);
@@ -116,11 +116,11 @@ propane_status step_lock_tensors(train_step *s, propane_error *err) {
 
 /* Locks the gradients for reading the norm; an update may be running. */
 static propane_status step_optimiser_lock_gradients(train_step *s, propane_error *err) {
-    for (int i = 0; i < s->learnt_count; i++) {
+    for (int i = 0; i < s->updated_count; i++) {
         void *gradient = NULL;
-        const propane_status status = propane_buffer_lock(s->gradients[s->learnt[i]], false, &gradient, err);
+        const propane_status status = propane_buffer_lock(s->gradients[s->updated[i]], false, &gradient, err);
         if (status != PROPANE_OK) {
-            while (i-- > 0) propane_buffer_unlock(s->gradients[s->learnt[i]]);
+            while (i-- > 0) propane_buffer_unlock(s->gradients[s->updated[i]]);
             return status;
         }
         adamw_tensor_at(s->optimiser, i)->measured = gradient;
@@ -143,7 +143,7 @@ propane_status step_check_gradients(const train_step *s, propane_error *err) {
  * mean that is accepted, the loss is below the rounding error. It is also unusable if the share has cancelled most of
  * it. */
 static propane_status step_optimiser_read_squares(train_step *s, int index, propane_error *err) {
-    const int tensor = s->learnt[index];
+    const int tensor = s->updated[index];
     const dataflow_gradient *g = &s->dataflow->gradients[tensor];
     const bool scattered = g->made == s->dataflow->call_count, all = scattered && g->first == g->made;
     adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
@@ -166,19 +166,19 @@ static propane_status step_optimiser_read_squares(train_step *s, int index, prop
 propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
     int64_t start = clock_ns();
     PROPANE_TRY(step_check_gradients(s, err));
-    for (int i = 0; i < s->learnt_count; i++) PROPANE_TRY(step_optimiser_read_squares(s, i, err));
+    for (int i = 0; i < s->updated_count; i++) PROPANE_TRY(step_optimiser_read_squares(s, i, err));
     PROPANE_TRY(step_optimiser_lock_gradients(s, err));
     *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
-    for (int i = 0; i < s->learnt_count; i++) propane_buffer_unlock(s->gradients[s->learnt[i]]);
+    for (int i = 0; i < s->updated_count; i++) propane_buffer_unlock(s->gradients[s->updated[i]]);
     s->own_ns += clock_ns() - start;
     timeline_add(s->options.timeline, TIMELINE_HOST, "norm", -1, start, clock_ns());
     return PROPANE_OK;
 }
 
-propane_status step_publish_learnt(train_step *s, propane_error *err) {
+propane_status step_publish_trained(train_step *s, propane_error *err) {
     PROPANE_TRY(step_lock_tensors(s, err));
     adamw_publish(s->optimiser);
-    step_unlock_tensors(s, s->learnt_count);
+    step_unlock_tensors(s, s->updated_count);
     return step_copy_others(s, err);
 }
 

@@ -50,7 +50,7 @@ propane_status train_step_publish(train_step *s, propane_error *err) {
     PROPANE_TRY(train_step_settle(s, err));
     PROPANE_TRY(step_outside_publish_others(s, err));
     s->stale = true; /* an outside change may affect any weight */
-    return step_publish_learnt(s, err);
+    return step_publish_trained(s, err);
 }
 
 propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {

@@ -208,7 +208,7 @@ int step_baked_calls(const train_step *s) {
     return n;
 }
 
-bool step_bakes_what_is_learnt(const train_step *s) {
+bool step_bakes_what_is_trained(const train_step *s) {
     if (step_baked_calls(s) == 0) return false;
     for (int i = 0; i < s->weights->count; i++)
         if (s->trained[i]) return true;

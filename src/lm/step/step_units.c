@@ -52,12 +52,12 @@ static void step_units_visit_calls(train_step *s) {
 static void step_units_fill_units(train_step *s) {
     step_updates *u = s->updates;
     int n = 0;
-    for (int i = 0; i < s->learnt_count; i++)
-        if (u->unit_of[s->learnt[i]] < 0) u->unit_of[s->learnt[i]] = step_units_find(u, -1);
+    for (int i = 0; i < s->updated_count; i++)
+        if (u->unit_of[s->updated[i]] < 0) u->unit_of[s->updated[i]] = step_units_find(u, -1);
     for (int k = 0; k < u->unit_count; k++) {
-        u->units[k].learnt = u->order + n;
-        for (int i = 0; i < s->learnt_count; i++) {
-            const int tensor = s->learnt[i];
+        u->units[k].updated = u->order + n;
+        for (int i = 0; i < s->updated_count; i++) {
+            const int tensor = s->updated[i];
             if (u->unit_of[tensor] != k) continue;
             u->order[n++] = i;
             u->units[k].count++;
@@ -76,7 +76,7 @@ static propane_status step_units_make(train_step *s, update_run *run, propane_er
     step_updates *u = s->updates;
     u->units = mem_array((size_t)s->dataflow->instance_count + 1, sizeof *u->units);
     u->unit_of = mem_array((size_t)step_total(s), sizeof *u->unit_of);
-    u->order = mem_array((size_t)s->learnt_count, sizeof *u->order);
+    u->order = mem_array((size_t)s->updated_count, sizeof *u->order);
     if (!u->units || !u->unit_of || !u->order) return propane_fail_memory(err, (size_t)step_total(s) * sizeof(int));
     for (int i = 0; i < step_total(s); i++) u->unit_of[i] = -1;
     step_units_visit_calls(s);
@@ -87,7 +87,7 @@ static propane_status step_units_make(train_step *s, update_run *run, propane_er
 }
 
 propane_status step_make_updates(train_step *s, update_run *run, propane_error *err) {
-    if (!s->options.overlap || !s->two_queues || step_bakes_what_is_learnt(s)) return PROPANE_OK;
+    if (!s->options.overlap || !s->two_queues || step_bakes_what_is_trained(s)) return PROPANE_OK;
     s->updates = mem_alloc(sizeof *s->updates);
     if (!s->updates) return propane_fail_memory(err, sizeof *s->updates);
     PROPANE_TRY(step_units_make(s, run, err));

@@ -32,7 +32,7 @@ static bool step_update_reads(const train_step *s, int call, int unit) {
 /* Writes the unit's weights in the other forms that devices read, after the sweep has written one form. */
 static propane_status step_update_forms(train_step *s, int unit, propane_error *err) {
     const step_unit *u = &s->updates->units[unit];
-    for (int i = 0; i < u->count; i++) PROPANE_TRY(step_copy_other(s, s->learnt[u->learnt[i]], err));
+    for (int i = 0; i < u->count; i++) PROPANE_TRY(step_copy_other(s, s->updated[u->updated[i]], err));
     for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_update_packs(s, c, unit)) PROPANE_TRY(step_pack(s, c, true, err));
     for (int c = 0; c < s->dataflow->call_count; c++)
@@ -42,9 +42,9 @@ static propane_status step_update_forms(train_step *s, int unit, propane_error *
 
 static propane_status step_update_lock_unit(train_step *s, step_unit *u, propane_error *err) {
     for (int i = 0; i < u->count; i++) {
-        const propane_status status = step_lock_tensor(s, u->learnt[i], err);
+        const propane_status status = step_lock_tensor(s, u->updated[i], err);
         if (status == PROPANE_OK) continue;
-        while (i-- > 0) step_unlock_tensor(s, u->learnt[i]);
+        while (i-- > 0) step_unlock_tensor(s, u->updated[i]);
         return status;
     }
     u->locked = true;
@@ -57,8 +57,8 @@ propane_status step_update_unit(void *context, int unit, propane_error *err) {
     const int64_t start = clock_ns();
     propane_status status = u->locked ? PROPANE_OK : step_update_lock_unit(s, u, err);
     if (status == PROPANE_OK) {
-        adamw_update_tensors(s->optimiser, u->learnt, u->count);
-        for (int i = 0; i < u->count; i++) step_unlock_tensor(s, u->learnt[i]);
+        adamw_update_tensors(s->optimiser, u->updated, u->count);
+        for (int i = 0; i < u->count; i++) step_unlock_tensor(s, u->updated[i]);
         const int64_t swept = clock_ns();
         u->locked = false;
         timeline_add(s->options.timeline, TIMELINE_UPDATE, "update", u->instance, start, swept);
@@ -75,7 +75,7 @@ static propane_status step_update_at_once(train_step *s, const adamw_step *how, 
     const int64_t start = clock_ns();
     PROPANE_TRY(step_lock_tensors(s, err));
     adamw_update(s->own ? s->own : s->optimiser, how);
-    step_unlock_tensors(s, s->learnt_count);
+    step_unlock_tensors(s, s->updated_count);
     const propane_status status = s->own ? PROPANE_OK : step_copy_others(s, err);
     timeline_add(s->options.timeline, TIMELINE_UPDATE, "update", -1, start, clock_ns());
     return status;
@@ -101,8 +101,8 @@ void step_update_rows(train_step *s, const model_tensor *table, const int32_t *r
     const int tensor = (int)(table - s->weights->tensors);
     const int64_t height = table->dim[0], first = table->stored_rows != height ? table->first_row : 0;
     if (!s->updates || s->own || s->updates->number == 0) return;
-    for (int i = 0; i < s->learnt_count; i++)
-        if (s->learnt[i] == tensor)
+    for (int i = 0; i < s->updated_count; i++)
+        if (s->updated[i] == tensor)
             adamw_update_rows(s->optimiser, i, rows, count, first, height, table->count / height);
 }
 
@@ -177,7 +177,7 @@ propane_status step_update_end_in_batch(train_step *s, bool failed, propane_erro
     if (begun) s->updates->begun = false;
     if (s->batch_update_speculative && wanted) return failed ? step_early_rollback(s, err) : PROPANE_OK;
     if (!begun) return wanted && !failed ? train_step_update(s, &s->batch_update, err) : PROPANE_OK;
-    s->stale |= step_bakes_what_is_learnt(s);
+    s->stale |= step_bakes_what_is_trained(s);
     return step_update_push_rest(s, failed, err);
 }
 
@@ -189,6 +189,6 @@ propane_status train_step_update(train_step *s, const adamw_step *how, propane_e
                                   : s->updates && !s->own ? step_update_in_units(s, how, speculative, err)
                                                           : step_update_at_once(s, how, err);
     s->own_ns += clock_ns() - start;
-    s->stale |= step_bakes_what_is_learnt(s);
+    s->stale |= step_bakes_what_is_trained(s);
     return status;
 }

@@ -235,9 +235,10 @@ static const chat_format *chat_from_tokens(const char *path, const tokenizer *t)
                                                                           : NULL;
     const char *name = !mark ? "plain" : strcmp(mark, "<|im_start|>") == 0 ? "chatml" : "llama3";
     if (mark)
-        log_tell("%.300s has no chat template; using the format %s, because the model has the token %s (--chat selects "
-                 "another)",
-                 path ? path : "the tokenizer", name, mark);
+        log_print(
+            "%.300s has no chat template; using the format %s, because the model has the token %s (--chat selects "
+            "another)",
+            path ? path : "the tokenizer", name, mark);
     return chat_format_find(name, &found, NULL) == PROPANE_OK ? found : NULL;
 }
 

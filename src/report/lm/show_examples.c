@@ -50,7 +50,7 @@ propane_status api_show_examples(const char *path, const propane_show_options *o
     if (!json)
         text_printf(
             to, "%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
-            path, e->count, e->learnt, c.count, chat_format_name(c.chat.format));
+            path, e->count, e->trained, c.count, chat_format_name(c.chat.format));
     for (int64_t i = 0; i < e->count; i++) {
         if (json) {
             text_printf(to, "{");

@@ -54,7 +54,7 @@ static propane_status api_worker_ask(const model_config *config, const propane_t
     if (adapters.lora_rank < 1 || adapters.lora_rank > 4096)
         return propane_fail(err, PROPANE_ERR_INVALID, "the adapters' rank is %lld; it must be 1 to 4096",
                             (long long)adapters.lora_rank);
-    q->adapters = memory_estimate_learnt(config, &adapters);
+    q->adapters = memory_estimate_trained(config, &adapters);
     return api_worker_time(config, o, c, q, err);
 }
 

@@ -43,11 +43,11 @@ typedef struct imported_model {
     int masks;          /* constants that matched, but hold numbers that no weight would */
     int decompressed;
     imported_loss loss;
-    int class_axis;      /* the output's class axis for cross-entropy; -1 if the labels must determine it */
-    int64_t classes;     /* for cross-entropy, otherwise 0 */
-    bool softmax;        /* the program ends in a softmax, and the loss uses its input */
-    int ops, learnt_ops; /* operations of the program, and those that depend on a weight and are differentiated */
-    int gradient_ops;    /* in the newest train function */
+    int class_axis;       /* the output's class axis for cross-entropy; -1 if the labels must determine it */
+    int64_t classes;      /* for cross-entropy, otherwise 0 */
+    bool softmax;         /* the program ends in a softmax, and the loss uses its input */
+    int ops, trained_ops; /* operations of the program, and those that depend on a weight and are differentiated */
+    int gradient_ops;     /* in the newest train function */
 } imported_model;
 
 /* Reads the program, converts it to fp32 and fills in all of the above. Returns PROPANE_ERR_INVALID with the nearest

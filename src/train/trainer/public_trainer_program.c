@@ -205,20 +205,20 @@ static void api_trainer_program_facts(const propane_trainer *t, json_t *log, jso
     json_put(log, "validation_samples", json_integer(p->source->count[1]));
     json_put(log, "learnt", json_integer(m->parameters));
     json_put(log, "operations", json_integer(m->ops));
-    json_put(log, "operations_differentiated", json_integer(m->learnt_ops));
+    json_put(log, "operations_differentiated", json_integer(m->trained_ops));
     json_put(facts, "model", json_string(o->model));
     json_put(facts, "samples", json_integer(p->source->count[0]));
     json_put(facts, "validation_samples", json_integer(p->source->count[1]));
     json_put(facts, "samples_at_a_time", json_integer(imported_step_samples(step)));
     if (imported_step_why(step)) json_put(facts, "why_one_at_a_time", json_string(imported_step_why(step)));
     if (p->images) json_put(facts, "classes", json_integer(image_folders_classes(p->images)));
-    json_put(facts, "weights_learnt", json_integer(m->weight_count));
+    json_put(facts, "weights_trained", json_integer(m->weight_count));
     json_put(facts, "weights", json_integer(m->candidates));
     json_put(facts, "learnt", json_integer(m->parameters));
     json_put(facts, "decompressed", json_integer(m->decompressed));
     json_put(facts, "masks", json_integer(m->masks));
     json_put(facts, "operations", json_integer(m->ops));
-    json_put(facts, "operations_differentiated", json_integer(m->learnt_ops));
+    json_put(facts, "operations_differentiated", json_integer(m->trained_ops));
     json_put(facts, "operations_of_gradients", json_integer(m->gradient_ops));
     json_put(facts, "softmax", json_boolean(m->softmax));
 }

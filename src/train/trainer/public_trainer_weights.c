@@ -15,11 +15,11 @@ static propane_status api_weights_usable(const propane_trainer *t, propane_error
         "with compact-vocab, the rows of the embedding mean different ids in each run; train with all ids");
 }
 
-bool propane_trainer_learnt(const propane_trainer *t, int index, propane_learnt *out) {
+bool propane_trainer_tensor(const propane_trainer *t, int index, propane_trained_tensor *out) {
     if (!t || !out) return false;
-    train_learnt l;
-    if (!train_run_learnt(t->run, index, &l)) return false;
-    propane_learnt mine = {.size = sizeof mine, .name = l.name, .rank = l.rank, .count = l.count};
+    train_trained l;
+    if (!train_run_trained(t->run, index, &l)) return false;
+    propane_trained_tensor mine = {.size = sizeof mine, .name = l.name, .rank = l.rank, .count = l.count};
     for (int d = 0; d < l.rank; d++) mine.dim[d] = l.dim[d];
     return api_give(out, &mine, sizeof mine);
 }
@@ -29,9 +29,9 @@ propane_status propane_trainer_get(const propane_trainer *t, int index, float *v
     NEED_AS(err, "trainer", t);
     NEED_LIST(err, values, count);
     API_ERROR(err);
-    train_learnt l;
+    train_trained l;
     PROPANE_TRY(api_weights_usable(t, err));
-    if (!train_run_learnt(t->run, index, &l))
+    if (!train_run_trained(t->run, index, &l))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no trained tensor with index %d", index);
     if (count != l.count)
         return propane_fail(err, PROPANE_ERR_INVALID, "%.200s has %lld elements, not %lld", l.name, (long long)l.count,
@@ -42,14 +42,14 @@ propane_status propane_trainer_get(const propane_trainer *t, int index, float *v
 
 /* ---- replacing ----------------------------------------------------------------------------------------------------------------- */
 
-static propane_status api_weights_find(const propane_trainer *t, const char *name, train_learnt *out,
+static propane_status api_weights_find(const propane_trainer *t, const char *name, train_trained *out,
                                        propane_error *err) {
-    for (int i = 0; train_run_learnt(t->run, i, out); i++)
+    for (int i = 0; train_run_trained(t->run, i, out); i++)
         if (strcmp(out->name, name) == 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "this run trains no tensor '%.200s'", name);
 }
 
-static propane_status api_weights_check_shape(const propane_tensor *given, const train_learnt *own,
+static propane_status api_weights_check_shape(const propane_tensor *given, const train_trained *own,
                                               propane_error *err) {
     bool same = given->rank == own->rank;
     for (int d = 0; same && d < own->rank; d++) same = given->dim[d] == own->dim[d];
@@ -68,7 +68,7 @@ static propane_status api_weights_check_shape(const propane_tensor *given, const
 }
 
 static propane_status api_weights_check(const propane_trainer *t, const propane_tensor *given, propane_error *err) {
-    train_learnt own;
+    train_trained own;
     if (!given->name || !given->values)
         return propane_fail(err, PROPANE_ERR_INVALID, "propane_tensor: a tensor needs a name and values");
     PROPANE_TRY(api_weights_find(t, given->name, &own, err));
@@ -84,7 +84,7 @@ static propane_status api_weights_check(const propane_trainer *t, const propane_
 static propane_status api_weights_set(propane_trainer *t, const propane_tensor *tensors, int count,
                                       propane_error *err) {
     const train_options *o = train_run_options(t->run);
-    train_learnt own;
+    train_trained own;
     PROPANE_TRY(api_weights_usable(t, err));
     if (o->mpi && mpi_size(o->mpi) > 1)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights cannot be replaced in a run with several ranks");

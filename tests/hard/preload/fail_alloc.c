@@ -33,7 +33,7 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 
 static atomic_uint_fast64_t fail_requests;
 static uint64_t fail_at;
-static int fail_on, fail_stop, fail_begun, fail_tell;
+static int fail_on, fail_stop, fail_begun, fail_print;
 static uint64_t fail_stacks[FAIL_STACKS_MOST]; /* by request; later ones are not reported */
 
 static uint64_t fail_number(const char *text) {
@@ -46,8 +46,8 @@ __attribute__((constructor)) static void fail_begin(void) {
     fail_at = fail_number(getenv("FAIL_AT"));
     fail_on = getenv("FAIL_ON") != NULL;
     fail_stop = getenv("FAIL_STOP") != NULL;
-    fail_tell = getenv("FAIL_STACKS") != NULL;
-    if (fail_tell) (void)stack_hash(); /* not counted: it initialises the unwinder */
+    fail_print = getenv("FAIL_STACKS") != NULL;
+    if (fail_print) (void)stack_hash(); /* not counted: it initialises the unwinder */
     fail_begun = 1;
 }
 
@@ -68,7 +68,7 @@ static int fail_open(const char *variable) {
 
 __attribute__((destructor)) static void fail_end(void) {
     const uint64_t n = atomic_load(&fail_requests);
-    const int count = fail_open("FAIL_COUNT"), stacks = fail_tell ? fail_open("FAIL_STACKS") : -1;
+    const int count = fail_open("FAIL_COUNT"), stacks = fail_print ? fail_open("FAIL_STACKS") : -1;
     if (count >= 0) {
         fail_write(count, n);
         close(count);
@@ -82,7 +82,7 @@ __attribute__((destructor)) static void fail_end(void) {
 static int fail_now(void) {
     if (!fail_begun) return 0;
     const uint64_t n = atomic_fetch_add(&fail_requests, 1) + 1;
-    if (fail_tell && n <= FAIL_STACKS_MOST) fail_stacks[n - 1] = stack_hash();
+    if (fail_print && n <= FAIL_STACKS_MOST) fail_stacks[n - 1] = stack_hash();
     if (!fail_at || (fail_on ? n < fail_at : n != fail_at)) return 0;
     if (fail_stop) abort();
     errno = ENOMEM;
