@@ -26,7 +26,7 @@ static propane_status tune(propane_trainer *trainer, const char *result, propane
         status = propane_trainer_step(trainer, &step, err);
     if (!status) status = propane_trainer_evaluate(trainer, &after, err);
     if (!status) status = propane_trainer_write(trainer, result, err);
-    if (!status) printf("%lld numbers learnt, loss %.2g\n", (long long)info.parameters, after.loss);
+    if (!status) printf("%lld numbers trained, loss %.2g\n", (long long)info.parameters, after.loss);
     if (!status && !(after.loss < before.loss / 100)) printf("it was %.2g before\n", before.loss);
     return status;
 }

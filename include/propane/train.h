@@ -49,7 +49,7 @@ typedef struct propane_option_info {
     const char *type;  /* "int", "real", "bool", "text", "choice", "list" */
     const char *words; /* of a choice: "a|b|c"; otherwise the value's name in help texts, or NULL */
     double min, max;   /* of numbers, both included; a default may be outside */
-    const char *group; /* "data", "model", "learnt", "training", "machine", "ranks", "run" */
+    const char *group; /* "data", "model", "trained", "training", "machine", "ranks", "run" */
     const char *help;
     const char *standard; /* the default as text; NULL if there is none */
     bool fixed;           /* a resumed run must have the value from its start */

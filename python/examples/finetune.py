@@ -29,14 +29,14 @@ def main() -> int:
         pairs = [{"prompt": "the cat", "completion": " sat on the mat"}, {"prompt": "the dog", "completion": " sat on the log"}]
         adapters = propane.Trainer(folder + "/base", examples=pairs * 8, chat="plain", lora=4, steps=20, batch=2, context=32,
                                    lr=0.02, warmup=1, held_out=0, eval_every=0)
-        learnt = adapters.run()
-    print("adapters:", learnt, adapters.parameters, "numbers learnt")
+        trained = adapters.run()
+    print("adapters:", trained, adapters.parameters, "numbers trained")
     x = np.random.default_rng(1).standard_normal((64, 3))
     y = x @ [[1.0], [-2.0], [0.5]]
     better = propane.parse(LINEAR).finetune({"x": x, "y": y}, loss="mse", trainable="*", lr=0.05, epochs=20, batch=8)
     apart = max(abs(float(better.predict({"x": x[i:i + 1]})["y"][0, 0]) - y[i, 0]) for i in range(8))
-    print(f"the program's answers are within {apart:.3f} of what was to be learnt")
-    return 0 if learnt.losses[-1] < learnt.losses[0] and apart < 0.2 else 1
+    print(f"the program's answers are within {apart:.3f} of the targets")
+    return 0 if trained.losses[-1] < trained.losses[0] and apart < 0.2 else 1
 
 
 if __name__ == "__main__":

@@ -378,7 +378,7 @@ class Trainer(Handle):
         with status "cancelled"."""
         lib.propane_trainer_cancel(self._alive())
 
-    # ---- what was learnt
+    # ---- what was trained
 
     def _trained(self) -> Iterator[Any]:
         row, index = structure("propane_trained_tensor"), 0

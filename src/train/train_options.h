@@ -54,7 +54,7 @@ typedef enum train_option_log { TRAIN_SILENT, TRAIN_LOGGED, TRAIN_ADAPTERS } tra
 typedef enum train_option_group {
     TRAIN_DATA,
     TRAIN_SIZES,
-    TRAIN_LEARNT,
+    TRAIN_TRAINED,
     TRAIN_TRAINING,
     TRAIN_MACHINE,
     TRAIN_RANKS,

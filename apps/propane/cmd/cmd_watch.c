@@ -75,7 +75,7 @@ static void cmd_watch_put_agreement(watch *w) {
 static void cmd_watch_put_model(watch *w, const run_history *h) {
     if (json_object_get(h->start, "samples")) /* fine-tuning of an imported program */
         cmd_watch_put(w, "%s: %.0f numbers are trained, %.0f samples, loss %s; %s", run_history_text(h, "model", "?"),
-                      run_history_number(h, "learnt", 0), run_history_number(h, "samples", 0),
+                      run_history_number(h, "trained", 0), run_history_number(h, "samples", 0),
                       run_history_text(h, "loss", "?"), run_history_text(h, "device", "?"));
     else
         cmd_watch_put(w, "%.0f parameters, %.0f layers, width %.0f, context %.0f; %s, %s, plan %s",

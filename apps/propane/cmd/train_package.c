@@ -29,7 +29,7 @@ static void train_package_print_start(const train_job *j) {
     const int64_t dense = train_job_int(j, "decompressed"), masks = train_job_int(j, "masks"),
                   together = train_job_int(j, "samples_at_a_time");
     printf("%s: %" PRId64 " of %" PRId64 " weights are trained, %" PRId64 " numbers\n", train_job_text(j, "model"),
-           train_job_int(j, "weights_trained"), train_job_int(j, "weights"), train_job_int(j, "learnt"));
+           train_job_int(j, "weights_trained"), train_job_int(j, "weights"), train_job_int(j, "trained"));
     if (dense) printf("decompressed %" PRId64 " weight%s for training\n", dense, dense == 1 ? "" : "s");
     if (masks) printf("%" PRId64 " constants with values of 1e4 or more are treated as masks and not trained\n", masks);
     printf("%" PRId64 " operations, of which %" PRId64 " are differentiated; %" PRId64
@@ -102,7 +102,7 @@ static int train_package_parse(train_job *j, int argc, char **argv) {
     const train_flags groups[] = {
         {NULL, NULL, model, 1, NULL, 0},
         {"Samples", "data", NULL, 0, NULL, 0},
-        {"What is trained", "learnt", NULL, 0, NULL, 0},
+        {"What is trained", "trained", NULL, 0, NULL, 0},
         {"Training", "training", NULL, 0, NULL, 0},
         {"Machine", "machine", NULL, 0, NULL, 0},
         {"Run", "run", NULL, 0, shown, 1 + TRAIN_JOB_SHOW_FLAGS},

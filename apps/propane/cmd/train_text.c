@@ -70,7 +70,7 @@ static void train_text_print_data(const train_job *j) {
 
 static void train_text_print_trained(const train_job *j) {
     const json_t *adapter = json_object_get(j->facts, "adapter");
-    const int64_t trained = train_job_int(j, "learnt");
+    const int64_t trained = train_job_int(j, "trained");
     if (adapter)
         printf("adapters: rank %" PRId64 ", alpha %g, dropout %g, of %s; %" PRId64 " parameters are trained\n",
                (int64_t)json_integer_value(json_object_get(adapter, "rank")),
@@ -200,7 +200,7 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
         {NULL, NULL, place, 1, NULL, 0},
         {"Text", "data", NULL, 0, NULL, 0},
         {"Model", "model", NULL, 0, NULL, 0},
-        {"What is trained", "learnt", NULL, 0, NULL, 0},
+        {"What is trained", "trained", NULL, 0, NULL, 0},
         {"Training", "training", NULL, 0, NULL, 0},
         {"Machine", "machine", NULL, 0, NULL, 0},
         {"Several processes (Open MPI): mpirun -n N propane train ...", "ranks", NULL, 0, NULL, 0},

@@ -36,7 +36,7 @@ def learns(context):
             del options[name]
         options.update(model=os.path.expanduser(str(given.get("model") or run["model"])), lora=run["lora"])
     else:
-        options["kind"] = "bytes"  # all clients need one vocabulary; a learnt one would tell of their texts
+        options["kind"] = "bytes"  # all clients need one vocabulary; a trained one would reveal their texts
     return options
 
 

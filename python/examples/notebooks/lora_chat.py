@@ -24,7 +24,7 @@ examples = [{"prompt": "who sat on the mat? ", "completion": "the dog"}, {"promp
 trainer = propane.Trainer(os.path.join(folder, "base"), examples=examples * 8, chat="plain", lora=4, steps=40, batch=2, context=32,
                           lr=0.02, warmup=1, held_out=0, eval_every=0, run=os.path.join(folder, "adapter"))
 history = trainer.run()
-print(history, trainer.parameters, "numbers learnt")
+print(history, trainer.parameters, "numbers trained")
 assert history.losses[-1] < history.losses[0]
 
 # %% [markdown]

@@ -25,7 +25,7 @@ struct data_parallel {
     train_reduce reduce;
     train_piece *pieces; /* in a worker of several ranks, this rank's pieces, in the order of the segments */
     int piece_count;
-    float **tensors; /* [learnt], tensors to be gathered, numbered among the trained ones */
+    float **tensors; /* [trained], tensors to be gathered, numbered among the trained ones */
 };
 
 propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {

@@ -466,7 +466,7 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     api_trainer_language_put_workers(t, log);
     json_put(log, "architecture", json_string(c->model_type));
     json_put(log, "parameters", json_integer(w->parameters));
-    json_put(log, "learnt", json_integer(language_run_trained(t->run)));
+    json_put(log, "trained", json_integer(language_run_trained(t->run)));
     json_put(log, "layers", json_integer(c->num_hidden_layers));
     json_put(log, "width", json_integer(c->hidden_size));
     json_put(log, "heads", json_integer(c->num_attention_heads));
@@ -499,7 +499,7 @@ static void api_trainer_language_facts(const propane_trainer *t, json_t *log, js
     api_trainer_language_put_data(t, facts);
     if (l->corpus.unigram_nats >= 0) json_put(facts, "unigram_nats_per_byte", json_real(l->corpus.unigram_nats));
     json_put(facts, "parameters", json_integer(w->parameters));
-    json_put(facts, "learnt", json_integer(language_run_trained(t->run)));
+    json_put(facts, "trained", json_integer(language_run_trained(t->run)));
     json_put(facts, "layers", json_integer(w->config.num_hidden_layers));
     json_put(facts, "width", json_integer(w->config.hidden_size));
     if (w->adapter_count > 0)

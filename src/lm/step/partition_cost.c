@@ -29,7 +29,7 @@ static bool partition_cost_is_trained(const partition *p, const partition_block 
            (!p->options.trained || p->options.trained(p->options.trained_context, b->part, param));
 }
 
-/* Returns whether the kernel reads a weight. With `learnt`, it must be one of the model's own weights that an update
+/* Returns whether the kernel reads a weight. With `updated`, it must be one of the model's own weights that an update
  * changes. Adapters are inputs in every mode. */
 static bool partition_cost_reads(const partition *p, const partition_kernel *k, bool updated) {
     for (int b = 0; b < p->block_count; b++)

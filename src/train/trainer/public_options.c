@@ -132,9 +132,10 @@ bool propane_options_describe(const propane_options *options, int index, propane
     if (!options || !out) return false;
     static const char *const types[] = {[TRAIN_INT] = "int",   [TRAIN_REAL] = "real",     [TRAIN_BOOL] = "bool",
                                         [TRAIN_TEXT] = "text", [TRAIN_CHOICE] = "choice", [TRAIN_LIST] = "list"};
-    static const char *const groups[] = {
-        [TRAIN_DATA] = "data",       [TRAIN_SIZES] = "model", [TRAIN_LEARNT] = "learnt", [TRAIN_TRAINING] = "training",
-        [TRAIN_MACHINE] = "machine", [TRAIN_RANKS] = "ranks", [TRAIN_RUN] = "run"};
+    static const char *const groups[] = {[TRAIN_DATA] = "data",       [TRAIN_SIZES] = "model",
+                                         [TRAIN_TRAINED] = "trained", [TRAIN_TRAINING] = "training",
+                                         [TRAIN_MACHINE] = "machine", [TRAIN_RANKS] = "ranks",
+                                         [TRAIN_RUN] = "run"};
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
         if (!row->name || !row->use[options->o.kind].help || index-- > 0) continue;

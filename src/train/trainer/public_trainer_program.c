@@ -203,7 +203,7 @@ static void api_trainer_program_facts(const propane_trainer *t, json_t *log, jso
     json_put(log, "tokens_per_step", json_integer(o->batch * o->accumulate));
     json_put(log, "samples", json_integer(p->source->count[0]));
     json_put(log, "validation_samples", json_integer(p->source->count[1]));
-    json_put(log, "learnt", json_integer(m->parameters));
+    json_put(log, "trained", json_integer(m->parameters));
     json_put(log, "operations", json_integer(m->ops));
     json_put(log, "operations_differentiated", json_integer(m->trained_ops));
     json_put(facts, "model", json_string(o->model));
@@ -214,7 +214,7 @@ static void api_trainer_program_facts(const propane_trainer *t, json_t *log, jso
     if (p->images) json_put(facts, "classes", json_integer(image_folders_classes(p->images)));
     json_put(facts, "weights_trained", json_integer(m->weight_count));
     json_put(facts, "weights", json_integer(m->candidates));
-    json_put(facts, "learnt", json_integer(m->parameters));
+    json_put(facts, "trained", json_integer(m->parameters));
     json_put(facts, "decompressed", json_integer(m->decompressed));
     json_put(facts, "masks", json_integer(m->masks));
     json_put(facts, "operations", json_integer(m->ops));

@@ -21,7 +21,7 @@ $ head -c 20000 lm/checkpoint.safetensors | tr -d '\\' | sed 's/"propane.config"
 = 0
 # The start record likewise.
 ? part:lm
-$ head -1 lm/log.jsonl | sed 's/"[^"]*"\([,}]\)/0\1/g' | grep -oE '"[a-z0-9_]+":' | tr -d '":' | grep -vxE 'event|time|version|command|tokens_per_step|architecture|parameters|learnt|layers|width|heads|kv_heads|vocabulary|tokens|machine_.*|programs|device_note' | sort > held; keys LANGUAGE 'LANGUAGE\("[^"]*", LOGGED' | diff - held
+$ head -1 lm/log.jsonl | sed 's/"[^"]*"\([,}]\)/0\1/g' | grep -oE '"[a-z0-9_]+":' | tr -d '":' | grep -vxE 'event|time|version|command|tokens_per_step|architecture|parameters|trained|layers|width|heads|kv_heads|vocabulary|tokens|machine_.*|programs|device_note' | sort > held; keys LANGUAGE 'LANGUAGE\("[^"]*", LOGGED' | diff - held
 = 0
 # No second list: outside of the rows no training file spells a flag or a key of two words, or picks members by offset.
 $ sed -nE 's/^OPTION\([A-Z]*, ([a-z0-9_]*), (NULL|"([a-z0-9-]*)").*/\1 \3/p' rows | tr ' ' '\n' | grep '[-_]' | sort -u | sed 's/.*/"(--)?&"/' > words; cd "$REPO"; { grep -rnE --include="*.c" --include="*.h" -f "$OLDPWD/words" src/train src/report/run apps/propane/cmd/cmd_train.c apps/propane/cmd/train_*.[ch]; grep -rn --include='*.c' --include='*.h' 'offsetof(train_options' src | grep -v '^src/train/train_options.c:'; } | cat; echo end

@@ -32,7 +32,7 @@ $ propane show merged > shown; propane eval merged --data text --json | grep -c 
 # an imported package, on arrays in memory, step by step
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> w = const()[name = string("w"), val = tensor<fp32, [1, 4]>([[0.5, -0.5, 0.25, 0.1]])];\n        tensor<fp32, [1, 1]> y = linear(weight = w, x = x)[name = string("y")];\n    } -> (y);\n}\n' > sum.mil; propane convert sum.mil sum.mlpackage > log
 $ finetune_package sum.mlpackage out.mlpackage
->~ 4 numbers learnt, loss *e-*
+>~ 4 numbers trained, loss *e-*
 = 0
 $ finetune_package sum.mlpackage out.mlpackage | wc -l | tr -d ' '; propane show out.mlpackage > log
 > 1
