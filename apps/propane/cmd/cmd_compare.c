@@ -42,7 +42,7 @@ int cmd_compare(int argc, char **argv) {
         {"--html", CLI_TEXT, &html, .words = "FILE", .help = "also write the page of 'propane report'"},
     };
     const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compare RUN RUN... [flags]",
-                               "Compares training runs, running or finished: losses, speed, time, and the settings in "
+                               "Compares training runs, finished or not: losses, speed, time, and the settings in "
                                "which they differ. * marks the best. With different vocabularies, compare nats per "
                                "byte instead of losses. 'propane watch RUN RUN --once' draws the curves.");
     if (code >= 0) return code;

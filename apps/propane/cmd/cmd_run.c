@@ -337,7 +337,7 @@ int cmd_run(int argc, char **argv) {
          .help = "shape of an input of flexible size; default: that of its --input, else the file's"},
         {"--device", CLI_TEXT, &j.session.device, .words = "DEVICE", .help = "cpu, sim:m4, ane, ..."},
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
-         .help = "typed, fp16: the program's types; fp32: fp32 instead of fp16; bf16: products in bfloat16"},
+         .help = "typed or fp16 keeps the program's types; fp32 replaces fp16; bf16 computes products in bfloat16"},
         {"--threads", CLI_INT, &threads, 0, 1024, "N", "number of threads; 0: one per core"},
         HOST_BLAS_FLAG,
         {NULL, CLI_HEADING, NULL, .help = "Timing"},

@@ -180,7 +180,7 @@ int cmd_watch(int argc, char **argv) {
         {"--interval", CLI_REAL, &interval, 0.05, 3600, "S", "seconds between screens"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "watch RUN... [flags]",
-                         "Shows a training run, running or finished: training and validation loss, speed, time left, "
+                         "Shows a training run, finished or not: training and validation loss, speed, time left, "
                          "memory, and watts on a simulated engine. With several runs, draws their curves in one plot, "
                          "with one letter per run. Ctrl-C ends the view, not the run.");
     if (code >= 0) return code;

@@ -21,7 +21,7 @@ static bool facts_is_random(const mil_op *op) {
            code == MIL_OP_random_uniform;
 }
 
-/* Adds the stored bytes to *bytes; a computed constant counts as the constants it is computed from. */
+/* Adds the stored bytes to *bytes; a computed constant counts with the bytes of its sources. */
 static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) {
     if (v->constant && (!v->def || v->def->info->code == MIL_OP_const)) {
         *bytes += (double)mil_type_bytes(&v->type);
