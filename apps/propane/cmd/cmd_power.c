@@ -99,7 +99,7 @@ int cmd_power(int argc, char **argv) {
     const cli_flag flags[] = {
         {"COMMAND...", CLI_TEXT, &j.command,
          .help = "command to run after --; measures until it ends, and exits with its code"},
-        {"--seconds", CLI_REAL, &j.seconds, 0.01, 1e6, "N", .help = "without a command: seconds to measure"},
+        {"--seconds", CLI_REAL, &j.seconds, 0.01, 1e6, "N", .help = "seconds to measure when no command is given"},
         {"--every", CLI_REAL, &j.every, 0, 1e6, "N", .help = "print every N seconds; 0: only at the end"},
         {"--json", CLI_SWITCH, &j.json, .help = "print one JSON object per line; unknown parts are null"},
     };

@@ -26,10 +26,11 @@ int cmd_report(int argc, char **argv) {
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file to write",
          .standard = "RUN/" RUN_REPORT ", of several " RUN_REPORT},
     };
-    const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "report RUN... [--out FILE]",
-                               "Writes a page about a training run: curves with their values, samples, settings and "
-                               "machine. The run may be running, interrupted or finished. For several runs, the page "
-                               "shows their curves in common charts, and the settings that differ.");
+    const int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "report RUN... [--out FILE]",
+                  "Writes a page about a training run: curves with their values, samples, settings and "
+                  "machine. The run may be in progress, interrupted or finished. For several runs, the page "
+                  "shows their curves in common charts, and the settings that differ.");
     if (code >= 0) return code;
     propane_error err = {0};
     run_set s;

@@ -275,7 +275,7 @@ int cmd_serve(int argc, char **argv) {
         {"--tls-key", CLI_TEXT, &j.private_key, .words = "FILE", .help = "private key of the certificate, PEM"},
         {"--cors-origins", CLI_TEXT, &j.origins, .words = "LIST",
          .help = "origins of other machines whose pages may send requests: https://app.example.org,...; *: all"},
-        {"--log", CLI_SWITCH, &j.log, .help = "log a line per request"},
+        {"--log", CLI_SWITCH, &j.log, .help = "log one line per request"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
                          "Serves a model to clients of OpenAI's completions and chat endpoints. Concurrent requests "

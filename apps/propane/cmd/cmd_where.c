@@ -50,8 +50,9 @@ int cmd_where(int argc, char **argv) {
         {"MODEL", CLI_TEXT, &model, .help = "a model, its config.json, a run, or stories110m"},
         {"--target", CLI_TEXT, &o.target, .words = "CHIP,...", .help = "m1,m4-max,...; all: M chips; all-a: A chips"},
         {"--mode", CLI_CHOICE, &o.mode, .words = "full|lora|forward",
-         .help = "train all weights (full) or adapters (lora), or only run forward; default: full, or lora with "
-                 "--lora-rank"},
+         .help =
+             "train all weights (full) or adapters (lora), or run only the forward pass; default: full, or lora with "
+             "--lora-rank"},
         {"--lora-rank", CLI_INT, &o.lora_rank, 0, 4096, "N", "rank of the adapters; 0: 8"},
         {"--goal", CLI_CHOICE, &o.goal, .words = "time|joules|background",
          .help = "what to minimize; background: training while the CPU and GPU are busy"},
@@ -59,7 +60,7 @@ int cmd_where(int argc, char **argv) {
         {"--context", CLI_INT, &o.context, 0, 65536, "N", "positions per sequence; 0: 256, or the model's if fewer"},
         {"--accumulate", CLI_INT, &o.accumulate, 1, 100000, "N", "batches per update"},
         {"--stream", CLI_CHOICE, &o.stream, .words = "fp32|fp16",
-         .help = "type of plan layer's residual stream; default: fp16 on chips that refuse fp32 inputs"},
+         .help = "type of the residual stream in plan 'layer'; default: fp16 on chips that refuse fp32 inputs"},
         {"--data", CLI_TEXT, &o.data, .words = "FILE",
          .help = "training data for --trial and for the command that is printed"},
         {"--trial", CLI_SWITCH, &trial,
