@@ -82,7 +82,8 @@ bool cli_flush(void) {
 int cli_finish(const char *command, int code) {
     size_t bytes;
     if (code == CLI_OK && mem_failed(&bytes)) { /* the last check: something may be missing from the output */
-        fprintf(stderr, "propane %s: out of memory for %zu bytes; the results are incomplete\n", command, bytes);
+        fprintf(stderr, "propane %s: out of memory (%zu bytes could not be allocated); the results are incomplete\n",
+                command, bytes);
         code = CLI_FAILED;
     }
     propane_error err = {0};

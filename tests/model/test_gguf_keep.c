@@ -77,7 +77,7 @@ TEST(every_number_is_that_of_the_fp32_reading) {
 TEST(rows_decide_the_form) {
     for (int kind = 0; kind < KINDS; kind++) {
         EXPECT(gguf_keep_form(kinds[kind].type, 512) == kinds[kind].form);
-        EXPECT(gguf_keep_form(kinds[kind].type, 528) == MODEL_UNPACKED); /* no multiple of 32 */
+        EXPECT(gguf_keep_form(kinds[kind].type, 528) == MODEL_UNPACKED); /* not a multiple of 32 */
         EXPECT(gguf_keep_form(kinds[kind].type, 288) ==
                (gguf_type_get((int)kinds[kind].type)->block == 32 ? kinds[kind].form : MODEL_UNPACKED));
     }

@@ -132,8 +132,9 @@ int cmd_classes(int argc, char **argv) {
          .help = "a Mach-O file (thin or fat), or the main file of a dyld shared cache; default on a Mac: the running "
                  "framework"},
         {"--image", CLI_TEXT, &q.image, .words = "NAME",
-         .help = "for a fat file, the architecture (default: arm64e, arm64, else the first); for a cache, an image by "
-                 "path or file name (default: AppleNeuralEngine); without FILE, path of a library"},
+         .help =
+             "for a fat file, the architecture (default: arm64e, else arm64, else the first); for a cache, an image by "
+             "path or file name (default: AppleNeuralEngine); without FILE, the path of a library"},
         {"--images", CLI_SWITCH, &q.images, .help = "list only architectures or images"},
         {"--class", CLI_TEXT, &q.class_name, .words = "NAME", .help = "list only this class or protocol"},
         {"--driver", CLI_SWITCH, &q.driver,

@@ -105,7 +105,7 @@ int cmd_estimate(int argc, char **argv) {
     propane_training_estimate_options model = cmd_estimate_standard;
     const cli_flag flags[] = {
         {"FILE", CLI_TEXT, &file,
-         .help = "a program (.mil or a Core ML package), or a model as for 'propane plan', or stories110m"},
+         .help = "a program (.mil or Core ML package), a model as for 'propane plan', or stories110m"},
         {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1,m4-max,...; all: M chips; all-a: A chips"},
         {"--json", CLI_SWITCH, &json, .help = "print JSON"},
         {"--ops", CLI_SWITCH, &model.ops, .help = "also print figures per operation or kernel"},

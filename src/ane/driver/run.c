@@ -215,7 +215,7 @@ static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_r
     return ns > 0 && ns < INT64_MAX ? (int64_t)ns : -1;
 }
 
-/* Makes the surfaces equal in size, because a trial with a small program need not apply to this one. Returns true
+/* Makes the surfaces equal in size, because the result of a trial with a small program may not hold for this one. Returns true
  * if the surfaces now have other sizes. */
 static bool run_was_made_even(ane_device *d, const ane_request *r) {
     ane_failure f;

@@ -19,7 +19,7 @@ static propane_status fuse_cast_apply(cpu_graph *g, int i, bool *fired, propane_
         if (!cpu_plan_is_product(reader)) return PROPANE_OK;
         /* a layer with constant weights reads fp32 */
         if (cpu_graph_node(g, reader)->kind == CPU_NODE_FUSED_CONV) return PROPANE_OK;
-        for (int k = 2; k < reader->info->param_count; k++) /* the bias is no operand of the product */
+        for (int k = 2; k < reader->info->param_count; k++) /* the bias is not an operand of the product */
             if (reader->operands[k].count == 1 && reader->operands[k].values[0] == to) return PROPANE_OK;
     }
     g->absorbed[to->id] = *fired = true;
