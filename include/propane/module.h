@@ -130,8 +130,8 @@ size_t propane_module_label(const propane_module *module, const char *function, 
  * it needs; 0 if there is no such key. */
 size_t propane_module_key(const propane_module *module, const char *function, const char *input, int64_t index,
                           char *out, size_t room);
-/* Returns the package's metadata: "author", "description", "version", "license", or another key that it defines.
- * NULL if there is no such entry. */
+/* Returns an entry of the package's metadata. `key` is "author", "description", "version", "license", or another key that
+ * the package defines. NULL if there is no such entry. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
 /* Iterates over the results of a function's operations in program order. `after` NULL returns the first. Returns

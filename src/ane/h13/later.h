@@ -15,7 +15,7 @@
 
 typedef enum later_part { LATER_TASK, LATER_HEADER, LATER_RECORD, LATER_WORD } later_part;
 
-/* The start of a task (`value` its words, `address` its offset), a header word, a record (`value` its header word),
+/* The start of a task (`value` is its length in words, `address` its offset), a header word, a record (`value` is its header word),
  * or a register's value. */
 typedef struct later_step {
     later_part part;

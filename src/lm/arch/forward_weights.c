@@ -133,7 +133,7 @@ static mil_value *forward_product(forward_context *x, mil_value *w, mil_value *v
     return forward_reshape4(x, y, batch, out, 1, positions);
 }
 
-/* Computes scale * A v, with v's dropout; the matrices of a module share it. Returns NULL without an adapter. */
+/* Computes scale * A v, with dropout applied to v; the matrices of a module share the result. Returns NULL without an adapter. */
 static mil_value *forward_lowered(forward_context *x, const forward_weights *w, const char *leader, mil_value *v,
                                   const char *name) {
     arena *a = x->b.module->arena;

@@ -299,7 +299,7 @@ static propane_status language_refresh(train_run *run, bool *over_budget, propan
     if (!*over_budget) return train_step_refresh(t->step, err);
     if (run->checkpoint) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "%d of %lld compiles are used, and there is no run folder to "
+                        "%d of %lld compiles have been used, and there is no run folder to "
                         "restart from",
                         train_step_compiles(t->step), (long long)t->budget);
 }

@@ -31,7 +31,7 @@ static propane_status package_read_array_shape(const char *name, size_t count, c
     char quoted[80];
     *out = (mil_type){0};
     if (count > MIL_MAX_RANK)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: feature '%s' has %zu dimensions; at most %d are possible",
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: feature '%s' has %zu dimensions; at most %d are supported",
                             source, text_quote(quoted, name, strlen(name)), count, MIL_MAX_RANK);
     for (size_t i = 0; i < count; i++) out->dim[out->rank++] = dims[i];
     return PROPANE_OK;
