@@ -71,7 +71,7 @@ train() { # train NAME FLAG...: prints its last loss
     shift
     rm -rf "$out/run-$name"
     PROPANE_ANE_LIBRARY=$PWD/build/macos/obj/tests/standin/libstandin.so $out/propane train --data $out/text --run "$out/run-$name" \
-        --kind chars --layers 2 --width 32 --heads 2 --context 32 --batch 2 --steps 12 --lr 0.01 --warmup 2 --seed 7 --json \
+        --kind chars --layers 2 --width 32 --heads 2 --context 32 --batch 2 --steps 12 --lr 0.003 --warmup 2 --seed 7 --json \
         "$@" > "$out/$name.jsonl" 2> "$out/$name.err" || { cat "$out/$name.err" >&2; return 1; }
     sed -nE 's/.*"step":[0-9]+,"loss":([0-9.]+).*/\1/p' "$out/$name.jsonl" | sed -n '1p;$p' | paste -sd' '
 }
