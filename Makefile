@@ -257,9 +257,9 @@ hard: setup ## make every request for memory fail: library entry points and comm
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tests/hard/run.sh $(BUILD)
 
-campaign: setup ## kill, stop, starve, mutate, soak and flood it (BUDGET=60 seconds a part, PARTS="kill stop")
+campaign: setup ## kill, stop, starve, mutate, soak and flood it (BUDGET=60 seconds a part, CAMPAIGN="kill stop")
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
-	$(Q)sh tests/campaign/run.sh $(BUILD) $(PARTS)
+	$(Q)sh tests/campaign/run.sh $(BUILD) $(CAMPAIGN)
 
 demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) all
