@@ -93,7 +93,7 @@ bool cli_takes_rest(const cli_flag *f); /* "FILE..." */
 void cli_standard(const cli_flag *f, char *out, size_t size);
 /* Prints a command's help. If a listener is set, it gets the description instead. */
 void cli_describe(const cli_description *d);
-void cli_on_describe(void (*print)(void *object, const cli_description *d), void *object);
+void cli_on_describe(void (*listener)(void *object, const cli_description *d), void *object);
 
 /* Fills the flags. Returns -1 to continue, otherwise the exit code (after printing help or a usage error). `usage`
  * follows "propane ", and `about` is the paragraph under it. */
@@ -120,7 +120,7 @@ int cli_interrupt_code(void);
 /* Interrupts as a signal would. */
 void cli_interrupt(void);
 /* Sets a function to call at an interrupt, perhaps from a signal handler; NULL for none. */
-void cli_on_interrupt(void (*print)(void *object), void *object);
+void cli_on_interrupt(void (*call)(void *object), void *object);
 /* The process's command line, for restarting itself. */
 extern int cli_argc;
 extern char **cli_argv;

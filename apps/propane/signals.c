@@ -20,18 +20,18 @@ enum { TOGETHER_NS = 500000000 };
 
 volatile bool cli_interrupted;
 static volatile sig_atomic_t signals_first;
-static void (*volatile signals_print)(void *object);
-static void *volatile signals_printed;
+static void (*volatile signals_call)(void *object);
+static void *volatile signals_object;
 
 void cli_interrupt(void) {
     cli_interrupted = true;
-    if (signals_print) signals_print(signals_printed);
+    if (signals_call) signals_call(signals_object);
 }
 
-void cli_on_interrupt(void (*print)(void *object), void *object) {
-    signals_print = NULL;
-    signals_printed = object;
-    signals_print = print;
+void cli_on_interrupt(void (*call)(void *object), void *object) {
+    signals_call = NULL;
+    signals_object = object;
+    signals_call = call;
 }
 
 int cli_interrupt_code(void) { return signals_first ? 128 + signals_first : CLI_INTERRUPTED; }

@@ -40,10 +40,10 @@ struct serve_answer {
     bool begun, gone;
     int index;        /* number of the choice */
     text content;     /* text of the choice; in a stream, the part to send next */
-    size_t printed;   /* bytes of text before it */
+    size_t sent;      /* bytes of text before it */
     json_t *logprobs; /* logprobs of the choice, or since the last part */
     json_t *choices;
-    text bytes;         /* bytes printed but not yet written */
+    text bytes;         /* bytes not yet written */
     int prompt, choice; /* index of the prompt, and of the choice for it */
     token_list ids;     /* ids of the prompt */
     const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
@@ -91,9 +91,9 @@ static void engine_send_part(answer *a, const char *finish) {
 /* For an echoed prompt whose logprobs are requested. Its text was sent before. */
 static bool engine_on_prompt_step(answer *a, const infer_step *step) {
     size_t length = 0;
-    if (a->logprobs) serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->printed);
+    if (a->logprobs) serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->sent);
     (void)tokenizer_piece(a->e->tokenizer, step->id, &length);
-    a->printed += length;
+    a->sent += length;
     if (!a->out.wanted(a->out.context)) a->gone = true;
     return !a->gone;
 }
@@ -102,9 +102,9 @@ static bool engine_on_step(void *context, const infer_step *step) {
     answer *a = context;
     if (step->prompt) return engine_on_prompt_step(a, step);
     if (a->logprobs && step->id >= 0 && !step->end)
-        serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->printed);
+        serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->sent);
     text_append_n(&a->content, step->text, step->length);
-    a->printed += step->length;
+    a->sent += step->length;
     /* only the end of a text shows whether it is a tool call */
     const bool now = a->r->stream && !a->r->tools;
     if (now && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
@@ -159,7 +159,7 @@ static bool engine_begin_choice(answer *a, serve_problem *p) {
     const serve_request *r = a->r;
     const serve_prompt *prompt = r->chat ? NULL : &r->prompts[a->prompt];
     const infer_task task = engine_task_of(a);
-    a->printed = 0;
+    a->sent = 0;
     text_clear(&a->content);
     a->logprobs = r->logprobs >= 0 ? serve_logprobs(r->chat) : NULL;
     if (r->echo && prompt->text) text_append_n(&a->content, prompt->text, (size_t)prompt->count);

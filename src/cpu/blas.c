@@ -32,7 +32,7 @@ typedef struct blas_library {
     char asked[BLAS_NAME_ROOM], identity[BLAS_IDENTITY_ROOM];
     cpu_blas use[2]; /* unmeasured, measured */
     propane_error why;
-    bool printed;
+    bool reported;
 } blas_library;
 
 static const double blas_least_flops = 4e6;
@@ -168,14 +168,14 @@ static propane_status blas_library_of(const char *name, blas_library **out, prop
 }
 
 /* Returns the library for auto. A library that cannot be used is reported once; a usual name that is missing is not. */
-static propane_status blas_or_own(const char *name, bool tells, const cpu_blas **out, propane_error *err) {
+static propane_status blas_or_own(const char *name, bool report, const cpu_blas **out, propane_error *err) {
     blas_library *l;
     PROPANE_TRY(blas_library_of(name, &l, err));
     if (l->why.status == PROPANE_OK)
         *out = &l->use[1];
-    else if (tells && !l->printed)
+    else if (report && !l->reported)
         log_print("%.900s; using the built-in kernels for all matrix products", l->why.text);
-    l->printed |= tells;
+    l->reported |= report;
     return PROPANE_OK;
 }
 

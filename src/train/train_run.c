@@ -231,7 +231,7 @@ static bool train_run_checkpoint_due(const train_run *r) {
 
 /* Reports a lost run. The weights are those of the last good update, so a tensor with non-finite numbers was read from
  * a file. */
-static propane_status train_run_print_lost(const train_run *r, propane_error *err) {
+static propane_status train_run_explain_lost(const train_run *r, propane_error *err) {
     const char *name = r->kind->not_finite ? r->kind->not_finite(r) : NULL;
     return propane_fail(err, PROPANE_ERR_LIMIT,
                         "the loss has been NaN or infinite since step %lld%s%.200s%s; no model was written%s",
@@ -316,7 +316,7 @@ static propane_status train_run_take_best(train_run *r, propane_error *err) {
 
 propane_status train_run_finish(train_run *r, propane_error *err) {
     PROPANE_TRY(train_run_settle(r, err));
-    if (r->lost > 0) return train_run_print_lost(r, err);
+    if (r->lost > 0) return train_run_explain_lost(r, err);
     PROPANE_TRY(train_run_save(r, err));
     if (!r->checkpoint || !train_run_writes(r)) return PROPANE_OK;
     PROPANE_TRY(train_run_check_place(r, err));

@@ -331,7 +331,7 @@ TEST(an_input_is_no_output_once_a_command_asked_for_that) {
     mem_free(dir);
 }
 
-TEST(checksums_print_damage) {
+TEST(checksums_find_damage) {
     uint8_t data[300];
     char whole[17], other[17];
     checksum c;
@@ -442,6 +442,6 @@ SUITE("base/file", T(written_files_read_back), T(an_input_is_no_output_once_a_co
       T(a_writer_can_seek_back_and_is_atomic), T(refusals_name_path_and_reason), T(a_pipe_is_read_to_the_limit),
       T(a_full_disk_is_an_error_and_leaves_nothing), T(temporary_names_cannot_be_foretold),
       T(what_is_being_written_can_be_removed), T(only_rubbish_is_swept), T(links_are_not_followed),
-      T(folders_are_written_as_one), T(a_mapped_file_that_shrinks_is_an_error), T(checksums_print_damage),
+      T(folders_are_written_as_one), T(a_mapped_file_that_shrinks_is_an_error), T(checksums_find_damage),
       T(folders_are_made_with_their_parents), T(json_of_other_programs), T(json_errors_say_where),
       T(json_values_are_checked))

@@ -15,16 +15,16 @@
 typedef enum outcome { MISS, PARTIAL, HIT, WRONG, OUTCOMES } outcome;
 enum { NEVER = -1 }; /* a rule was written from the report before check was tried on it */
 
-typedef struct printed_report {
+typedef struct public_report {
     int first; /* outcome of the first try, or NEVER */
     const char *file, *source, *chip;
     int os;
     chip_path path;
     chip_severity verdict;
     const char *op, *word, *printed;
-} printed_report;
+} public_report;
 
-static const printed_report reports[] = {
+static const public_report reports[] = {
 #define REPORT(file, source, chip, os, path, verdict, op, word, printed)                                               \
     {NEVER, file, source, chip, os, CHIP_PATH_##path, CHIP_##verdict, op, word, printed},
 #define TRIED(first, file, source, chip, os, path, verdict, op, word, printed)                                         \
@@ -39,13 +39,13 @@ static const char *const outcome_names[OUTCOMES] = {"miss", "partial", "hit", "w
  * written from them. Three did not apply. The rows contain those that a small program can show. */
 static const int tried_at_once[OUTCOMES] = {[MISS] = 26, [PARTIAL] = 11, [HIT] = 14, [WRONG] = 6};
 
-static bool names_cause(const chip_finding *f, const printed_report *t) {
+static bool names_cause(const chip_finding *f, const public_report *t) {
     if (*t->op ? !f->op || strcmp(f->op, t->op) != 0 : f->op != NULL) return false;
     return strcasestr(f->message, t->word) || strcasestr(f->limit->sentence, t->word);
 }
 
 /* `said` receives the rule that names the cause, or the most severe other one. */
-static outcome judge(const printed_report *t, const chip_report *r, char said[64]) {
+static outcome judge(const public_report *t, const chip_report *r, char said[64]) {
     const chip_finding *cause = NULL, *louder = NULL;
     for (int i = 0; i < chip_report_count(r); i++) {
         const chip_finding *f = chip_report_get(r, i);
@@ -62,7 +62,7 @@ static outcome judge(const printed_report *t, const chip_report *r, char said[64
     return cause->severity == t->verdict && (!louder || louder->severity <= t->verdict) ? HIT : PARTIAL;
 }
 
-static outcome check_report(const printed_report *t, char said[64]) {
+static outcome check_report(const public_report *t, char said[64]) {
     propane_error err = {0};
     const chip *c;
     text path = {0};
@@ -113,7 +113,7 @@ static void write_head(text *out, const count_table counts) {
     write_counts(out, counts);
 }
 
-static void write_row(text *out, const printed_report *t, const char *said, outcome now) {
+static void write_row(text *out, const public_report *t, const char *said, outcome now) {
     text_printf(out, "| %s | %s | %s | %s | %s | %s | ", t->source, t->chip, chip_path_name(t->path), t->printed,
                 chip_severity_name(t->verdict), said);
     if (t->first != NEVER) text_printf(out, "%s | ", outcome_names[t->first]);
@@ -123,7 +123,7 @@ static void write_row(text *out, const printed_report *t, const char *said, outc
 static void make_page(text *out, count_table counts) {
     text rows[2] = {{0}, {0}};
     for (int i = 0; i < REPORTS; i++) {
-        const printed_report *t = &reports[i];
+        const public_report *t = &reports[i];
         const bool tried = t->first != NEVER;
         char said[64];
         const outcome now = check_report(t, said);

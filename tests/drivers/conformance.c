@@ -230,7 +230,7 @@ CONFORM(unknown_devices_are_refused_by_name) {
     EXPECT(d == NULL);
 }
 
-CONFORM(programs_print_their_inputs_and_outputs) {
+CONFORM(programs_describe_their_inputs_and_outputs) {
     propane_device *d = conformance_open();
     propane_program *p = conformance_compile(d, add_program); /* its module has already been freed */
     EXPECT(propane_program_input_count(p) == 2 && propane_program_output_count(p) == 1);
@@ -799,7 +799,7 @@ CONFORM(values_of_small_programs) {
 static const test_case cases[] = {
     T(opens_describes_and_closes),
     T(unknown_devices_are_refused_by_name),
-    T(programs_print_their_inputs_and_outputs),
+    T(programs_describe_their_inputs_and_outputs),
     T(functions_are_chosen_by_name),
     T(refusals_explain),
     T(bindings_are_checked),

@@ -1054,7 +1054,7 @@ TEST(the_list_of_symbols_is_complete) {
 
 /* ---- faults ----------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct printed_error {
+typedef struct known_error {
     const char *domain; /* after com.apple.appleneuralengine; NULL for NSCocoaErrorDomain */
     long code;
     const char *text;
@@ -1063,9 +1063,9 @@ typedef struct printed_error {
     int64_t status;
     bool transient;
     const char *hint; /* part of the hint; "" if there is none */
-} printed_error;
+} known_error;
 
-static const printed_error printed_errors[] = {
+static const known_error known_errors[] = {
     {".compiler", 1, "ANECCompile() FAILED err=(InvalidMILProgram)", -1, -1, false, 0, false, "propane check"},
     {".compiler", 10, "verifyBundleAtPath: invalid model", -1, -1, false, 0, false, "C37b"},
     {"", 8, "Failed with status=0x1d : statusType=0x9: Program Inference error", -1, -1, true, 0x1d, false,
@@ -1095,8 +1095,8 @@ TEST(errors_are_reported_by_their_numbers) {
     memcpy(&make, &found, sizeof make);
     EXPECT_OK(ane_api_get(&a, &err));
     void *pool = a->objc_autoreleasePoolPush();
-    for (size_t i = 0; i < sizeof printed_errors / sizeof printed_errors[0]; i++) {
-        const printed_error *t = &printed_errors[i];
+    for (size_t i = 0; i < sizeof known_errors / sizeof known_errors[0]; i++) {
+        const known_error *t = &known_errors[i];
         char domain[100], line[900], start_of[120];
         ane_failure f;
         snprintf(domain, sizeof domain, "%s%s", t->domain ? "com.apple.appleneuralengine" : "NSCocoaErrorDomain",

@@ -63,11 +63,11 @@ typedef struct memory_program {
     id model;
 } memory_program;
 
-/* `told` is what the dictionary contains about the files. They are written to
+/* `stated` is what the dictionary contains about the files. They are written to
  * NSTemporaryDirectory()/hexStringIdentifier. */
-static void make_program(memory_program *p, const file_entry *printed, const file_entry *files, int count) {
+static void make_program(memory_program *p, const file_entry *stated, const file_entry *files, int count) {
     p->model = CALL(id, (id, SEL, id), calls_class("_ANEInMemoryModel"),
-                    "inMemoryModelWithDescriptor:", new_descriptor(p->text, printed, count));
+                    "inMemoryModelWithDescriptor:", new_descriptor(p->text, stated, count));
     EXPECT(p->model);
     snprintf(p->folder, sizeof p->folder, "%s%s", text_of(temporary_directory()),
              text_of(GET(p->model, "hexStringIdentifier")));
@@ -212,9 +212,9 @@ static void run_dv(const char *data, size_t length) {
     id error = NULL, in = new_surface(SURFACE), out = new_surface(SURFACE);
     weight_file w = make_weights(1, HALVES, (const float[]){5}, 0, false);
     const out_of output = {"y", one_file, 64};
-    const file_entry file = {one_file, w.bytes, w.length}, printed = {one_file, data, length};
+    const file_entry file = {one_file, w.bytes, w.length}, stated = {one_file, data, length};
     program_text(p.text, sizeof p.text, 1, &output);
-    make_program(&p, &printed, &file, 1);
+    make_program(&p, &stated, &file, 1);
     expect_done(memory_compile(p.model, &error), error, "compile");
     expect_done(load_dv(p.model, &error), error, "load");
     EXPECT(GET(p.model, "modelAttributes"));

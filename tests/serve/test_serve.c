@@ -716,29 +716,29 @@ TEST(requests_that_come_together_are_answered_as_alone) {
 }
 
 /* The tokens that a receiver got, numbered by a common counter. */
-typedef struct printed {
+typedef struct receiver {
     int *clock, writes, first, last; /* times of the first and last write */
     bool gone;
-} printed;
+} receiver;
 
-static void printed_begin(void *context, int http, bool stream) {
-    const printed *t = context;
+static void receiver_begin(void *context, int http, bool stream) {
+    const receiver *t = context;
     (void)stream;
     EXPECT(http == (t->gone ? 503 : 200));
 }
 
-static bool printed_write(void *context, const char *bytes, size_t length) {
-    printed *t = context;
+static bool receiver_write(void *context, const char *bytes, size_t length) {
+    receiver *t = context;
     (void)bytes, (void)length;
     if (!t->writes++) t->first = *t->clock;
     t->last = *t->clock;
     return true;
 }
 
-static bool printed_wanted(void *context) { return !((const printed *)context)->gone; }
+static bool receiver_wanted(void *context) { return !((const receiver *)context)->gone; }
 
-static serve_answer *begin_printed(serve_request *request, const char *body, printed *t) {
-    const serve_outlet out = {t, printed_begin, printed_write, printed_wanted};
+static serve_answer *begin_with_receiver(serve_request *request, const char *body, receiver *t) {
+    const serve_outlet out = {t, receiver_begin, receiver_write, receiver_wanted};
     serve_problem p;
     EXPECT(serve_request_parse(body, strlen(body), SERVE_COMPLETION, request, &p));
     serve_answer *a = serve_begin(&b.engine, request, &out);
@@ -758,17 +758,17 @@ TEST(a_long_prompt_delays_others_by_one_part) {
         "{\"prompt\":\"ab\",\"max_tokens\":40,\"stream\":true,\"temperature\":0,\"logprobs\":0}";
     enum { WRITING, LONG, GONE, SHORT };
     int clock = 0, count = 1;
-    printed t[4] = {{.clock = &clock}, {.clock = &clock}, {.clock = &clock}, {.clock = &clock}};
+    receiver t[4] = {{.clock = &clock}, {.clock = &clock}, {.clock = &clock}, {.clock = &clock}};
     serve_request requests[4];
-    serve_answer *a[4] = {begin_printed(&requests[WRITING], brief, &t[WRITING])};
+    serve_answer *a[4] = {begin_with_receiver(&requests[WRITING], brief, &t[WRITING])};
     for (; clock < 4; clock++) serve_advance(&b.engine, a, count);
     EXPECT(t[WRITING].writes == 3); /* its own prompt, then one token with each part */
-    for (; count < 3; count++) a[count] = begin_printed(&requests[count], body, &t[count]);
+    for (; count < 3; count++) a[count] = begin_with_receiver(&requests[count], body, &t[count]);
     for (; !serve_is_done(a[LONG]); clock++) {
         int before = t[WRITING].writes;
         EXPECT_MSG(clock < 30, "moment %d", clock);
         if (clock == 6) t[GONE].gone = true; /* in the middle of the prompts */
-        if (clock == 8) a[count++] = begin_printed(&requests[SHORT], brief, &t[SHORT]);
+        if (clock == 8) a[count++] = begin_with_receiver(&requests[SHORT], brief, &t[SHORT]);
         serve_advance(&b.engine, a, count);
         EXPECT(serve_is_done(a[GONE]) == (clock >= 6));
         EXPECT_MSG(t[WRITING].writes == before + 1, "moment %d: %d more", clock, t[WRITING].writes - before);

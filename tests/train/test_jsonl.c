@@ -30,7 +30,7 @@ static const char *marked(const train_examples *e, int64_t i) {
     return out;
 }
 
-TEST(the_answer_is_trained) {
+TEST(the_answer_is_the_target) {
     train_examples e;
     EXPECT_OK(
         parse("{\"prompt\": \"2+2=\", \"completion\": \"4\"}\n\n"
@@ -198,6 +198,6 @@ TEST(batches_visit_every_window_once_an_epoch) {
     train_examples_deinit(&e);
 }
 
-SUITE("train/jsonl", T(the_answer_is_trained), T(what_other_programs_write), T(a_wrong_line_is_named),
+SUITE("train/jsonl", T(the_answer_is_the_target), T(what_other_programs_write), T(a_wrong_line_is_named),
       T(other_data_have_another_sum), T(examples_share_windows), T(what_is_cut_off_is_not_trained),
       T(batches_visit_every_window_once_an_epoch))

@@ -187,7 +187,7 @@ TEST(a_run_gives_its_model_away) {
     EXPECT(copy != own && copy->floats == own->floats);
     EXPECT(memcmp(copy->data, own->data, (size_t)own->floats * sizeof *own->data) == 0);
     EXPECT(language_run_trained(t) == own->parameters);
-    language_run_print_data(t, &windows, &cut, &empty);
+    language_run_count_data(t, &windows, &cut, &empty);
     EXPECT(windows > 0 && cut == 0 && empty == 0);
     model_weights_free(copy);
     train_run_free(t);

@@ -134,7 +134,7 @@ TEST(data_that_do_not_fit_are_counted) {
             }
             in.token_count = start[EXAMPLES];
             train_run *t = made(&o, in, 0);
-            language_run_print_data(t, &windows, &cut, &empty);
+            language_run_count_data(t, &windows, &cut, &empty);
             EXPECT_MSG(cut == cases[i].cut && empty == (targets ? 0 : cut), "case %d: %d cut, %d empty", i, (int)cut,
                        (int)empty);
             EXPECT(windows == token_windows_count(&language_run_of(t)->data));

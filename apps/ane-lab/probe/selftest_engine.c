@@ -27,10 +27,10 @@ propane_status probe_ask_order(probe_target *t, json_t *out, propane_error *err)
     if (status == PROPANE_OK) status = rig_run(&r, err);
     if (status == PROPANE_OK) status = rig_take(&r, 0, y, err);
     if (status == PROPANE_OK) {
-        bool printed = ane_program_symbols(r.program, order, sizeof order);
-        probe_say(out, "told", "%s", printed ? order : "the order is not reported; alphabetical is assumed");
+        bool reported = ane_program_symbols(r.program, order, sizeof order);
+        probe_say(out, "told", "%s", reported ? order : "the order is not reported; alphabetical is assumed");
         probe_say(out, "answer", "inputs (q, k) are reported as (%s); bound in that order, q - k is %s",
-                  printed ? order : "?",
+                  reported ? order : "?",
                   y[0] == 2    ? "right"
                   : y[0] == -2 ? "of the wrong sign: inputs are bound in another order"
                                : "wrong");

@@ -111,14 +111,14 @@ static void selftest_files_print_name(const json_t *form, const lab_recipe *r, j
 
 /* Checks whether the folder that the framework reports is inside NSTemporaryDirectory. */
 static void selftest_files_compare_folders(const json_t *form, json_t *out, text *words) {
-    const char *printed = json_string_value(json_object_get(form, "localModelPath")),
+    const char *given = json_string_value(json_object_get(form, "localModelPath")),
                *temporary = json_string_value(json_object_get(form, "temporary")),
                *hex = json_string_value(json_object_get(form, "hex"));
     char meant[1700];
     const size_t length = temporary ? strlen(temporary) : 0;
     snprintf(meant, sizeof meant, "%s%s%s", temporary ? temporary : "",
              length && temporary[length - 1] == '/' ? "" : "/", hex ? hex : "");
-    const char *state = !printed ? "not reported" : strcmp(printed, meant) == 0 ? "the usual one" : "a different one";
+    const char *state = !given ? "not reported" : strcmp(given, meant) == 0 ? "the usual one" : "a different one";
     probe_say(out, "place", "%s", state);
     text_printf(words, "the model's folder is %s; ", state);
 }
@@ -197,8 +197,8 @@ propane_status probe_ask_attributes(probe_target *t, json_t *out, propane_error 
     if (status == PROPANE_OK && lab_do_all(l, LAB_EXISTS, LAB_LOAD, out)) {
         const bool dropped = bare && lab_do(l, LAB_DROP_DESCRIPTOR, out);
         probe_note(out);
-        const bool printed = lab_do(l, wrapper ? LAB_WRAPPER_ATTRIBUTES : LAB_ATTRIBUTES, out);
-        probe_say(out, "answer", "%s%s", printed ? "they are told" : "nothing is told",
+        const bool given = lab_do(l, wrapper ? LAB_WRAPPER_ATTRIBUTES : LAB_ATTRIBUTES, out);
+        probe_say(out, "answer", "%s%s", given ? "they are told" : "nothing is told",
                   bare && !dropped ? "; the descriptor could not be dropped" : "");
     } else if (status == PROPANE_OK) {
         probe_say(out, "answer", "the program does not load");

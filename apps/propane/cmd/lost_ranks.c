@@ -17,7 +17,7 @@
 enum { PATIENCE_US = 600000 };
 
 static struct {
-    char dir[2000], checkpoint[2100], advice[2400], printed[2600];
+    char dir[2000], checkpoint[2100], advice[2400], message[2600];
     volatile int rank;
     volatile bool ready;
 } lost;
@@ -33,7 +33,7 @@ static bool lost_ranks_first_lives(void) {
 static void lost_ranks_write(int number) {
     (void)number;
     if (!lost.ready || access(lost.checkpoint, F_OK) != 0 || (lost.rank == 1 && lost_ranks_first_lives())) return;
-    if (write(STDERR_FILENO, lost.printed, strlen(lost.printed)) < 0) return;
+    if (write(STDERR_FILENO, lost.message, strlen(lost.message)) < 0) return;
 }
 
 void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
@@ -46,7 +46,7 @@ void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
              "the same --data (the number of ranks may differ)",
              propane_ranks_count(ranks), lost.dir);
     if (lost.rank > 1) return; /* if all are asked to stop, at most two print the message */
-    snprintf(lost.printed, sizeof lost.printed,
+    snprintf(lost.message, sizeof lost.message,
              "propane train: the ranks have not stopped yet, although they were asked to; if one was lost, %s\n",
              lost.advice);
     struct sigaction action = {.sa_handler = lost_ranks_write};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The message for a job of several ranks that ends because one of them was lost. mpirun tells the others to stop, but
+ * The message for a job of several ranks that ends because one of them was lost. mpirun signals the others to stop, but
  * they can no longer agree and are killed a moment later. One remaining rank prints how to continue: the first, or the
  * second if it sees that the first is gone.
  */

@@ -225,10 +225,10 @@ static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
 
 /* Ends all ranks after one fails, because the others would wait for ever. The last checkpoint is not changed. */
 static void train_text_end_ranks(propane_ranks *ranks, propane_error *err) {
-    propane_error printed = {.status = err->status};
-    snprintf(printed.text, sizeof printed.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
+    propane_error named = {.status = err->status};
+    snprintf(named.text, sizeof named.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
              propane_ranks_count(ranks), err->text, *lost_ranks_advice() ? "; " : "", lost_ranks_advice());
-    const int code = cli_error("train", &printed);
+    const int code = cli_error("train", &named);
     fflush(NULL);
     propane_ranks_abort(ranks, code);
 }
@@ -243,11 +243,10 @@ static int train_text_start(train_job *j, bool power, char **again) {
         status = propane_fail_memory(&err, 0);
     energy_close(j->meter);
     if (j->ranks && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) train_text_end_ranks(j->ranks, &err);
-    const bool printed = !j->ranks || propane_ranks_rank(j->ranks) == 0;
+    const bool first = !j->ranks || propane_ranks_rank(j->ranks) == 0;
     train_job_deinit(j);
     propane_ranks_close(j->ranks);
-    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !printed))
-        return CLI_OK; /* rank 0 has reported it */
+    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !first)) return CLI_OK; /* rank 0 has reported it */
     return cli_error("train", &err);
 }
 

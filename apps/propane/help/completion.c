@@ -10,8 +10,7 @@
 
 typedef struct completion_script {
     const cli_command *command;
-    text
-        printed; /* the flags already written, as " --flag ", so that those of a command's other form are not repeated */
+    text keys; /* the flags already written, as " --flag ", so that those of a command's other form are not repeated */
     void (*flag)(const cli_command *c, const cli_flag *f, const char *name);
 } completion_script;
 
@@ -34,8 +33,8 @@ static void completion_print(void *object, const cli_description *d) {
         char key[80];
         if (f->kind == CLI_HEADING || cli_is_positional(f)) continue;
         snprintf(key, sizeof key, " %s ", f->name);
-        if (s->printed.data && strstr(s->printed.data, key)) continue;
-        text_append(&s->printed, key);
+        if (s->keys.data && strstr(s->keys.data, key)) continue;
+        text_append(&s->keys, key);
         s->flag(s->command, f, f->name);
         const char *other = cli_other_name(d->flags, d->count, f, 0);
         if (other && other[1] != '-') s->flag(s->command, f, other);
@@ -50,7 +49,7 @@ static void completion_command(const cli_command *c,
     completion_script s = {.command = c, .flag = flag};
     help_ask(c, completion_print, &s);
     flag(c, &help, "--help");
-    text_deinit(&s.printed);
+    text_deinit(&s.keys);
 }
 
 static void completion_commands(void) {

@@ -9,12 +9,12 @@
 
 enum { HELP_WIDTH = 80, HELP_COLUMN = 29 };
 
-static void (*help_print)(void *object, const cli_description *d);
-static void *help_printed;
+static void (*help_listener)(void *object, const cli_description *d);
+static void *help_object;
 
-void cli_on_describe(void (*print)(void *object, const cli_description *d), void *object) {
-    help_print = print;
-    help_printed = object;
+void cli_on_describe(void (*listener)(void *object, const cli_description *d), void *object) {
+    help_listener = listener;
+    help_object = object;
 }
 
 void cli_standard(const cli_flag *f, char *out, size_t size) {
@@ -96,8 +96,8 @@ static void help_flags(const cli_description *d, const char *common) {
 
 void cli_describe(const cli_description *d) {
     const cli_command *c = cli_find_command(d->command);
-    if (help_print) {
-        help_print(help_printed, d);
+    if (help_listener) {
+        help_listener(help_object, d);
         return;
     }
     printf("usage: propane ");

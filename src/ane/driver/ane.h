@@ -143,7 +143,7 @@ typedef struct ane_side {
 } ane_side;
 
 typedef struct ane_order {
-    bool printed; /* the system specified the order of the inputs */
+    bool reported; /* the system specified the order of the inputs */
     int procedure;
     ane_side inputs, outputs;
 } ane_order;

@@ -251,7 +251,7 @@ bool ane_program_symbols(const propane_program *program, char *out, size_t size)
     for (int k = 0; k < order->inputs.count && used < size; k++)
         used +=
             (size_t)snprintf(out + used, size - used, "%s%s", k ? ", " : "", p->inputs[order->inputs.bound[k]].name);
-    return order->printed;
+    return order->reported;
 }
 
 const propane_driver ane_driver = {

@@ -136,20 +136,20 @@ static ane_id lab_weights(const ane_api *a, const lab_program *p) {
 
 static propane_status lab_name_folder(lab *l, json_t *out, propane_error *err) {
     const ane_api *a = l->a;
-    char hex[HEX_ROOM] = "", temporary[PATH_ROOM - HEX_ROOM] = "", printed[PATH_ROOM] = "";
+    char hex[HEX_ROOM] = "", temporary[PATH_ROOM - HEX_ROOM] = "", path[PATH_ROOM] = "";
     (void)ane_text_of(a, ANE_SEND0(a, memory_name, l->object), hex, sizeof hex);
     (void)ane_text_of(a, a->NSTemporaryDirectory(), temporary, sizeof temporary);
-    if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, l->object), printed, sizeof printed);
+    if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, l->object), path, sizeof path);
     json_put(out, "hex", json_words(hex));
     json_put(out, "temporary", json_words(temporary));
-    json_put(out, "localModelPath", *printed ? json_words(printed) : json_null());
+    json_put(out, "localModelPath", *path ? json_words(path) : json_null());
     if (ANE_HAS(a, descriptor_hashes))
         json_put(out, "perFileHashes", lab_json(a, ANE_SEND0(a, descriptor_hashes, l->descriptor)));
     if (!*hex || strchr(hex, '/')) return propane_fail(err, PROPANE_ERR_DEVICE, "the model returns no name");
     if (l->p.folder)
         snprintf(l->folder, sizeof l->folder, "%.700s/%s", l->p.folder, hex);
-    else if (*printed)
-        snprintf(l->folder, sizeof l->folder, "%s", printed);
+    else if (*path)
+        snprintf(l->folder, sizeof l->folder, "%s", path);
     else
         snprintf(l->folder, sizeof l->folder, "%s%s%s", temporary,
                  *temporary && temporary[strlen(temporary) - 1] == '/' ? "" : "/", hex);
@@ -427,15 +427,15 @@ static bool lab_purge(lab *l) {
 
 static bool lab_attributes(lab *l, bool wrapper, json_t *out) {
     const ane_api *a = l->a;
-    ane_id printed = NULL, inner = l->object;
+    ane_id answer = NULL, inner = l->object;
     if (wrapper) {
-        if (l->p.route == 0 && ANE_HAS(a, memory_attributes)) printed = ANE_SEND0(a, memory_attributes, l->object);
+        if (l->p.route == 0 && ANE_HAS(a, memory_attributes)) answer = ANE_SEND0(a, memory_attributes, l->object);
     } else {
         if (l->p.route == 0) inner = ANE_HAS(a, memory_inner) ? ANE_SEND0(a, memory_inner, l->object) : NULL;
-        if (inner && ANE_HAS(a, model_attributes)) printed = ANE_SEND0(a, model_attributes, inner);
+        if (inner && ANE_HAS(a, model_attributes)) answer = ANE_SEND0(a, model_attributes, inner);
     }
-    json_put(out, "told", lab_json(a, printed));
-    return printed != NULL;
+    json_put(out, "told", lab_json(a, answer));
+    return answer != NULL;
 }
 
 static bool lab_drop_descriptor(lab *l) {

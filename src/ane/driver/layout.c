@@ -128,15 +128,15 @@ static int layout_find_value(const char *symbol, mil_value *const *values, int c
  * procedure. */
 static propane_status layout_read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
                                        int count, int first, bool alone, ane_side *out, propane_error *err) {
-    int printed = ane_array_count(a, symbols);
+    int reported = ane_array_count(a, symbols);
     char symbol[300] = "?";
     out->count = 0;
-    for (int i = 0; i < count && !printed; i++, out->count++) {
+    for (int i = 0; i < count && !reported; i++, out->count++) {
         /* alphabetical, which the names make equal to the declared order */
         out->bound[i] = i;
         out->symbol[i] = first + i;
     }
-    for (int k = 0; k < printed; k++) {
+    for (int k = 0; k < reported; k++) {
         (void)ane_text_of(a, ane_array_at(a, symbols, k), symbol, sizeof symbol);
         int i = layout_find_value(symbol, values, count);
         if (i == count && alone)
@@ -172,7 +172,7 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine reports '%s' as procedure %lld", f->name,
                             (long long)procedure);
     order->procedure = (int)procedure;
-    order->printed = ane_array_count(a, input_symbols) > 0;
+    order->reported = ane_array_count(a, input_symbols) > 0;
     PROPANE_TRY(
         layout_lay_out(a, networks, "LiveInputList", "LiveInputParamList", f->params, p->inputs, p->input_count, err));
     PROPANE_TRY(layout_lay_out(a, networks, "LiveOutputList", NULL, f->results, p->outputs, p->output_count, err));

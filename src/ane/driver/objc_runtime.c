@@ -371,12 +371,12 @@ bool ane_system(const ane_api *a, ane_system_version *out) {
     if (!ANE_HAS(a, process_info) || !ANE_HAS(a, system_version)) return false;
     void *pool = a->objc_autoreleasePoolPush();
     ane_id info = ANE_SEND0(a, process_info, ANE_CLASS(a, process_info));
-    bool printed = info && ane_text_of(a, ANE_SEND0(a, system_version, info), words, sizeof words);
+    bool known = info && ane_text_of(a, ANE_SEND0(a, system_version, info), words, sizeof words);
     a->objc_autoreleasePoolPop(pool);
-    printed =
-        printed && sscanf(words + strcspn(words, "0123456789"), "%d.%d.%d", &out->major, &out->minor, &out->patch) > 0;
-    if (printed) objc_read_build(words, out->build);
-    return printed;
+    known =
+        known && sscanf(words + strcspn(words, "0123456789"), "%d.%d.%d", &out->major, &out->minor, &out->patch) > 0;
+    if (known) objc_read_build(words, out->build);
+    return known;
 }
 
 /* ---- objects ------------------------------------------------------------------------------------------------------------ */

@@ -248,7 +248,7 @@ const char *file_disguise(const void *data, size_t bytes) {
     static const struct {
         const char *begin;
         size_t bytes;
-        const char *printed;
+        const char *meaning;
     } rows[] = {
         {"version https://git-lfs", 23,
          ": it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder"},
@@ -276,6 +276,6 @@ const char *file_disguise(const void *data, size_t bytes) {
         {"SQLite format 3", 15, ": it is an SQLite database"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (bytes >= rows[i].bytes && memcmp(data, rows[i].begin, rows[i].bytes) == 0) return rows[i].printed;
+        if (bytes >= rows[i].bytes && memcmp(data, rows[i].begin, rows[i].bytes) == 0) return rows[i].meaning;
     return "";
 }

@@ -111,13 +111,13 @@ double text_strtod(const char *from, char **end) {
     return x;
 }
 
-char *text_point(char *printed) {
+char *text_point(char *number) {
     const char *point = localeconv()->decimal_point;
-    char *at = strcmp(point, ".") == 0 ? NULL : strstr(printed, point);
-    if (!at) return printed;
+    char *at = strcmp(point, ".") == 0 ? NULL : strstr(number, point);
+    if (!at) return number;
     *at = '.';
     memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-    return printed;
+    return number;
 }
 
 void text_real(text *t, int digits, double value) {

@@ -32,7 +32,7 @@ const char *text_read_real(const char *from, double *out);
 /* strtod and "%g" with '.' as the decimal point, for programs that have set a locale with another one. Numbers of more
  * than 400 characters are cut there. text_point changes a printed number in place and returns it. */
 double text_strtod(const char *from, char **end);
-char *text_point(char *printed);
+char *text_point(char *number);
 void text_real(text *t, int digits, double value); /* appends "%.*g" with that point */
 /* Ignores case: "MODEL.GGUF" ends with ".gguf". */
 bool text_ends_with(const char *string, const char *end);

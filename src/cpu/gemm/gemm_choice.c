@@ -45,7 +45,7 @@ static struct {
     fork_mutex mutex;
     gemm_choice_row rows[CHOICE_ROWS];
     int count;
-    bool read, printed;
+    bool read, reported;
 } gemm_choice_table = {.mutex = FORK_MUTEX_INITIALIZER};
 
 /* ---- kinds of products
@@ -127,9 +127,9 @@ static void gemm_choice_write(void) {
     }
     propane_status status = t.failed ? propane_fail_memory(&err, t.capacity) : file_make_dir(folder, &err);
     if (status == PROPANE_OK) status = file_write(path, t.data, t.length, &err);
-    if (status != PROPANE_OK && !gemm_choice_table.printed)
+    if (status != PROPANE_OK && !gemm_choice_table.reported)
         log_print("%.900s; times of matrix products are not cached, so each process measures them", err.text);
-    gemm_choice_table.printed |= status != PROPANE_OK;
+    gemm_choice_table.reported |= status != PROPANE_OK;
     if (status != PROPANE_OK) mem_forget();
     text_deinit(&t);
 }

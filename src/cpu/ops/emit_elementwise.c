@@ -380,7 +380,7 @@ static bool emit_elementwise_same_layout(const cpu_view *a, const cpu_view *b) {
 
 /* Declares which stores may overwrite which loads: those with the same layout, if nothing else in that buffer is read
  * here. */
-static propane_status emit_elementwise_print_sharing(elementwise_builder *t) {
+static propane_status emit_elementwise_declare_sharing(elementwise_builder *t) {
     for (int s = 0; s < t->l.view_count; s++) {
         if (!t->l.views[s].store) continue;
         for (int l = 0; l < t->l.view_count; l++) {
@@ -425,7 +425,7 @@ static propane_status emit_elementwise_finish(elementwise_builder *t, propane_er
         cpu_emit_touch(p, t->l.views[v].view.buffer);
         bytes += (double)cpu_view_count(&t->l.views[v].view) * cpu_view_dtype_bytes(t->l.views[v].view.dtype);
     }
-    PROPANE_TRY(emit_elementwise_print_sharing(t));
+    PROPANE_TRY(emit_elementwise_declare_sharing(t));
     const mil_op *last = t->node->ops[t->node->op_count - 1];
     p->program->tile_count++;
     p->program->fused_ops += t->node->op_count;

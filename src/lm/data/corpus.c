@@ -274,8 +274,8 @@ static propane_status corpus_find_files(const corpus_options *o, corpus *c, prop
         status = propane_fail(err, PROPANE_ERR_INVALID, "there is no file to train on");
     c->left_out = own.left_out + other.left_out;
     c->divided = own.valid.count > 0;
-    if (status == PROPANE_OK && own.printed && !(c->parts = mem_copy_string(own.printed)))
-        status = propane_fail_memory(err, strlen(own.printed));
+    if (status == PROPANE_OK && own.division && !(c->parts = mem_copy_string(own.division)))
+        status = propane_fail_memory(err, strlen(own.division));
     const data_files files[2] = {own.train, held ? other.valid : own.valid};
     if (status == PROPANE_OK) status = corpus_open_files(o, files, c, err);
     arena_free(a);

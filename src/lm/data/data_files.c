@@ -139,7 +139,7 @@ static const char *data_files_names(const data_found *f, arena *a, const char *d
 }
 
 /* Returns "mlx: train.jsonl is for training, valid.jsonl for validation; not read: test.jsonl". */
-static const char *data_files_print(const data_found *f, arena *a, const char *dir) {
+static const char *data_files_division(const data_found *f, arena *a, const char *dir) {
     const char *train = data_files_names(f, a, dir, DATA_TRAIN), *valid = data_files_names(f, a, dir, DATA_VALID),
                *test = data_files_names(f, a, dir, DATA_TEST);
     const char *trained = train ? arena_printf(a, "%s for training", train) : NULL;
@@ -184,14 +184,14 @@ static propane_status data_files_folder(data_set *out, arena *a, const char *dir
     data_files_settle(&f, use);
     PROPANE_TRY(data_files_share(&f, a, use, out, err));
     if (!f.divided) return PROPANE_OK;
-    const char *printed = data_files_print(&f, a, dir);
-    if (!printed) return propane_fail_memory(err, strlen(dir));
+    const char *division = data_files_division(&f, a, dir);
+    if (!division) return propane_fail_memory(err, strlen(dir));
     if (wanted->count == before)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; there is no file for %s: name the file itself", printed,
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s; there is no file for %s: name the file itself", division,
                             use == DATA_TO_VALIDATE ? "validation" : "training");
     if (use == DATA_TO_VALIDATE) return PROPANE_OK;
-    out->printed = out->printed ? arena_printf(a, "%s\n%s", out->printed, printed) : printed;
-    return out->printed ? PROPANE_OK : propane_fail_memory(err, strlen(printed));
+    out->division = out->division ? arena_printf(a, "%s\n%s", out->division, division) : division;
+    return out->division ? PROPANE_OK : propane_fail_memory(err, strlen(division));
 }
 
 /* ---- a value of --data ----------------------------------------------------------------------------------------------------------- */

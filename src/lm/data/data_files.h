@@ -15,8 +15,8 @@ typedef struct data_files {
 /* Files for training, and files for validation. */
 typedef struct data_set {
     data_files train, valid;
-    int left_out;        /* in folders: neither text nor tokens, or not part of a divided data set */
-    const char *printed; /* how folders were divided, one line each; NULL if none was */
+    int left_out;         /* in folders: neither text nor tokens, or not part of a divided data set */
+    const char *division; /* how folders were divided, one line each; NULL if none was */
 } data_set;
 
 /* DATA_TO_DIVIDE selects both parts of a divided folder. DATA_TO_LEARN selects its training part. DATA_TO_VALIDATE

@@ -86,8 +86,8 @@ static propane_status worker_write_file(const allreduce *movements, const train_
 /* If one rank could not write, no rank may continue to the checkpoint. */
 static propane_status worker_all_well(const train_run *r, propane_status status, propane_error *err) {
     double failed = status != PROPANE_OK;
-    const propane_status printed = mpi_sum(r->options.mpi, &failed, 1, status ? NULL : err);
-    if (status || printed) return status ? status : printed;
+    const propane_status shared = mpi_sum(r->options.mpi, &failed, 1, status ? NULL : err);
+    if (status || shared) return status ? status : shared;
     return failed > 0 ? propane_fail(err, PROPANE_ERR_IO, "another rank could not write its state") : PROPANE_OK;
 }
 

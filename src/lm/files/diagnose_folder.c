@@ -110,14 +110,14 @@ static propane_status diagnose_explain_weights(const char *dir, const contents *
 
 static propane_status diagnose_explain_tokenizer(const char *dir, propane_error *err) {
     static const struct {
-        const char *file, *printed;
+        const char *file, *words;
     } others[] = {{"merges.txt", "vocab.json and merges.txt"}, {"vocab.txt", "vocab.txt (WordPiece)"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (diagnose_has(dir, others[i].file))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: its tokenizer is %s, which is not supported; write a tokenizer.json in Python: "
                                 "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
-                                dir, others[i].printed);
+                                dir, others[i].words);
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
                         "%s: there is no tokenizer next to the model; give one with --tokenizer", dir);
 }

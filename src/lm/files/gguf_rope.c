@@ -18,9 +18,9 @@ const char *gguf_key_in(char out[80], const char *arch, const char *key) {
 }
 
 double gguf_short_real(double value) {
-    char printed[40];
-    snprintf(printed, sizeof printed, "%.7g", value);
-    return strtod(printed, NULL);
+    char digits[40];
+    snprintf(digits, sizeof digits, "%.7g", value);
+    return strtod(digits, NULL);
 }
 
 #define ROPE_FREQS "rope_freqs.weight"

@@ -50,7 +50,7 @@ static size_t complete_undecided(const completion *c) {
     return most;
 }
 
-static void complete_print(completion *c, infer_step *step, size_t length) {
+static void complete_report(completion *c, infer_step *step, size_t length) {
     step->text = c->held.data ? c->held.data : "";
     step->length = length;
     if (!c->callback(c->context, step)) c->cancelled = true;
@@ -66,12 +66,12 @@ static bool complete_settle(completion *c, infer_step *step) {
     if (stop >= 0) {
         c->stopped = true;
         c->held.length = (size_t)stop;
-        complete_print(c, step, c->held.length);
+        complete_report(c, step, c->held.length);
         return false;
     }
     size_t length = c->held.length - complete_undecided(c);
     while (length && length < c->held.length && ((unsigned char)c->held.data[length] & 0xc0) == 0x80) length--;
-    complete_print(c, step, length);
+    complete_report(c, step, length);
     return !c->cancelled;
 }
 
@@ -93,7 +93,7 @@ static bool complete_on_token(void *context, int32_t id, const float *logits) {
     if (t->logprobs >= 0) complete_rate(c, logits, &step, top);
     if (step.end) {
         c->ended = true;
-        complete_print(c, &step, 0);
+        complete_report(c, &step, 0);
         return false;
     }
     if (t->tokenizer) tokenizer_decode(t->tokenizer, &c->stream, id, &c->held);
@@ -101,7 +101,7 @@ static bool complete_on_token(void *context, int32_t id, const float *logits) {
 }
 
 /* Passes on the held text when no more ids follow. */
-static void complete_print_rest(completion *c) {
+static void complete_report_rest(completion *c) {
     infer_step step = {.id = -1};
     tokenizer_decode_end(&c->stream, &c->held);
     int64_t stop = complete_find_stop(c);
@@ -109,7 +109,7 @@ static void complete_print_rest(completion *c) {
         c->stopped = true;
         c->held.length = (size_t)stop;
     }
-    if (c->held.length) complete_print(c, &step, c->held.length);
+    if (c->held.length) complete_report(c, &step, c->held.length);
 }
 
 /* A space before the first new word is not dropped, because a prompt precedes it. */
@@ -177,7 +177,7 @@ propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, i
     return status;
 }
 
-static void complete_print_prompt(infer_job *j) {
+static void complete_report_prompt(infer_job *j) {
     completion *c = &j->c;
     infer_logprob top[INFER_MAX_LOGPROBS];
     const int32_t id = j->task.prompt[j->read];
@@ -191,7 +191,7 @@ static propane_status complete_score_prompt(infer_job *j, propane_error *err) {
     enum { PART = 32 };
     for (int n = 0; n < PART && infer_job_left(j) > 0 && !j->c.cancelled; n++) {
         int64_t now;
-        complete_print_prompt(j);
+        complete_report_prompt(j);
         PROPANE_TRY(infer_read_part(j->machine, j->task.prompt + j->read, 1, j->logits, &now, err));
         j->read += now;
     }
@@ -280,7 +280,7 @@ static bool complete_draw(infer_job *j, int32_t *id) {
     bool room = infer_position(j->machine) < infer_context(j->machine);
     if (goes_on && j->made < j->task.count && room) return true;
     j->done = true;
-    if (!j->c.stopped && !j->c.cancelled && j->task.tokenizer) complete_print_rest(&j->c);
+    if (!j->c.stopped && !j->c.cancelled && j->task.tokenizer) complete_report_rest(&j->c);
     return false;
 }
 

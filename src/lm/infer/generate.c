@@ -77,19 +77,19 @@ static propane_status generate_run_half(infer *m, const infer_set *s, const prop
     return PROPANE_OK;
 }
 
-/* Runs all layers, and the head if it reads their output directly. *told is set if the logits are complete. */
-static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_bucket *r, wanted want, bool *printed,
+/* Runs all layers, and the head if it reads their output directly. *complete is set if the logits are complete. */
+static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_bucket *r, wanted want, bool *complete,
                                          propane_error *err) {
     enum { AT_ONCE = 64 }; /* requests; a device accepts 127 */
     int64_t layers = infer_layers(m);
     int count = 0;
-    *printed = want == ALL_LOGITS || (want == LAST_LOGITS && s->positions == 1);
-    if (*printed) PROPANE_TRY(infer_need_head(m, s, err));
+    *complete = want == ALL_LOGITS || (want == LAST_LOGITS && s->positions == 1);
+    if (*complete) PROPANE_TRY(infer_need_head(m, s, err));
     for (int64_t i = 0; i < layers; i++) {
         m->chain[count++] = r->attn[i];
         m->chain[count++] = s->ffn_requests[i];
     }
-    if (*printed) m->chain[count++] = s->head_request;
+    if (*complete) m->chain[count++] = s->head_request;
     PROPANE_TRY(generate_put(r->program, "x", s->x, m->stream, err));
     for (int from = 0; from < count; from += AT_ONCE) {
         int n = count - from < AT_ONCE ? count - from : AT_ONCE;
@@ -98,7 +98,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_
         for (int i = 0; i + 1 < n; i++) PROPANE_TRY(propane_wait(m->chain[from + i], NULL, err));
         PROPANE_TRY(last);
     }
-    if (!*printed) return want ? generate_take(r->program, "x", s->x, m->stream, err) : PROPANE_OK;
+    if (!*complete) return want ? generate_take(r->program, "x", s->x, m->stream, err) : PROPANE_OK;
     PROPANE_TRY(infer_room(&m->logits, &m->logit_room, m->config.vocab_size * s->positions, err));
     return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
@@ -216,8 +216,8 @@ static int64_t generate_rows_filled(const infer *m, int64_t count) {
 
 static propane_status generate_run_layers(infer *m, infer_set *s, const infer_kv_bucket *r, int64_t count, wanted want,
                                           propane_error *err) {
-    bool printed = false;
-    if (m->chained) PROPANE_TRY(generate_run_chain(m, s, r, want, &printed, err));
+    bool complete = false;
+    if (m->chained) PROPANE_TRY(generate_run_chain(m, s, r, want, &complete, err));
     for (int64_t i = 0; !m->chained && i < infer_layers(m); i++) {
         PROPANE_TRY(generate_run_half(m, s, r->program, "o", r->attn[i], err));
         if (!m->in_place) {
@@ -226,7 +226,7 @@ static propane_status generate_run_layers(infer *m, infer_set *s, const infer_kv
         }
         PROPANE_TRY(generate_run_half(m, s, s->ffn, "y", s->ffn_requests[i], err));
     }
-    return want && want != STREAM && !printed ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
+    return want && want != STREAM && !complete ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
 }
 
 /* Reads the first `count` (1 .. s->positions) of m->columns and repeats the last of these in the rest. A run that fails
@@ -396,8 +396,8 @@ propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *
     return generate_read_all(m, ids, count - 1, NULL, nll, err);
 }
 
-propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_print print, void *context, double *mean,
-                          int64_t *predictions, propane_error *err) {
+propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_progress progress, void *context,
+                          double *mean, int64_t *predictions, propane_error *err) {
     if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: a loss needs at least 2", (long long)count);
     double sum = 0, *nll = mem_array((size_t)m->context, sizeof *nll);
     if (!nll) return propane_fail_memory(err, (size_t)m->context * sizeof *nll);
@@ -407,7 +407,7 @@ propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_pri
         n = total - at < m->context ? total - at : m->context;
         status = infer_score(m, ids + at, n + 1, nll, err);
         for (int64_t i = 0; !status && i < n; i++) sum += nll[i];
-        if (!status && print) status = print(context, at + n, total, sum / (double)(at + n), err);
+        if (!status && progress) status = progress(context, at + n, total, sum / (double)(at + n), err);
     }
     mem_free(nll);
     if (status) return status;

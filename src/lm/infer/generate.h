@@ -72,10 +72,10 @@ PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, con
 PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);
 /* Computes the mean of infer_score over a sequence of any length, in consecutive windows of at most infer_context
  * predictions, each with an empty cache. count must be >= 2. `predictions` (may be NULL) receives the number of
- * predictions in the mean. `tell` (may be NULL) is called after each window with the number of predictions done and
+ * predictions in the mean. `progress` (may be NULL) is called after each window with the number of predictions done and
  * their mean; an error from it ends the work. */
-typedef propane_status (*infer_print)(void *context, int64_t done, int64_t total, double mean, propane_error *err);
-PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_print print, void *context,
-                                        double *mean, int64_t *predictions, propane_error *err);
+typedef propane_status (*infer_progress)(void *context, int64_t done, int64_t total, double mean, propane_error *err);
+PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, infer_progress progress,
+                                        void *context, double *mean, int64_t *predictions, propane_error *err);
 
 #endif

@@ -2,6 +2,7 @@
  * Owns the construction of a language model's run: its initial weights, the ids and tensors that are trained, the
  * step's programs. The folder is made last, so that a run that cannot begin leaves nothing behind.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +35,7 @@ static propane_status language_check_outer(const train_options *o, propane_error
 }
 
 /* Logs notes, on the first rank, about outer steps that have no effect, or less than they could have. */
-static void language_print_outer(const language_run *t) {
+static void language_note_outer(const language_run *t) {
     const train_options *o = &t->run.options;
     const workers *w = &t->run.who;
     if (o->outer == 0 || !train_run_writes(&t->run)) return;
@@ -63,7 +64,7 @@ static propane_status language_form_workers(language_run *t, propane_error *err)
     t->worker_share = t->share * w->size;
     t->worker_first = t->worker_share * w->index;
     t->first = t->worker_first + t->share * w->place;
-    language_print_outer(t);
+    language_note_outer(t);
     return PROPANE_OK;
 }
 
@@ -302,20 +303,20 @@ static propane_status language_make_windows(language_run *t, const train_input *
 /* Checksums every 64th number of the model's own weights, which distinguishes models of the same shape at little
  * cost. */
 static uint64_t language_sum_base(const model_weights *w) {
-    enum { STRIDE = 64, PIECE = 4096 };
-    float piece[PIECE];
+    enum { STRIDE = 64, MOST = 256 };
+    float piece[MOST];
     uint64_t sum = (uint64_t)w->floats;
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
-        for (int64_t at = 0; at < t->count; at += PIECE) {
-            const int64_t n = t->count - at < PIECE ? t->count - at : PIECE;
-            stored_weights_read(w, t, at, n, piece);
-            for (int64_t k = (STRIDE - (t->offset + at) % STRIDE) % STRIDE; k < n; k += STRIDE) {
-                uint32_t bits;
-                memcpy(&bits, piece + k, sizeof bits);
-                sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
-                sum ^= sum >> 32;
-            }
+        const int64_t block = model_packing_block(t->form);
+        assert(block <= MOST);
+        for (int64_t k = (STRIDE - t->offset % STRIDE) % STRIDE, held = -1; k < t->count; k += STRIDE) {
+            uint32_t bits;
+            if (k / block != held) stored_weights_read(w, t, k / block * block, block, piece);
+            held = k / block;
+            memcpy(&bits, piece + k % block, sizeof bits);
+            sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
+            sum ^= sum >> 32;
         }
     }
     return sum;

@@ -18,7 +18,7 @@
 model_weights *language_run_weights(const train_run *r) { return language_run_of(r)->weights; }
 train_step *language_run_step(const train_run *r) { return language_run_of(r)->step; }
 
-void language_run_print_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty) {
+void language_run_count_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty) {
     const packed_windows *p = language_run_of(r)->data.packs;
     *windows = token_windows_count(&language_run_of(r)->data);
     *cut = p[0].cut + p[1].cut;

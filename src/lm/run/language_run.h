@@ -39,7 +39,7 @@ PROPANE_CHECK propane_status language_run_create(const train_options *options, c
                                                  train_run **out, propane_error *err);
 /* Windows per epoch. For instruction data also examples longer than a window, and those with no target left; otherwise
  * 0. */
-void language_run_print_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty);
+void language_run_count_data(const train_run *r, int64_t *windows, int64_t *cut, int64_t *empty);
 int64_t language_run_trained(const train_run *r); /* trained parameters */
 /* Returns a copy of the current model, with all its ids and with the adapters merged. */
 PROPANE_CHECK propane_status language_run_model(const train_run *r, model_weights **out, propane_error *err);

@@ -50,7 +50,7 @@ void propane_generator_on_progress(propane_generator *g, propane_on_progress cal
     g->progress_context = context;
 }
 
-static propane_status api_score_print(void *context, int64_t done, int64_t total, double mean, propane_error *err) {
+static propane_status api_score_progress(void *context, int64_t done, int64_t total, double mean, propane_error *err) {
     const propane_generator *g = context;
     if (!g->on_progress || g->on_progress(g->progress_context, done, total, mean)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after %lld of %lld", (long long)done, (long long)total);
@@ -64,7 +64,7 @@ propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, 
     if (count < 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids are too few: there is nothing to predict",
                             (long long)count);
-    PROPANE_TRY(infer_loss(g->machine, ids, count, api_score_print, g, mean, predictions, err));
+    PROPANE_TRY(infer_loss(g->machine, ids, count, api_score_progress, g, mean, predictions, err));
     return api_score_check(g, *mean, err);
 }
 
@@ -99,7 +99,8 @@ propane_status propane_generator_loss_examples(propane_generator *g, const propa
                                     : propane_fail_memory(err, (size_t)infer_context(g->machine) * sizeof *nll);
     for (int64_t i = 0; i < e.count && status == PROPANE_OK; i++) {
         status = api_score_example(g->machine, &e, i, nll, &sum, &count, err);
-        if (status == PROPANE_OK) status = api_score_print(g, i + 1, e.count, count ? sum / (double)count : NAN, err);
+        if (status == PROPANE_OK)
+            status = api_score_progress(g, i + 1, e.count, count ? sum / (double)count : NAN, err);
     }
     if (status == PROPANE_OK && count == 0)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: no answer is within the context of %lld tokens", path,

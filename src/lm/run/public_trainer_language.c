@@ -436,7 +436,7 @@ static void api_trainer_language_describe(const propane_trainer *t, propane_trai
 static void api_trainer_language_put_data(const propane_trainer *t, json_t *facts) {
     const train_examples *e = &language_of(t)->corpus.examples;
     int64_t windows, cut, empty;
-    language_run_print_data(t->run, &windows, &cut, &empty);
+    language_run_count_data(t->run, &windows, &cut, &empty);
     json_put(facts, "windows", json_integer(windows));
     if (!language_of(t)->corpus.instructions) return;
     json_put(facts, "examples", json_integer(e->count));

@@ -44,7 +44,8 @@ propane_status step_base_create(train_step *s, propane_error *err) {
     if (!train_step_keeps_base(s->options.device, s->options.two_queues, s->options.weights,
                                s->options.partition.precision))
         return stored_weights_expand(s->weights, err);
-    const int64_t rows = s->partition->options.batch * s->partition->options.context;
+    const int64_t context = s->partition->options.context, rows = s->partition->options.batch * context;
+    const int64_t floats = (rows + context) * w->config.hidden_size; /* the second part for learned positions */
     step_base *b = s->base = mem_alloc(sizeof *b);
     if (!b) return propane_fail_memory(err, sizeof *b);
     b->slot = mem_array((size_t)w->count, sizeof *b->slot);
@@ -52,9 +53,9 @@ propane_status step_base_create(train_step *s, propane_error *err) {
     b->made_for = mem_array((size_t)w->count, sizeof *b->made_for);
     b->holds = mem_array((size_t)w->count, sizeof *b->holds);
     b->order = mem_array((size_t)rows, sizeof *b->order);
-    b->rows = mem_array((size_t)(2 * rows * w->config.hidden_size), sizeof(float));
+    b->rows = mem_array((size_t)floats, sizeof(float));
     if (!b->slot || !b->buffers || !b->made_for || !b->holds || !b->order || !b->rows)
-        return propane_fail_memory(err, (size_t)(2 * rows * w->config.hidden_size) * sizeof(float));
+        return propane_fail_memory(err, (size_t)floats * sizeof(float));
     for (int i = 0; i < w->count; i++) b->slot[i] = -1;
     for (int64_t i = 0; i < rows; i++) b->order[i] = (int32_t)i;
     return PROPANE_OK;
@@ -114,7 +115,7 @@ static propane_status step_base_convert(train_step *s, int tensor, propane_error
     return PROPANE_OK;
 }
 
-/* Returns the k-th tensor that the call reads and its buffer does not hold, or -1. */
+/* Returns the next tensor that the call reads and its buffer does not hold, or -1; *at is the parameter to begin with. */
 static int step_base_wanted(const train_step *s, int call, int *at) {
     const dataflow_call *c = &s->dataflow->calls[call];
     const mil_function *f = s->partition->kernels[c->kernel].function;

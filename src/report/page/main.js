@@ -70,7 +70,7 @@ function classes(item) {
   return {kind: h === null ? 'move' : 'h' + h, badge: mode === 'error' && (x === 'nan' || x > data.tolerance) ? '\u2260' : ''};
 }
 
-function told(x) {
+function figureText(x) {
   if (x === undefined || x === null) return '';
   return mode === 'error' ? (x === 'nan' ? 'not a number' : number(x)) : micro(x);
 }
@@ -79,9 +79,9 @@ function lines(item) {
   const b = item.group;
   if (b) {
     const n = b.last - b.first + 1;
-    return b.open ? [b.name + ' (' + n + ')'] : [b.name, n + ' operations' + (figure[mode] ? ', ' + told(sumOf(b)) : '')];
+    return b.open ? [b.name + ' (' + n + ')'] : [b.name, n + ' operations' + (figure[mode] ? ', ' + figureText(sumOf(b)) : '')];
   }
-  const n = graph.nodes[item.node], x = figure[mode] && told(figure[mode](n));
+  const n = graph.nodes[item.node], x = figure[mode] && figureText(figure[mode](n));
   return [n.o, n.n, x || short((n.t || [''])[0])];
 }
 
@@ -90,7 +90,7 @@ function title(item) {
   if (b) return 'block ' + b.name + ', ' + (b.last - b.first + 1) + ' operations, ' + (b.open ? 'unfolded' : 'folded');
   const n = graph.nodes[item.node], extra = [];
   if (mode === 'verdict') extra.push(data.chips[chip].name + ': ' + VERDICTS[verdictOf(n, chip)][1]);
-  if (figure[mode] && told(figure[mode](n))) extra.push(MODES[mode] + ' ' + told(figure[mode](n)));
+  if (figure[mode] && figureText(figure[mode](n))) extra.push(MODES[mode] + ' ' + figureText(figure[mode](n)));
   return n.o + ' ' + n.n + ', ' + (n.t || []).map(short).join('; ') + (extra.length ? ', ' + extra.join(', ') : '');
 }
 
@@ -259,7 +259,7 @@ function overview() {
   }
   if (f && f.classes) box.append(el('h3', {}, f.classes.length + ' classes'), el('p', {}, f.classes.slice(0, 12).join(', ') + (f.classes.length > 12 ? ', \u2026' : '')));
   const top = worst();
-  if (top.length) { box.append(el('h3', {}, top.title)); const t = el('table', {}); top.forEach(i => t.append(el('tr', {}, el('td', {}, jump(i)), el('td', {class: 'n'}, top.told(i))))); box.append(t); }
+  if (top.length) { box.append(el('h3', {}, top.title)); const t = el('table', {}); top.forEach(i => t.append(el('tr', {}, el('td', {}, jump(i)), el('td', {class: 'n'}, top.say(i))))); box.append(t); }
   const t = el('table', {});
   rows(t, [['operations', String(graph.nodes.filter(n => n.k !== 'io').length)], ['work', flops(graph.nodes.reduce((s, n) => s + (n.f || 0), 0))], ['author', m.author], ['licence', m.license], ['version', m.version], ['specification', m.specification_version && m.specification_version + (m.systems ? ' (' + m.systems + ' and later)' : '')], ['description', m.description]]);
   for (const k in m.user || {}) rows(t, [[k, m.user[k].length > 300 ? m.user[k].slice(0, 300) + '\u2026' : m.user[k]]]);
@@ -286,7 +286,7 @@ function worst() {
   }
   const top = list.slice(0, mode === 'verdict' ? 25 : 10);
   top.title = title + (list.length > top.length ? ' (' + top.length + ' of ' + list.length + ')' : '');
-  top.told = say;
+  top.say = say;
   return top;
 }
 

@@ -33,8 +33,8 @@ double run_peak_memory(void) {
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
 static void run_log_lose(run_log *l, int code) {
-    if (!l->printed) fprintf(stderr, "propane train: the log, " RUN_LOG ", has gaps: %s\n", strerror(code));
-    l->printed = true;
+    if (!l->reported) fprintf(stderr, "propane train: the log, " RUN_LOG ", has gaps: %s\n", strerror(code));
+    l->reported = true;
 }
 
 char *run_log_path(const char *dir, const char *name) {

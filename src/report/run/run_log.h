@@ -21,8 +21,8 @@
 #define RUN_LOG "log.jsonl"
 
 typedef struct run_log {
-    FILE *file;   /* NULL if nothing is written */
-    bool printed; /* gaps in the log have been reported */
+    FILE *file;    /* NULL if nothing is written */
+    bool reported; /* gaps in the log have been reported */
     text line;
 } run_log;
 

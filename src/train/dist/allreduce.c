@@ -115,8 +115,8 @@ static propane_status allreduce_make(allreduce *d, const int64_t *counts, const 
     size_t n = (size_t)d->count + 1;
     d->counts = mem_array(n, sizeof *d->counts);
     d->gradients = mem_array(n, sizeof *d->gradients);
-    d->printed = mem_array(n, sizeof *d->printed);
-    if (!d->counts || !d->gradients || !d->printed) return propane_fail_memory(err, n * 32);
+    d->ready = mem_array(n, sizeof *d->ready);
+    if (!d->counts || !d->gradients || !d->ready) return propane_fail_memory(err, n * 32);
     memcpy(d->counts, counts, (size_t)d->count * sizeof *counts);
     PROPANE_TRY(allreduce_cut_segments(d, order, err));
     allreduce_fill_buckets(d);
@@ -164,7 +164,7 @@ void allreduce_free(allreduce *d) {
     }
     mem_free(d->counts);
     mem_free(d->gradients);
-    mem_free(d->printed);
+    mem_free(d->ready);
     mem_free(d->segments);
     mem_free(d->buckets);
     mem_free(d->sums);
@@ -215,7 +215,7 @@ static propane_status allreduce_finish_next(allreduce *d, propane_error *err) {
 
 propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err) {
     d->gradients[tensor] = gradient;
-    d->printed[tensor] = true;
+    d->ready[tensor] = true;
     if (d->shared) {
         allreduce_shared_ready(d);
         return PROPANE_OK;
@@ -237,7 +237,7 @@ propane_status allreduce_finish(allreduce *d, propane_error *err) {
     if (d->shared) PROPANE_TRY(allreduce_shared_finish(d, err));
     while (d->next_finish < d->bucket_count) PROPANE_TRY(allreduce_finish_next(d, err));
     d->next_start = d->next_finish = d->next_sum = 0;
-    memset(d->printed, 0, (size_t)d->count * sizeof *d->printed);
+    memset(d->ready, 0, (size_t)d->count * sizeof *d->ready);
     return PROPANE_OK;
 }
 

@@ -231,6 +231,6 @@ void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source)
 
 bool allreduce_is_complete(const allreduce *d, const bucket *b) {
     for (int i = b->first; i < b->first + b->count; i++)
-        if (!d->printed[d->segments[i].tensor]) return false;
+        if (!d->ready[d->segments[i].tensor]) return false;
     return true;
 }

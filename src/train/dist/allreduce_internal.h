@@ -36,7 +36,7 @@ struct allreduce {
     int rank, size, count, segment_count, bucket_count;
     int64_t *counts;
     float **gradients;
-    bool *printed; /* [tensor] */
+    bool *ready; /* [tensor] */
     segment *segments;
     bucket *buckets;
     slot slots[ALLREDUCE_SLOTS];

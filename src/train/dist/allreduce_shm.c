@@ -41,7 +41,7 @@ static bool allreduce_shm_reached(const allreduce *d, stage at, int64_t number) 
     return true;
 }
 
-static void allreduce_shm_print(const allreduce *d, stage at, int64_t number) {
+static void allreduce_shm_signal(const allreduce *d, stage at, int64_t number) {
     atomic_store_explicit(allreduce_shm_count_of(d, d->rank, at), number + 1, memory_order_release);
 }
 
@@ -49,7 +49,7 @@ static void allreduce_shm_write_shares(const allreduce *d, const bucket *b, int6
     char *at = allreduce_shm_slot_of(d, d->rank, number);
     for (int r = 0; r < d->size; at += allreduce_room(d, b, r++))
         if (r != d->rank || d->options.wire != ALLREDUCE_FP32) allreduce_write(d, b, r, at);
-    allreduce_shm_print(d, WRITTEN, number);
+    allreduce_shm_signal(d, WRITTEN, number);
 }
 
 /* Sums a tensor's piece, whose shares begin at offset `at`, in the order of the ranks. It processes one part at a time,
@@ -95,7 +95,7 @@ static void allreduce_shm_add_shares(allreduce *d, const bucket *b, int64_t numb
         else
             (void)allreduce_write_sums(d, b, allreduce_shm_slot_of(d, d->rank, number) + at);
     }
-    allreduce_shm_print(d, ADDED, number);
+    allreduce_shm_signal(d, ADDED, number);
 }
 
 static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t number) {
@@ -107,7 +107,7 @@ static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t numbe
         else if (r != d->rank)
             allreduce_spread(d, b, r, (const float *)(const void *)sums);
     }
-    allreduce_shm_print(d, TAKEN, number);
+    allreduce_shm_signal(d, TAKEN, number);
 }
 
 /* Returns a bucket's number among all buckets since the beginning. */

@@ -6,7 +6,7 @@
 #include "core/base/memory.h"
 
 /* Sends the same number of bytes from every rank to all, in order. */
-static propane_status workers_print(mpi *m, int own, int *all, propane_error *err) {
+static propane_status workers_exchange(mpi *m, int own, int *all, propane_error *err) {
     int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
     mpi_transfer transfer = {0};
     for (int r = 0; r < mpi_size(m); r++) counts[r] = (int)sizeof own, offsets[r] = r * (int)sizeof own;
@@ -18,7 +18,7 @@ static propane_status workers_print(mpi *m, int own, int *all, propane_error *er
 static propane_status workers_lead_machine(mpi *m, int *all, int *leader, propane_error *err) {
     mpi *machine = NULL;
     PROPANE_TRY(mpi_split(m, -1, &machine, err));
-    const propane_status status = workers_print(machine, mpi_rank(m), all, err);
+    const propane_status status = workers_exchange(machine, mpi_rank(m), all, err);
     *leader = all[0];
     mpi_release(machine);
     return status;
@@ -57,7 +57,7 @@ static propane_status workers_find(workers *w, const workers_options *o, propane
     w->leader = rank / row * row;
     propane_status status = PROPANE_OK;
     if (o->by_machine && o->node_ranks == 0) status = workers_lead_machine(w->all, leaders, &w->leader, err);
-    if (status == PROPANE_OK) status = workers_print(w->all, w->leader, leaders, err);
+    if (status == PROPANE_OK) status = workers_exchange(w->all, w->leader, leaders, err);
     if (status == PROPANE_OK) status = workers_count(w, leaders, err);
     mem_free(leaders);
     return status;

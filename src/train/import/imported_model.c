@@ -258,8 +258,8 @@ static size_t imported_shared_length(const char *a, const char *b) {
     return best;
 }
 
-static propane_status imported_print_none(const imported_model *m, const imported_model_options *o, const bool *used,
-                                          propane_error *err) {
+static propane_status imported_explain_none(const imported_model *m, const imported_model_options *o, const bool *used,
+                                            propane_error *err) {
     enum { SHOWN = 4 };
     const char *near[SHOWN] = {0};
     size_t length[SHOWN] = {0};
@@ -309,7 +309,7 @@ static propane_status imported_take_weights(imported_model *m, const imported_mo
         m->weights[m->weight_count++] = (imported_weight){v->name, v->type, v->constant};
         m->parameters += mil_type_count(&v->type);
     }
-    return m->weight_count ? PROPANE_OK : imported_print_none(m, o, used, err);
+    return m->weight_count ? PROPANE_OK : imported_explain_none(m, o, used, err);
 }
 
 static void imported_count_ops(imported_model *m, bool *depends) {

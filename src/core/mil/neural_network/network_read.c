@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading a neural network of the older format: its inputs and the preprocessing of images, its layers one after
- * the other, and its outputs. One idea: a layer is a row (network_rows.c) that builds operations, so later code cannot
- * tell that it was a network. Refuses layers without a row by name, undefined values, and layers that produce another
+ * the other, and its outputs. One idea: a layer is a row (network_rows.c) that builds operations, so later code does not
+ * know that it was a network. Refuses layers without a row by name, undefined values, and layers that produce another
  * number of values than they name.
  */
 #include "core/mil/neural_network/network_read.h"
