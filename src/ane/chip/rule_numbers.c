@@ -394,9 +394,8 @@ bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* Finds fp16 coordinates whose steps at the far edge are more than a fraction of a pixel. Near 1, fp16 has steps of
- * 2^-11; near n pixels, of n * 2^-10 at most. */
-/* Returns the distance of two fp16 coordinates in pixels at the edge of the image, or 0 if they are not fp16. */
+/* Returns the distance of two fp16 coordinates in pixels at the edge of the image, or 0 if they are not fp16. Near 1,
+ * fp16 has steps of 2^-11; near n pixels, of n * 2^-10 at most. */
 static double rule_numbers_coordinate_step(const mil_op *op, double *side) {
     const mil_type *x = &mil_in(op, "x")->type;
     const char *mode = NULL;
@@ -408,6 +407,7 @@ static double rule_numbers_coordinate_step(const mil_op *op, double *side) {
     return exp2(floor(log2(fmax(*side - 1, 1)))) * 0x1p-10;
 }
 
+/* Finds coordinates whose steps at the far edge are more than a fraction of a pixel. */
 bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double side = 0;
     const double step = rule_numbers_coordinate_step(view->op, &side);

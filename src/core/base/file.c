@@ -17,20 +17,21 @@
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-enum { TICK_MS = 100, TELL_TICKS = 30 };
+enum { TICK_MS = 100, REPORT_TICKS = 30 };
 
 static bool (*file_asked)(void);
 
 void file_end_waits(bool (*asked)(void)) { file_asked = asked; }
 
-/* Waits until a pipe has bytes or its last writer has closed it. A wait for the first bytes is reported after TELL_TICKS. */
+/* Waits until a pipe has bytes or its last writer has closed it. A wait for the first bytes is reported after REPORT_TICKS. */
 static propane_status file_wait(int fd, const char *path, bool first, propane_error *err) {
     struct pollfd waits = {.fd = fd, .events = POLLIN};
-    for (int tick = 0;; tick += tick < TELL_TICKS) {
+    for (int tick = 0;; tick += tick < REPORT_TICKS) {
         if (poll(&waits, 1, TICK_MS) > 0) return PROPANE_OK;
         if (file_asked && file_asked())
             return propane_fail(err, PROPANE_ERR_CANCELLED, "cancelled while waiting for %s, a pipe", path);
-        if (first && tick == TELL_TICKS - 1) log_print("waiting for %s, a pipe from which nothing has come yet", path);
+        if (first && tick == REPORT_TICKS - 1)
+            log_print("waiting for %s, a pipe from which nothing has come yet", path);
     }
 }
 

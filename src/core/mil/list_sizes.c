@@ -56,7 +56,7 @@ static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     list_size *l = list_sizes_of(s, mil_in(op, "ls"));
     if (!l || !value || value->container != MIL_TENSOR || mil_type_is_open(value) || value->rank < scatter) return;
     l->element = mil_type_tensor(value->dtype, value->rank - scatter, value->dim + scatter);
-    l->known = s->trained = true;
+    l->known = s->found = true;
 }
 
 static const char *list_sizes_name(const mil_op *op) {
@@ -120,7 +120,7 @@ propane_status mil_list_sizes_read(mil_list_sizes *s, const mil_read_options *op
 }
 
 propane_status mil_list_sizes_end(mil_list_sizes *s, mil_function *f, bool *again, propane_error *err) {
-    *again = s->unknown && s->trained;
+    *again = s->unknown && s->found;
     if (s->unknown && !*again)
         return mil_op_fail(
             s->unknown, err, PROPANE_ERR_UNSUPPORTED,

@@ -14,7 +14,7 @@ typedef struct mil_list_sizes {
     /* One per list with names, in the order of the file; `last` is the latest one of this reading. */
     struct list_size *first, *last;
     const mil_op *unknown; /* a list whose sizes this reading does not know, or NULL */
-    bool trained;          /* this reading has found the sizes of a list */
+    bool found;            /* this reading has found the sizes of a list */
 } mil_list_sizes;
 
 /* Call for every operation once its operands are set and before it has results. Replaces names of known sizes by
