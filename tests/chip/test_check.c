@@ -112,6 +112,8 @@ TEST(each_row_says_what_who_and_what_to_do) {
     (void)all_chips();
     for (int i = 0; i < chip_limit_count(); i++) {
         const chip_limit *l = chip_limit_get(i);
+        for (int p = 0; p < CHIP_PATH_COUNT; p++)
+            EXPECT_MSG(!l->harm[p] || l->on[p] >= CHIP_WARN, "%s: only warnings are of harm", l->id);
         EXPECT_MSG(chip_limit_find(l->id) == l, "%s stands there twice", l->id);
         EXPECT_MSG(strlen(l->sentence) > 15 && l->sentence[strlen(l->sentence) - 1] == '.', "%s: no sentence", l->id);
         EXPECT_MSG(strlen(l->source) >= 15, "%s: who saw it?", l->id);
@@ -410,6 +412,27 @@ TEST(segments_are_counted) {
         chip_report_free(r);
     }
     mil_module_free(m);
+}
+
+/* A fallback costs time, and what a warning of harm is about costs the result: it comes first, and other warnings last. */
+TEST(harm_is_printed_before_fallbacks) {
+    propane_error err = {0};
+    text out = {0};
+    const chip *c = chip_get(CHIP_m4);
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, 0, 0, CHIP_PATH_COREML, false});
+    EXPECT(r != NULL);
+    EXPECT_OK(chip_check_file(r, "tests/chip/reports/fluidaudio700_atan2.mil", &err));
+    chip_report_print(r, &(chip_print){false, 0}, &out);
+    const char *harm = strstr(out.data, "warning N13:"), *fall = strstr(out.data, "falls back O1:");
+    EXPECT_MSG(harm && fall && harm < fall, "%s", out.data);
+    EXPECT_MSG(strstr(out.data, "m4: may fail by N13; falls back by "), "%s", out.data);
+    EXPECT(chip_report_worst(r) == CHIP_FALL);
+    for (int i = 0; i < chip_report_count(r); i++) {
+        const chip_finding *f = chip_report_get(r, i);
+        EXPECT_MSG(f->harm == (strcmp(f->limit->id, "N13") == 0), "%s", f->limit->id);
+    }
+    chip_report_free(r);
+    text_deinit(&out);
 }
 
 TEST(a_lack_of_memory_is_an_error) {
@@ -714,8 +737,8 @@ TEST(each_rule_about_processes_has_its_cases) {
 SUITE("chip/check", T(each_row_says_what_who_and_what_to_do), T(disputed_rules_warn),
       T(each_figure_of_a_chip_has_a_source), T(chips_are_found_by_name), T(each_rule_about_programs_has_its_cases),
       T(what_works_is_not_found_fault_with), T(findings_say_where), T(rules_about_versions_of_the_system),
-      T(many_findings_are_collected_and_counted), T(segments_are_counted), T(a_lack_of_memory_is_an_error),
-      T(each_rule_about_weight_files_has_its_cases), T(the_record_of_512_channels_is_named),
-      T(unaligned_records_are_found), T(bytes_without_a_meaning_are_no_fault),
+      T(many_findings_are_collected_and_counted), T(segments_are_counted), T(harm_is_printed_before_fallbacks),
+      T(a_lack_of_memory_is_an_error), T(each_rule_about_weight_files_has_its_cases),
+      T(the_record_of_512_channels_is_named), T(unaligned_records_are_found), T(bytes_without_a_meaning_are_no_fault),
       T(each_rule_about_requests_has_its_cases), T(surfaces_have_rows_of_64_bytes),
       T(each_rule_about_processes_has_its_cases))

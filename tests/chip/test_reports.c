@@ -51,7 +51,7 @@ static outcome judge(const public_report *t, const chip_report *r, char said[64]
         const chip_finding *f = chip_report_get(r, i);
         if (names_cause(f, t)) {
             if (!cause || f->severity == t->verdict) cause = f;
-        } else if (!louder || f->severity > louder->severity) {
+        } else if (!louder || chip_finding_rank(f) > chip_finding_rank(louder)) {
             louder = f;
         }
     }
@@ -59,7 +59,8 @@ static outcome judge(const public_report *t, const chip_report *r, char said[64]
     snprintf(said, 64, "%s%s%s", shown ? shown->limit->id : "nothing", shown ? ", " : "",
              shown ? chip_severity_name(shown->severity) : "");
     if (!cause) return MISS;
-    return cause->severity == t->verdict && (!louder || louder->severity <= t->verdict) ? HIT : PARTIAL;
+    if (cause->severity != t->verdict) return PARTIAL;
+    return !louder || chip_finding_rank(louder) <= chip_finding_rank(cause) ? HIT : PARTIAL;
 }
 
 static outcome check_report(const public_report *t, char said[64]) {

@@ -96,13 +96,16 @@ void chip_report_free(chip_report *r) {
 }
 
 static void check_count_cells(chip_report *r, int row, const chip_mask *m, int limit) {
+    const bool harm = chip_limit_get(limit)->harm[r->path];
     for (int s = CHIP_NOTE; s <= CHIP_REFUSE; s++)
         for (int t = 0; t < r->target_count; t++) {
             chip_id id = r->targets[t]->id;
             if (!(m->by[s] >> id & 1)) continue;
+            const int rank = chip_rank_of((chip_severity)s, harm);
             r->totals[id][s]++;
+            if (s == CHIP_WARN) r->harms[id] += harm;
             chip_cell *cell = &r->cells[row * CHIP_COUNT + (int)id];
-            if (cell->count[s]++ == 0) cell->limit[s] = limit;
+            if (cell->count[rank]++ == 0) cell->limit[rank] = limit;
         }
 }
 
@@ -140,6 +143,7 @@ static propane_status check_add(chip_report *r, int limit, const place *at, cons
     f.severity = CHIP_NOTE;
     for (int s = CHIP_WARN; s <= CHIP_REFUSE; s++)
         if (m->by[s]) f.severity = (chip_severity)s;
+    f.harm = f.severity == CHIP_WARN && l->harm[r->path];
     PROPANE_TRY(check_copy(r, at->source, &f.source, err));
     PROPANE_TRY(check_copy(r, at->function, &f.function, err));
     PROPANE_TRY(check_copy(r, at->op, &f.op, err));

@@ -23,6 +23,7 @@ typedef struct chip_check_options {
 typedef struct chip_finding {
     const chip_limit *limit;
     chip_severity severity;                         /* the worst among the targets */
+    bool harm;                                      /* a warning of wrong results, a crash or a load that fails */
     uint64_t refused, crashed, fell, warned, noted; /* targets with each severity: bit chip_id */
     const char *source;                             /* the file, or the name of the module */
     int line, column;                               /* 0 if the finding is not about a place in a text */
@@ -49,6 +50,10 @@ PROPANE_CHECK propane_status chip_check_file(chip_report *r, const char *path, p
 
 int chip_report_count(const chip_report *r);
 const chip_finding *chip_report_get(const chip_report *r, int index);
+/* Returns the place of a finding in the order in which people read them, from 0 to CHIP_RANKS - 1. A warning of harm is
+ * more serious than a fallback, which costs time only. */
+enum { CHIP_RANKS = 6 };
+int chip_finding_rank(const chip_finding *f);
 /* Counts the findings of that severity on a target, including those that were not kept. */
 int chip_report_total(const chip_report *r, const chip *target, chip_severity severity);
 /* Returns the worst severity on any target; CHIP_NOTE also if nothing was found. */

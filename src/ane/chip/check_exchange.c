@@ -180,9 +180,9 @@ static void check_exchange_put_command(const chip_finding *f, text *out) {
 }
 
 void chip_report_github(const chip_report *r, text *out) {
-    for (int s = CHIP_REFUSE; s >= CHIP_NOTE; s--)
+    for (int rank = CHIP_RANKS - 1; rank >= 0; rank--)
         for (int i = 0; i < r->count; i++)
-            if ((int)r->findings[i].severity == s) check_exchange_put_command(&r->findings[i], out);
+            if (chip_finding_rank(&r->findings[i]) == rank) check_exchange_put_command(&r->findings[i], out);
     for (int t = 0; t < r->target_count; t++) {
         text_printf(out, "%s: ", r->targets[t]->name);
         chip_report_put_verdict(r, r->targets[t], out);

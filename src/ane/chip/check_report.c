@@ -13,6 +13,14 @@ int chip_report_total(const chip_report *r, const chip *target, chip_severity se
     return r->totals[target->id][severity];
 }
 
+int chip_rank_of(chip_severity severity, bool harm) {
+    static const int ranks[] = {[CHIP_NOTE] = 0, [CHIP_WARN] = 1, [CHIP_FALL] = 2, [CHIP_CRASH] = 4, [CHIP_REFUSE] = 5};
+    enum { BEFORE_FALLBACKS = 3 };
+    return severity == CHIP_WARN && harm ? BEFORE_FALLBACKS : ranks[severity];
+}
+
+int chip_finding_rank(const chip_finding *f) { return chip_rank_of(f->severity, f->harm); }
+
 chip_path chip_report_path(const chip_report *r) { return r->path; }
 int chip_report_os(const chip_report *r) { return r->os; }
 
@@ -49,6 +57,7 @@ static json_t *check_report_finding_json(const chip_report *r, const chip_findin
     json_t *o = json_object();
     chip_report_set_text(o, "rule", f->limit->id);
     chip_report_set_text(o, "severity", chip_severity_name(f->severity));
+    json_put(o, "harm", json_boolean(f->harm));
     chip_report_set_text(o, "file", f->source);
     json_put(o, "line", json_integer(f->line));
     json_put(o, "column", json_integer(f->column));
@@ -92,6 +101,7 @@ json_t *chip_report_json(const chip_report *r) {
         json_put(c, "crashes", json_integer(n[CHIP_CRASH]));
         json_put(c, "fallbacks", json_integer(n[CHIP_FALL]));
         json_put(c, "warnings", json_integer(n[CHIP_WARN]));
+        json_put(c, "warnings_of_harm", json_integer(r->harms[target->id]));
         json_put(c, "notes", json_integer(n[CHIP_NOTE]));
         if (r->path == CHIP_PATH_COREML) json_put(c, "segments", check_report_segments_json(&r->segments[target->id]));
         json_add(chips, c);
@@ -111,12 +121,16 @@ static void check_report_print_os(const chip_limit *l, text *out) {
     if (l->os_max) text_printf(out, ", macOS up to %d.%d", l->os_max / 100, l->os_max % 100);
 }
 
+static const char *check_report_effect(const chip_limit *l, chip_path path) {
+    static const char *const words[] = {"silent", "note", "warns", "falls back", "crashes elsewhere", "refused"};
+    return l->on[path] == CHIP_WARN && l->harm[path] ? "warns of harm" : words[l->on[path] + 1];
+}
+
 static void check_report_print_limit(const chip_limit *l, text *out) {
     text_printf(out, "### %s\n\n%s\n\n", l->id, l->sentence);
     if (l->site != CHIP_SITE_FACT) {
-        static const char *const verdicts[] = {"silent", "note", "warns", "falls back", "crashes elsewhere", "refused"};
-        text_printf(out, "- direct: %s; Core ML: %s; seen: %s\n- on: %s", verdicts[l->on[CHIP_PATH_DIRECT] + 1],
-                    verdicts[l->on[CHIP_PATH_COREML] + 1], l->seen, l->chips);
+        text_printf(out, "- direct: %s; Core ML: %s; seen: %s\n- on: %s", check_report_effect(l, CHIP_PATH_DIRECT),
+                    check_report_effect(l, CHIP_PATH_COREML), l->seen, l->chips);
         if (*l->also) text_printf(out, "; warns on: %s", l->also);
         check_report_print_os(l, out);
         text_append(out, "\n");
@@ -155,19 +169,21 @@ void chip_limits_markdown(text *out) {
     static const char *const titles[] = {"Programs", "Weight files", "Requests", "Processes",
                                          "Facts that no rule checks"};
     text_append(
-        out,
-        "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
-        "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
-        "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
-        "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
-        "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
-        "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
-        "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
-        "direct (MIL text passed to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
-        "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
-        "runs the operation on the CPU or GPU, and the rest stays on the engine. "
-        "*crashes\nelsewhere*: the CPU's or GPU's part of Core ML has ended the process.\n\nGenerations: h12 A13; h13 "
-        "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
+        out, "# What a Neural Engine refuses\n\nGenerated from `src/ane/chip/limits.def` by `propane check --rules "
+             "--markdown`. Propane has run none of this on an\nengine; each rule names its source. *measured*: the "
+             "source ran it; *documented*: official, or read from\nthe system; *reported*: claimed without visible "
+             "evidence; *inferred*: follows from other facts;\n*disputed*: sources contradict each other, and both "
+             "are given. A rule refuses only what was measured or is\ndocumented, on the chips where it was "
+             "observed or that the source names; elsewhere it warns. `propane check\nFILE` applies the rules. A "
+             "program that no rule refuses may still fail.\n\nEach rule names the path on which it was *seen*: "
+             "direct (MIL text passed to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
+             "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
+             "runs the operation on the CPU or GPU, and the rest stays on the engine. "
+             "*crashes\nelsewhere*: the CPU's or GPU's part of Core ML has ended the process. *warns of harm*: wrong "
+             "results, "
+             "a crash or\na load that fails were seen in such programs; reports print it before what falls back.\n\n"
+             "Generations: h12 A13; h13 "
+             "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);
     for (int s = 0; s < 5; s++) {
         text_printf(out, "\n## %s\n\n", titles[s]);
@@ -187,6 +203,7 @@ json_t *chip_limits_json(void) {
         for (int p = 0; p < CHIP_PATH_COUNT; p++)
             chip_report_set_text(o, chip_path_name((chip_path)p),
                                  l->on[p] == CHIP_SILENT ? "silent" : chip_severity_name(l->on[p]));
+        json_put(o, "warns_of_harm", json_boolean(l->harm[CHIP_PATH_COREML]));
         chip_report_set_text(o, "seen", l->seen);
         chip_report_set_text(o, "chips", l->chips);
         chip_report_set_text(o, "warns_also", l->also);

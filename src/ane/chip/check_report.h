@@ -18,8 +18,8 @@ typedef struct chip_mask {        /* state of one limit */
     int found;
 } chip_mask;
 
-typedef struct chip_cell { /* [severity]: number of findings, and the first limit */
-    int count[CHIP_REFUSE + 1], limit[CHIP_REFUSE + 1];
+typedef struct chip_cell { /* [rank]: number of findings, and the first limit */
+    int count[CHIP_RANKS], limit[CHIP_RANKS];
 } chip_cell;
 
 struct chip_report {
@@ -38,10 +38,14 @@ struct chip_report {
     chip_cell *cells; /* [CHIP_ROWS][CHIP_COUNT] */
     int op_counts[MIL_OP_COUNT];
     int totals[CHIP_COUNT][CHIP_REFUSE + 1];
+    int harms[CHIP_COUNT]; /* those of the warnings that are of harm */
     bool checked_program;
     chip_finding *findings;
     int count, suppressed;
 };
+
+/* The rank (check.h) of a finding with this severity; `harm`: a warning of harm. */
+int chip_rank_of(chip_severity severity, bool harm);
 
 /* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
 PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);

@@ -168,9 +168,9 @@ static void check_text_print_rule(printer *p, int from, bool *printed) {
 static void check_text_print_findings(printer *p) {
     bool *printed = mem_array((size_t)p->r->count + 1, sizeof *printed);
     if (!printed) p->out->failed = true;
-    for (int s = CHIP_REFUSE; printed && s >= CHIP_NOTE; s--)
+    for (int rank = CHIP_RANKS - 1; printed && rank >= 0; rank--)
         for (int i = 0; i < p->r->count; i++)
-            if (!printed[i] && (int)p->r->findings[i].severity == s) check_text_print_rule(p, i, printed);
+            if (!printed[i] && chip_finding_rank(&p->r->findings[i]) == rank) check_text_print_rule(p, i, printed);
     mem_free(printed);
 }
 
@@ -178,12 +178,15 @@ static void check_text_print_findings(printer *p) {
 
 /* Writes a cell's text and returns its severity; CHIP_SILENT if it is empty. */
 static chip_severity check_text_cell(const chip_cell *c, char out[CELL_BYTES]) {
-    static const char *const words[] = {
-        [CHIP_NOTE] = "note", [CHIP_WARN] = "warn", [CHIP_FALL] = "cpu", [CHIP_CRASH] = "crash", [CHIP_REFUSE] = "no"};
-    for (int s = CHIP_REFUSE; s >= CHIP_NOTE; s--)
-        if (c->count[s]) {
-            snprintf(out, CELL_BYTES, "%s %s", words[s], chip_limit_get(c->limit[s])->id);
-            return (chip_severity)s;
+    static const struct {
+        const char *word;
+        chip_severity severity;
+    } ranks[CHIP_RANKS] = {{"note", CHIP_NOTE}, {"warn", CHIP_WARN},   {"cpu", CHIP_FALL},
+                           {"warn", CHIP_WARN}, {"crash", CHIP_CRASH}, {"no", CHIP_REFUSE}};
+    for (int i = CHIP_RANKS - 1; i >= 0; i--)
+        if (c->count[i]) {
+            snprintf(out, CELL_BYTES, "%s %s", ranks[i].word, chip_limit_get(c->limit[i])->id);
+            return ranks[i].severity;
         }
     snprintf(out, CELL_BYTES, "-");
     return CHIP_SILENT;
@@ -329,28 +332,37 @@ static void check_text_print_table(printer *p) {
 
 /* ---- verdicts ----------------------------------------------------------------------------------------------------------- */
 
-/* Lists the rules of this severity on a chip, in the order of the table of limits. */
+/* Lists the rules of this severity on a chip, in the order of the table of limits. Of warnings, lists those of harm. */
 static void check_text_list_rules(const chip_report *r, const chip *c, chip_severity severity, text *out) {
     const char *separator = " ";
     for (int i = 0; i < chip_limit_count(); i++)
-        if (r->masks[i].found && r->masks[i].by[severity] >> c->id & 1) {
+        if (r->masks[i].found && r->masks[i].by[severity] >> c->id & 1 &&
+            (severity != CHIP_WARN || chip_limit_get(i)->harm[r->path])) {
             text_printf(out, "%s%s", separator, chip_limit_get(i)->id);
             separator = ", ";
         }
 }
 
 void chip_report_put_verdict(const chip_report *r, const chip *c, text *out) {
-    const int *n = r->totals[c->id];
+    static const chip_severity order[] = {CHIP_REFUSE, CHIP_CRASH, CHIP_WARN, CHIP_FALL};
+    const int *n = r->totals[c->id], harms = r->harms[c->id], others = n[CHIP_WARN] - harms;
     const chip_segments *s = &r->segments[c->id];
     const chip_severity worst = chip_report_worst_on(r, c);
-    if (worst < CHIP_FALL) text_append(out, "no known rule refuses it");
-    for (int w = worst; w >= CHIP_FALL; w--) {
-        /* what is refused does not run, so nothing more is said of how it would */
-        if (!n[w] || (worst == CHIP_REFUSE && w < CHIP_REFUSE)) continue;
-        text_printf(out, "%s%s by", w == (int)worst ? "" : "; ", chip_severity_name((chip_severity)w));
-        check_text_list_rules(r, c, (chip_severity)w, out);
+    const char *separator = "";
+    if (worst < CHIP_FALL) {
+        text_append(out, "no known rule refuses it");
+        separator = "; ";
     }
-    if (n[CHIP_WARN]) text_printf(out, "; %d warning%s", n[CHIP_WARN], n[CHIP_WARN] == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        const chip_severity w = order[i];
+        /* what is refused does not run, so nothing more is said of how it would */
+        if (!(w == CHIP_WARN ? harms : n[w]) || (worst == CHIP_REFUSE && w < CHIP_REFUSE)) continue;
+        text_printf(out, "%s%s by", separator, w == CHIP_WARN ? "may fail" : chip_severity_name(w));
+        check_text_list_rules(r, c, w, out);
+        separator = "; ";
+    }
+    const int warnings = worst == CHIP_REFUSE ? n[CHIP_WARN] : others;
+    if (warnings) text_printf(out, "; %d warning%s", warnings, warnings == 1 ? "" : "s");
     if (n[CHIP_FALL] && !s->engine && s->cpu) {
         text_append(out, "; nothing is left on the engine");
     } else if (n[CHIP_FALL] && s->moved) {

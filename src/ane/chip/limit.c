@@ -8,6 +8,26 @@
 
 #include "ane/chip/rule.h"
 
+/* The columns `direct` and `coreml`: the severity, and whether a warning is of harm. */
+enum {
+    LEVEL_SILENT = CHIP_SILENT,
+    LEVEL_NOTE = CHIP_NOTE,
+    LEVEL_WARN = CHIP_WARN,
+    LEVEL_HARM = CHIP_WARN,
+    LEVEL_FALL = CHIP_FALL,
+    LEVEL_CRASH = CHIP_CRASH,
+    LEVEL_REFUSE = CHIP_REFUSE
+};
+enum {
+    WITH_SILENT = false,
+    WITH_NOTE = false,
+    WITH_WARN = false,
+    WITH_HARM = true,
+    WITH_FALL = false,
+    WITH_CRASH = true,
+    WITH_REFUSE = true
+};
+
 static const chip_limit limits[] = {
 #define LIMIT(id, site, ops, check, direct, coreml, seen, chips, also, os_min, os_max, value, evidence, sentence,      \
               source, fix)                                                                                             \
@@ -15,7 +35,8 @@ static const chip_limit limits[] = {
      CHIP_SITE_##site,                                                                                                 \
      ops,                                                                                                              \
      chip_rule_##check,                                                                                                \
-     {CHIP_##direct, CHIP_##coreml},                                                                                   \
+     {LEVEL_##direct, LEVEL_##coreml},                                                                                 \
+     {WITH_##direct, WITH_##coreml},                                                                                   \
      seen,                                                                                                             \
      chips,                                                                                                            \
      also,                                                                                                             \

@@ -114,6 +114,7 @@ typedef struct chip_limit {
     /* Returns whether the row is violated. If so, `out` describes what was found ("the last axis of 'x' is 17920"). */
     bool (*check)(const chip_view *view, char out[CHIP_TEXT_BYTES]);
     chip_severity on[CHIP_PATH_COUNT]; /* [path]: severity on `chips` */
+    bool harm[CHIP_PATH_COUNT];        /* [path]: a warning is of wrong results, a crash or a load that fails */
     const char *seen;                  /* words: direct, e5rt, coreml, coreai; "any": the engine itself or a format */
     const char *chips;  /* a list for chip_listed: where it was seen, or where it holds according to the source */
     const char *also;   /* chips on which it warns because nobody has shown the contrary */

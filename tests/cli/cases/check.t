@@ -94,6 +94,9 @@ $ propane check X9.bad.mil --path coreml --target m1,m4
 >~ instance_norm *  crash X9
 >~ m1, m4: crashes elsewhere by X9*
 = 1
+$ propane check N6.bad.mil --path coreml --target m4
+>~ m4: no known rule refuses it; may fail by N6*
+= 0
 $ propane check X9.bad.mil --path coreml --target m4 --json
 >~    "verdict": "crashes elsewhere",
 >~    "crashes": 1,
