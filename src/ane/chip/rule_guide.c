@@ -132,6 +132,28 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                                worst->type.dim[worst->type.rank - 1] == 1 ? "" : "s", (double)waste / 1e6);
 }
 
+/* Returns whether the value is an input of the function or one of its outputs, perhaps cast. */
+static bool rule_guide_is_feature(const chip_view *view, const mil_value *v) {
+    const mil_function *f = view->function;
+    if (v->def && v->def->info->code == MIL_OP_cast) v = mil_in(v->def, "x");
+    for (int i = 0; i < f->param_count; i++)
+        if (f->params[i] == v) return true;
+    for (int i = 0; i < f->result_count; i++) {
+        const mil_value *y = f->results[i];
+        if (y->def && y->def->info->code == MIL_OP_cast) y = mil_in(y->def, "x");
+        if (y == v) return true;
+    }
+    return false;
+}
+
+bool chip_rule_turned_feature(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x"), *y = view->op->results[0];
+    const double n = (double)mil_type_count(&y->type);
+    if (n < view->limit->value || chip_is_constant(y)) return false;
+    if (!rule_guide_is_feature(view, x) && !rule_guide_is_feature(view, y)) return false;
+    return chip_found(out, "it turns %.3g elements of an input or output", n);
+}
+
 bool chip_rule_linears(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int n = view->op_counts[MIL_OP_linear];
     return n && chip_found(out, "%d linear operation%s", n, n == 1 ? "" : "s");

@@ -165,6 +165,56 @@ bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
+/* An epsilon adds more than fp16's rounding to numbers below 2,048 times it. */
+bool chip_rule_added_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = rule_numbers_main(view->op);
+    double epsilon = 0;
+    if (mil_attr_float(view->op, "epsilon", &epsilon, NULL) != PROPANE_OK || chip_is_constant(x)) return false;
+    const chip_range r = chip_range_of(x);
+    return epsilon * 1000 >= view->limit->value && r.low < view->limit->value && r.high > -view->limit->value &&
+           chip_found(out, "epsilon is %.3g, and '%.60s' may be near 0", epsilon, chip_value_name(x));
+}
+
+/* Looks through what scales, bounds or filters a spectrum, and through its root. */
+static const mil_value *rule_numbers_spectrum(const mil_value *v) {
+    for (int depth = 0; v && v->def && depth < MASK_DEPTH; depth++) {
+        const mil_op *op = v->def;
+        switch (op->info->code) {
+        case MIL_OP_add:
+            if (!chip_is_constant(mil_in(op, "x")) && !chip_is_constant(mil_in(op, "y"))) return v;
+            v = chip_is_constant(mil_in(op, "x")) ? mil_in(op, "y") : mil_in(op, "x");
+            break;
+        case MIL_OP_mul:
+        case MIL_OP_maximum:
+        case MIL_OP_matmul:
+            if (mil_in(op, "x") == mil_in(op, "y")) return v;
+            v = chip_is_constant(mil_in(op, "x")) ? mil_in(op, "y") : mil_in(op, "x");
+            break;
+        case MIL_OP_clip:
+        case MIL_OP_conv:
+        case MIL_OP_linear:
+        case MIL_OP_sqrt:
+        case MIL_OP_reshape:
+        case MIL_OP_transpose:
+        case MIL_OP_squeeze:
+        case MIL_OP_expand_dims:
+        case MIL_OP_slice_by_index:
+        case MIL_OP_slice_by_size: v = mil_in(op, "x"); break;
+        default: return v;
+        }
+    }
+    return v;
+}
+
+bool chip_rule_log_of_power(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    if (!rule_numbers_is_half(view->op)) return false;
+    const mil_value *power = rule_numbers_spectrum(rule_numbers_main(view->op));
+    if (!rule_numbers_made_by(power, MIL_OP_add) || power->type.dtype != MIL_fp16) return false;
+    return rule_numbers_is_square(mil_in(power->def, "x")) && rule_numbers_is_square(mil_in(power->def, "y")) &&
+           chip_range_of(power).high >= view->limit->value &&
+           chip_found(out, "it is the log of '%.60s', a sum of two squares in fp16", chip_value_name(power));
+}
+
 /* Finds only constants that are infinite everywhere. Masks are infinite in places and have separate rules. */
 static const mil_value *rule_numbers_infinite_side(const mil_op *op) {
     const mil_value *pair[] = {mil_in(op, "x"), mil_in(op, "y")};
@@ -458,4 +508,12 @@ bool chip_rule_symmetric_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES])
     for (int64_t i = 0; i < mil_type_count(&zero->type); i++)
         if (mil_const_f64(zero->constant, i) != 0) return false;
     return chip_found(out, "'%.60s' is int8 with zero point 0", chip_value_name(view->op->results[0]));
+}
+
+/* A few layers differ by the rounding of their results only, which nobody reports. */
+bool chip_rule_rounded_products(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    int count = 0;
+    for (const mil_op *op = view->function->first; op; op = op->next)
+        count += chip_is_product(op->info->code) && rule_numbers_is_half(op);
+    return count >= (int)view->limit->value && chip_found(out, "%d products compute in fp16", count);
 }
