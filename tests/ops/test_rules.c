@@ -66,6 +66,9 @@ static const shape_case good[] = {
     {MIL_OP_gather, "x=[5,6,7] indices=[5,3]~index:7 axis=2 batch_dims=1", "tensor<fp32, [5, 6, 3]>"},
     {MIL_OP_gather, "x=[5,6,7] indices=[]~index:5", "tensor<fp32, [6, 7]>"},
     {MIL_OP_one_hot, "indices=[2,3]~below:4 one_hot_vector_size=4 axis=1", "tensor<int32, [2, 4, 3]>"},
+    {MIL_OP_upsample_nearest_neighbor, "x=[1,3,6,10] scale_factor_height=fp32(2.3) scale_factor_width=fp32(2.3)",
+     "tensor<fp32, [1, 3, 13, 23]>"},
+    {MIL_OP_upsample_bilinear, "x=[1,3,6,10] scale_factor_width=fp32(1.7)", "tensor<fp32, [1, 3, 6, 17]>"},
     {MIL_OP_fill, "shape=[2,3]", "tensor<fp32, [2, 3]>"},
     {MIL_OP_fill, "shape=[2] value=bool(1)", "tensor<bool, [2]>"},
     {MIL_OP_quantize, "input=[2,3] scale=$(0.5) output_dtype=uint8", "tensor<uint8, [2, 3]>"},
@@ -245,5 +248,23 @@ TEST(classify_gives_a_label_and_a_dictionary) {
     }
 }
 
+/* 10 * 2.3 is 23 in fp32 and 22.9999995 in double. Packages have been written with either size, but not with others. */
+TEST(upsampled_sizes_are_rounded_as_declared) {
+    for (int width = 21; width <= 24; width++) {
+        propane_error err = {0};
+        mil_module *m = NULL;
+        char program[700];
+        snprintf(program, sizeof program,
+                 "program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 1, 2, 10]> x) {\n"
+                 "        fp32 f = const()[name = string(\"f\"), val = fp32(2.3)];\n"
+                 "        tensor<fp32, [1, 1, 2, %d]> y = upsample_nearest_neighbor(x = x, scale_factor_width = f)"
+                 "[name = string(\"y\")];\n    } -> (y);\n}\n",
+                 width);
+        const propane_status status = mil_parse(program, strlen(program), "u.mil", NULL, &m, &err);
+        EXPECT_MSG((status == PROPANE_OK) == (width == 22 || width == 23), "%d: %s", width, err.text);
+        mil_module_free(m);
+    }
+}
+
 SUITE("ops/rules", T(results_have_the_right_types), T(wrong_shapes_are_refused_with_a_reason),
-      T(classify_gives_a_label_and_a_dictionary))
+      T(classify_gives_a_label_and_a_dictionary), T(upsampled_sizes_are_rounded_as_declared))

@@ -91,10 +91,11 @@ void network_upsample(network *n, network_layer *l) {
     if (bilinear && corners == 0) { /* has a special grid, which only resizing offers */
         const double by[2] = {fractions ? (double)real[0] : (double)whole[0],
                               fractions ? (double)real[1] : (double)whole[1]};
-        x = NETWORK_DO(n, resize_bilinear, X(x),
-                       NETWORK_IN("target_size_height", network_int(n, (int64_t)((double)network_dim(x, 2) * by[0]))),
-                       NETWORK_IN("target_size_width", network_int(n, (int64_t)((double)network_dim(x, 3) * by[1]))),
-                       NETWORK_IN("sampling_mode", mil_build_text(&n->b, "DEFAULT")));
+        x = NETWORK_DO(
+            n, resize_bilinear, X(x),
+            NETWORK_IN("target_size_height", network_int(n, (int64_t)(float)((double)network_dim(x, 2) * by[0]))),
+            NETWORK_IN("target_size_width", network_int(n, (int64_t)(float)((double)network_dim(x, 3) * by[1]))),
+            NETWORK_IN("sampling_mode", mil_build_text(&n->b, "DEFAULT")));
     } else if (bilinear) {
         x = NETWORK_DO(n, upsample_bilinear, X(x), NETWORK_IN("scale_factor_height", height),
                        NETWORK_IN("scale_factor_width", width),

@@ -81,13 +81,20 @@ int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t
 
 /* ---- resizing ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status shape_image_scaled(const mil_op *op, const char *param, int64_t *dim, propane_error *err) {
+/* Scales dimension d of the result by a factor. The product is rounded to fp32, as PyTorch and coremltools do: 10 times
+ * fp32's 2.3 is 23. coremltools with NumPy 1 wrote floor(22.9999995) instead, so a declared size of that kind counts. */
+static propane_status shape_image_scaled(const mil_op *op, const char *param, mil_type *result, int d,
+                                         propane_error *err) {
     const mil_value *v = mil_in(op, param);
     if (!v) return PROPANE_OK;
     char text[160];
+    int64_t *dim = &result->dim[d];
+    const mil_type *said = op->result_count == 1 && op->results[0] ? &op->results[0]->type : NULL;
     if (v->type.rank != 0 || (v->type.dtype != MIL_int32 && v->type.dtype != MIL_fp32 && v->type.dtype != MIL_fp16))
         return BAD("%s is %s; it must be one int32 or fp32", param, mil_type_print(text, &v->type));
-    const double size = floor((double)*dim * mil_const_f64(v->constant, 0));
+    const double exact = (double)*dim * mil_const_f64(v->constant, 0);
+    double size = floor((double)(float)exact);
+    if (said && said->rank == result->rank && (double)said->dim[d] == floor(exact)) size = floor(exact);
     if (!(size >= 1.0 && size <= (double)INT32_MAX))
         return BAD("%s %g makes %lld elements %g", param, mil_const_f64(v->constant, 0), (long long)*dim, size);
     *dim = (int64_t)size;
@@ -96,8 +103,8 @@ static propane_status shape_image_scaled(const mil_op *op, const char *param, in
 
 static propane_status shape_image_upsampled(const mil_op *op, mil_resize *out, propane_error *err) {
     const int last = out->result.rank - 1;
-    PROPANE_TRY(shape_image_scaled(op, "scale_factor_height", &out->result.dim[last - 1], err));
-    PROPANE_TRY(shape_image_scaled(op, "scale_factor_width", &out->result.dim[last], err));
+    PROPANE_TRY(shape_image_scaled(op, "scale_factor_height", &out->result, last - 1, err));
+    PROPANE_TRY(shape_image_scaled(op, "scale_factor_width", &out->result, last, err));
     if (out->nearest) return PROPANE_OK;
     bool align = true, half = false;
     PROPANE_TRY(mil_attr_bool(op, "align_corners", &align, err));
