@@ -66,7 +66,7 @@ int cmd_where(int argc, char **argv) {
         {"--trial", CLI_SWITCH, &trial,
          .help = "measure by training on this machine's cpu and ane, each in a separate process; all weights, and "
                  "adapters if MODEL has weights"},
-        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "seconds per trial, after its first step", .given = &timed},
+        {"--seconds", CLI_REAL, &seconds, 0.1, 86400, "N", "seconds per trial, after its warm-up", .given = &timed},
         {"--json", CLI_SWITCH, &json, .help = "print JSON"},
         {"--markdown", CLI_SWITCH, &markdown, .help = "print the figures as a Markdown table"},
     };

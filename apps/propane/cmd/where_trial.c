@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns measuring the units by training on them. Each trial is `propane train --json` in a separate process, as a user
- * would run it, so that a crash or a hang is only a row of the table. The clock starts when the first step has ended.
+ * would run it, so that a crash or a hang is only a row of the table. The first step compiles, and those after it meet
+ * cold caches, a slow clock and an engine that wakes up. They are the warm-up and have figures of their own.
  */
 #include "apps/propane/cmd/where_trial.h"
 
@@ -26,7 +27,8 @@
 
 extern char **environ;
 
-enum { LOSSES = 4096, FEWEST_STEPS = 3, MOST_WORDS = 48, WORD_ROOM = 32, UNITS = 2, MODES = 2, SETUP_LIMIT_S = 1800 };
+enum { LOSSES = 4096, FEWEST_STEPS = 3, MOST_WORDS = 48, WORD_ROOM = 32, UNITS = 2, MODES = 2, STEP_LIMIT_S = 1800 };
+#define WARM_UP 0.1 /* of the trial's seconds, after the first step */
 static const char *const trial_devices[UNITS] = {"cpu", "ane"};
 static const char *const trial_modes[MODES] = {"full", "lora"};
 
@@ -35,11 +37,14 @@ typedef struct trial_row {
     char why[300];       /* "" if it was measured */
     char plan[100];      /* "layer, fp16, weights inputs" */
     int64_t steps;       /* completed steps */
+    int64_t warm_up;     /* of these, the first one and those of the warm-up */
     double loss[LOSSES]; /* of the first steps */
     double setup_s;      /* from the start of the process to the end of the first step */
-    double ms;           /* per 1,000 tokens, without the first step */
+    double warm_up_ms;   /* per 1,000 tokens of the warm-up, without the first step */
+    double ms;           /* per 1,000 tokens after the warm-up */
     double joules;       /* the same for all parts that the machine measures; 0 if it measures none */
-    int64_t began_ns, first_ns, last_ns;
+    int64_t began_ns, first_ns, warm_ns,
+        last_ns;   /* the process; ends of the first, the last warm-up and the last step */
     double tokens; /* per step */
 } trial_row;
 
@@ -79,8 +84,9 @@ static void trial_add_model(trial_words *w, const where_trial *t) {
 }
 
 static void trial_make_words(const where_trial *t, const trial_row *r, const char *run, trial_words *w) {
-    static const char *const always[] = {"--steps",    "1000000",  "--eval-every", "0", "--checkpoint-every", "0",
-                                         "--schedule", "constant", "--warmup",     "0", "--no-report",        "--json"};
+    static const char *const always[] = {"--steps",     "1000000000", "--eval-every", "0",        "--checkpoint-every",
+                                         "0",           "--schedule", "constant",     "--warmup", "0",
+                                         "--no-report", "--json"};
     *w = (trial_words){0};
     trial_add(w, cli_argv[0]);
     trial_add(w, "train");
@@ -129,32 +135,38 @@ static propane_status trial_start(const trial_words *w, const char *complaints, 
     return propane_fail(err, PROPANE_ERR_IO, "%s cannot be started: %s", w->list[0], strerror(code));
 }
 
-static void trial_take_step(trial_row *r, double loss) {
+static bool trial_is_warm(const trial_row *r) { return r->warm_up > 0; }
+
+static void trial_take_step(const where_trial *t, trial_row *r, double loss) {
     r->last_ns = clock_ns();
     if (r->steps < LOSSES) r->loss[r->steps] = loss;
-    if (r->steps++ > 0) return;
-    r->first_ns = r->last_ns;
-    r->setup_s = (double)(r->first_ns - r->began_ns) * 1e-9;
+    if (r->steps++ == 0) {
+        r->first_ns = r->last_ns;
+        r->setup_s = (double)(r->first_ns - r->began_ns) * 1e-9;
+    } else if (!trial_is_warm(r) && (double)(r->last_ns - r->first_ns) * 1e-9 >= WARM_UP * t->seconds) {
+        r->warm_up = r->steps;
+        r->warm_ns = r->last_ns;
+    }
 }
 
 /* Reads one JSON object per line; the object of a step has a learning rate. Lines that are not JSON are skipped. */
-static void trial_take_line(trial_row *r, const char *line, size_t length) {
+static void trial_take_line(const where_trial *t, trial_row *r, const char *line, size_t length) {
     json_error_t e;
     json_t *j = json_load(line, length, &e);
     const json_t *loss = json_object_get(j, "loss");
-    if (json_object_get(j, "lr") && loss) trial_take_step(r, json_is_number(loss) ? json_number_value(loss) : NAN);
+    if (json_object_get(j, "lr") && loss) trial_take_step(t, r, json_is_number(loss) ? json_number_value(loss) : NAN);
     json_decref(j);
 }
 
 /* Handles the complete lines. Returns false if the process has closed its output. */
-static bool trial_read(int fd, text *held, trial_row *r) {
+static bool trial_read(const where_trial *t, int fd, text *held, trial_row *r) {
     char bytes[4096];
     const ssize_t n = read(fd, bytes, sizeof bytes);
     if (n <= 0) return n < 0 && errno == EINTR;
     text_append_n(held, bytes, (size_t)n);
     size_t from = 0;
     for (char *end; held->data && (end = memchr(held->data + from, '\n', held->length - from));) {
-        trial_take_line(r, held->data + from, (size_t)(end - held->data) - from);
+        trial_take_line(t, r, held->data + from, (size_t)(end - held->data) - from);
         from = (size_t)(end - held->data) + 1;
     }
     if (from) memmove(held->data, held->data + from, held->length - from);
@@ -162,25 +174,28 @@ static bool trial_read(int fd, text *held, trial_row *r) {
     return !held->failed;
 }
 
-/* Returns whether the trial has run long enough, or too long without a step. */
-static bool trial_is_over(const where_trial *t, const trial_row *r) {
-    const int64_t now = clock_ns();
-    if (cli_interrupted) return true;
-    if (r->steps == 0) return (double)(now - r->began_ns) * 1e-9 > SETUP_LIMIT_S;
-    const double seconds = (double)(now - r->first_ns) * 1e-9;
-    return (seconds >= t->seconds && r->steps >= FEWEST_STEPS) || seconds > t->seconds + SETUP_LIMIT_S;
+/* Returns whether the trial has run long enough. Only a step's end ends it, so that no part of a step counts. */
+static bool trial_is_complete(const where_trial *t, const trial_row *r) {
+    return trial_is_warm(r) && r->steps - r->warm_up >= FEWEST_STEPS &&
+           (double)(r->last_ns - r->warm_ns) * 1e-9 >= t->seconds;
 }
 
-/* Follows the trial until it is over or the process ends. Counts the energy from the first step to the end. */
+static bool trial_hangs(const trial_row *r) {
+    const int64_t since = r->steps ? r->last_ns : r->began_ns;
+    return (double)(clock_ns() - since) * 1e-9 > STEP_LIMIT_S;
+}
+
+/* Follows the trial until it is complete, hangs, or the process ends. Counts the energy after the warm-up. */
 static void trial_follow(const where_trial *t, int fd, trial_row *r) {
     text held = {0};
     energy_meter *meter = NULL;
     energy_reading power;
-    for (bool open = true; open && !trial_is_over(t, r);) {
+    for (bool open = true; open && !cli_interrupted && !trial_is_complete(t, r) && !trial_hangs(r);) {
         struct pollfd wait = {.fd = fd, .events = POLLIN};
-        const bool first = r->steps == 0;
-        if (poll(&wait, 1, 100) > 0) open = trial_read(fd, &held, r);
-        if (first && r->steps && power_open(&meter, NULL) == PROPANE_OK) (void)!energy_read(meter, &power, NULL);
+        const bool warm = trial_is_warm(r);
+        if (poll(&wait, 1, 100) > 0) open = trial_read(t, fd, &held, r);
+        if (!warm && trial_is_warm(r) && power_open(&meter, NULL) == PROPANE_OK)
+            (void)!energy_read(meter, &power, NULL);
     }
     if (meter && energy_read(meter, &power, NULL) == PROPANE_OK)
         for (int i = 0; i < ENERGY_PARTS; i++)
@@ -224,14 +239,18 @@ static void trial_read_start(const char *run, trial_row *r) {
     json_decref(j);
 }
 
-/* Reads the last line of the process's error output. */
-static void trial_read_complaint(const char *path, int state, trial_row *r) {
+/* Reads the last line of the process's error output. If there is none, states how the process ended. */
+static void trial_read_complaint(const char *path, int state, bool hung, trial_row *r) {
     char *data = NULL;
-    size_t length = 0;
-    if (WIFSIGNALED(state))
+    size_t length = 0, used;
+    if (hung)
+        snprintf(r->why, sizeof r->why, "no step ended within %d s", STEP_LIMIT_S);
+    else if (WIFSIGNALED(state))
         snprintf(r->why, sizeof r->why, "the process was killed by signal %d", WTERMSIG(state));
     else
-        snprintf(r->why, sizeof r->why, "no step finished within %d s", SETUP_LIMIT_S);
+        snprintf(r->why, sizeof r->why, "the process ended by itself");
+    used = strlen(r->why);
+    if (r->steps) snprintf(r->why + used, sizeof r->why - used, ", after %lld steps", (long long)r->steps);
     if (file_read(path, (size_t)1 << 20, &data, &length, NULL) != PROPANE_OK) return;
     while (length && data[length - 1] == '\n') length--;
     size_t from = length;
@@ -253,14 +272,16 @@ static propane_status trial_measure(const where_trial *t, const char *folder, tr
     r->began_ns = clock_ns();
     PROPANE_TRY(trial_start(&words, complaints, &pid, &fd, err));
     trial_follow(t, fd, r);
+    const bool hung = trial_hangs(r);
     close(fd);
     state = trial_end(pid);
     trial_read_start(run, r);
-    const double tokens = r->tokens * (double)(r->steps - 1);
-    if (r->steps < 2 || tokens <= 0) {
-        trial_read_complaint(complaints, state, r);
+    const double tokens = r->tokens * (double)(r->steps - r->warm_up);
+    if (!trial_is_complete(t, r) || tokens <= 0) {
+        trial_read_complaint(complaints, state, hung, r);
     } else {
-        r->ms = (double)(r->last_ns - r->first_ns) * 1e-3 / tokens;
+        r->warm_up_ms = (double)(r->warm_ns - r->first_ns) * 1e-3 / (r->tokens * (double)(r->warm_up - 1));
+        r->ms = (double)(r->last_ns - r->warm_ns) * 1e-3 / tokens;
         r->joules *= 1e3 / tokens;
     }
     (void)!file_remove_tree(run, NULL);
@@ -288,7 +309,7 @@ static void trial_print_losses(const trial_row *cpu, const trial_row *other) {
 static void trial_print_text(const where_trial *t, const trial_row *rows, int count) {
     printf("measured on this machine per 1,000 tokens, batch %lld x %lld, update after %lld\n", (long long)t->batch,
            (long long)t->context, (long long)t->accumulate);
-    printf("%-5s %-4s %-32s %9s %8s %7s %9s\n", "unit", "mode", "plan", "ms", "J", "steps", "first");
+    printf("%-5s %-4s %-32s %9s %8s %7s %9s %9s\n", "unit", "mode", "plan", "ms", "J", "steps", "first", "warm-up");
     for (int i = 0; i < count; i++) {
         const trial_row *r = &rows[i];
         printf("%-5s %-4s ", r->device, r->mode);
@@ -301,9 +322,12 @@ static void trial_print_text(const where_trial *t, const trial_row *rows, int co
             printf("%8.2f ", r->joules);
         else
             printf("%8s ", "-");
-        printf("%7lld %7.1f s\n", (long long)r->steps, r->setup_s);
+        printf("%7lld %7.1f s %9.1f\n", (long long)(r->steps - r->warm_up), r->setup_s, r->warm_up_ms);
     }
-    printf("  J: energy of the whole machine, including other work; first: time until the end of the first step\n");
+    printf("  J: energy of the whole machine, including other work\n");
+    printf("  first: time until the end of the first step; warm-up: ms per 1,000 tokens in the steps of the next %g s\n"
+           "  ms, J and steps: without the first step and the warm-up\n",
+           WARM_UP * t->seconds);
     for (int i = 0; i + 1 < count; i += UNITS) trial_print_losses(&rows[i], &rows[i + 1]);
     printf("for comparison, with MLX:\n");
     for (int i = 0; i < count; i += UNITS)
@@ -316,8 +340,9 @@ static json_t *trial_row_json(const trial_row *r) {
     json_t *losses = json_array(), *out;
     for (int64_t i = 0; i < r->steps && i < LOSSES; i++)
         json_add(losses, isfinite(r->loss[i]) ? json_real(r->loss[i]) : json_null());
-    out = json_pack("{s:s, s:s, s:s, s:f, s:I, s:f, s:o}", "unit", r->device, "mode", r->mode, "plan", r->plan, "ms",
-                    r->ms, "steps", (json_int_t)r->steps, "first_step_s", r->setup_s, "loss", losses);
+    out = json_pack("{s:s, s:s, s:s, s:f, s:I, s:f, s:I, s:f, s:o}", "unit", r->device, "mode", r->mode, "plan",
+                    r->plan, "ms", r->ms, "steps", (json_int_t)(r->steps - r->warm_up), "first_step_s", r->setup_s,
+                    "warm_up_steps", (json_int_t)(r->warm_up - 1), "warm_up_ms", r->warm_up_ms, "loss", losses);
     if (r->joules > 0) json_put(out, "joules", json_real(r->joules));
     return out;
 }

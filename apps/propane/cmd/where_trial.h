@@ -14,7 +14,7 @@ typedef struct where_trial {
     const char *stream;                            /* of the engine's plan; NULL for train's default */
     const char *mode;                              /* "full" or "lora"; NULL for both, if the model has weights */
     int64_t lora_rank, batch, context, accumulate; /* lora_rank 0 means 8 */
-    double seconds;                                /* of training, after the first step */
+    double seconds;                                /* of training, after the warm-up */
     bool json;
 } where_trial;
 

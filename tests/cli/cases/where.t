@@ -96,12 +96,14 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 >~ propane where: training lora on cpu
 >~ propane where: training lora on ane
 >~ measured on this machine per 1,000 tokens, batch 1 x 32, update after 1
->~ unit mode plan ms J steps first
->~ cpu full layer, fp32, weights inputs * s
->~ ane full *, fp16, weights * s
->~ cpu lora layer, fp32, weights * s
->~ ane lora *, fp16, weights * s
+>~ unit mode plan ms J steps first warm-up
+>~ cpu full layer, fp32, weights inputs * s *
+>~ ane full *, fp16, weights * s *
+>~ cpu lora layer, fp32, weights * s *
+>~ ane lora *, fp16, weights * s *
 >~  J: *
+>~  first: time until the end of the first step; warm-up: ms per 1,000 tokens in the steps of the next 0.02 s
+>~  ms, J and steps: without the first step and the warm-up
 >~  full: after * steps the loss is * on cpu and * on ane; they differ by 0.0* at most
 >~  lora: after * steps the loss is * on cpu and * on ane; they differ by 0.0* at most
 >~ for comparison, with MLX:
@@ -110,6 +112,14 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash ASAN_OPTIONS=handle_segv=0 propane where r --trial --data text --seconds 0.2 --context 32 --accumulate 1 --mode full --json 2> /dev/null | tr -d ' \n' | sed 's/"loss":.[^]]*./L/'; echo
 >~ {"kind":"measured",*"rows":?{"unit":"cpu","mode":"full","plan":"layer,fp32,weightsinputs",*L},{"unit":"ane","mode":"full","refused":"theprocesswaskilledbysignal*"}?}
+= 0
+# Every step is the first, one of the warm-up, or one that is measured.
+$ propane where r --trial --data text --mode full --seconds 0.1 --accumulate 1 --json 2> /dev/null | awk '/"loss": .$/ {within = 1; next} within && /]/ {print(losses == steps + warm + 1, steps >= 3, warm >= 1); exit} within {losses++} /"steps"/ {steps = $2 + 0} /"warm_up_steps"/ {warm = $2 + 0}'
+> 1 1 1
+= 0
+# An engine that fails before the trial's end has no figures, whatever it did until then.
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=300 propane where r --trial --data text --seconds 0.5 --context 32 --accumulate 1 --mode full --json 2> /dev/null | tr -d ' \n' | sed 's/"loss":.[^]]*./L/'; echo
+>~ *{"unit":"ane","mode":"full","refused":"*0x1d*"}?}
 = 0
 $ propane where r --trial --data nothing --seconds 0.2 2>&1 | tail -1
 > propane where: no unit could be measured: cannot open nothing: No such file or directory
