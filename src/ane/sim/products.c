@@ -10,14 +10,14 @@
 
 #include "ane/h13/accumulate.h"
 #include "ane/sim/sim.h"
-#include "core/base/memory.h"
+#include "core/base/int_math.h"
 #include "core/base/pool.h"
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops.h"
 #include "core/mil/ops/shape_util.h"
 #include "cpu/simd/kernels.h"
 
-enum { COLUMNS = CPU_ARRAY_COLUMNS, ROWS = CPU_ARRAY_ROWS, CHUNK = 16 };
+enum { COLUMNS = CPU_ARRAY_COLUMNS, ROWS = CPU_ARRAY_ROWS, CHUNK = 16, ALIGNED = 64 };
 
 #define STEP      65536.0      /* sums are in units of 2^-16 */
 #define TOP       2147483647.0 /* the largest int32 */
@@ -40,20 +40,43 @@ typedef struct products_job {
     mil_conv conv;
 } products_job;
 
-static void products_free(products_job *j) {
-    void *const all[] = {j->x, j->w, j->bias, j->own, j->up, j->least, j->norm, j->top, j->panels, j->at, j->out};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) mem_free(all[i]);
+/* Places the job's arrays one after the other in `scratch`. Returns the size of all; without `scratch`, that is all. */
+static int64_t products_place(products_job *j, int threads, void *scratch) {
+    const bool matmul = j->op->info->code == MIL_OP_matmul;
+    const mil_value *x = mil_in(j->op, "x"), *w = mil_in(j->op, matmul ? "y" : "weight");
+    const mil_value *bias = matmul ? NULL : mil_in(j->op, "bias");
+    const int64_t rows = j->lefts * j->m;
+    const struct products_array {
+        float **to;
+        int64_t count;
+    } arrays[] = {
+        {&j->x, mil_type_count(&x->type)},
+        {&j->w, mil_type_count(&w->type)},
+        {&j->bias, bias ? mil_type_count(&bias->type) : 0},
+        {&j->own, matmul ? rows * j->k : 0},
+        {&j->up, rows * j->k},
+        {&j->least, rows * j->k},
+        {&j->norm, rows},
+        {&j->top, rows},
+        {&j->panels, threads * j->k * COLUMNS},
+        {&j->out, j->batches * j->m * j->n},
+    };
+    int64_t bytes = 0;
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
+        if (scratch && arrays[i].count) *arrays[i].to = (float *)(void *)((unsigned char *)scratch + bytes);
+        bytes += round_up(arrays[i].count * (int64_t)sizeof(float), ALIGNED);
+    }
+    if (!matmul) return bytes;
+    if (scratch) j->at = (int64_t *)(void *)((unsigned char *)scratch + bytes);
+    return bytes + round_up(j->batches * (int64_t)sizeof *j->at, ALIGNED);
 }
 
-static propane_status products_load(const mil_value *v, const void *data, float **out, propane_error *err) {
+static void products_load(const mil_value *v, const void *data, float *out) {
     const int64_t count = mil_type_count(&v->type);
     const bool half = v->type.dtype == MIL_fp16;
-    *out = mem_array((size_t)count + 1, sizeof **out);
-    if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
-    sim_load_f32(*out, v->type.dtype, data, count);
+    sim_load_f32(out, v->type.dtype, data, count);
     for (int64_t i = 0; i < count; i++) /* finite fp16 values need no conversion */
-        if (!half || !isfinite((*out)[i])) (*out)[i] = accumulate_read((*out)[i]);
-    return PROPANE_OK;
+        if (!half || !isfinite(out[i])) out[i] = accumulate_read(out[i]);
 }
 
 /* Returns the largest absolute value. Works on bits, so that the compiler vectorizes it. */
@@ -213,29 +236,12 @@ static void products_task(void *context, int task, int worker) {
 
 /* ---- the three operations ------------------------------------------------------------------------------------------------ */
 
-static propane_status products_no_memory(const products_job *j, propane_error *err) {
-    return propane_fail_memory(err, (size_t)(j->lefts * j->m * j->k) * sizeof(float));
-}
-
 static propane_status products_read_matmul(products_job *j, propane_error *err) {
     mil_matmul *m = &j->matmul;
-    mil_walk w;
     PROPANE_TRY(mil_matmul_read(j->op, m, err));
     j->batches = 1, j->m = m->m, j->n = m->n, j->k = m->k;
     for (int d = 0; d < m->batch_rank; d++) j->batches *= m->batch[d];
     j->lefts = j->batches;
-    j->own = mem_array((size_t)(j->lefts * j->m * j->k) + 1, sizeof *j->own);
-    j->at = mem_array((size_t)j->batches + 1, sizeof *j->at);
-    if (!j->own || !j->at) return products_no_memory(j, err);
-    mil_walk_begin(&w, m->batch_rank, m->batch);
-    mil_walk_add(&w, m->x_step);
-    mil_walk_add(&w, m->y_step);
-    float *to = j->a = j->own;
-    for (int64_t b = 0; b < j->batches; b++, mil_walk_next(&w)) {
-        j->at[b] = w.at[1];
-        for (int64_t i = 0; i < m->m; i++)
-            for (int64_t k = 0; k < m->k; k++) *to++ = j->x[w.at[0] + i * m->x_row + k * m->x_col];
-    }
     return PROPANE_OK;
 }
 
@@ -249,7 +255,7 @@ static propane_status products_read_conv(products_job *j, propane_error *err) {
     j->batches = c->n * c->groups, j->lefts = c->groups;
     j->m = c->c_out / c->groups, j->n = c->out[0] * c->out[1] * c->out[2];
     j->k = c->c_in / c->groups * c->kernel[0] * c->kernel[1] * c->kernel[2];
-    j->a = j->w, j->bias_of_rows = true;
+    j->bias_of_rows = true;
     return PROPANE_OK;
 }
 
@@ -259,39 +265,50 @@ static propane_status products_read(products_job *j, propane_error *err) {
     const mil_value *weight = mil_in(j->op, "weight");
     j->batches = j->lefts = 1, j->n = weight->type.dim[0], j->k = weight->type.dim[1];
     j->m = j->n ? mil_type_count(&j->op->results[0]->type) / j->n : 0;
-    j->a = j->x;
     return PROPANE_OK;
 }
 
-static propane_status products_run(products_job *j, propane_error *err) {
-    const int64_t rows = j->lefts * j->m, tasks = j->batches * ((j->n + COLUMNS - 1) / COLUMNS);
-    j->up = mem_array((size_t)(rows * j->k) + 1, sizeof *j->up);
-    j->least = mem_array((size_t)(rows * j->k) + 1, sizeof *j->least);
-    j->norm = mem_array((size_t)rows + 1, sizeof *j->norm);
-    j->top = mem_array((size_t)rows + 1, sizeof *j->top);
-    j->panels = mem_array((size_t)(pool_threads() * j->k * COLUMNS) + 1, sizeof *j->panels);
-    j->out = mem_array((size_t)(j->batches * j->m * j->n) + 1, sizeof *j->out);
-    if (!j->up || !j->least || !j->norm || !j->top || !j->panels || !j->out) return products_no_memory(j, err);
-    j->array->left(j->up, j->least, j->a, rows * j->k);
-    for (int64_t i = 0; i < rows; i++) {
-        j->norm[i] = products_norm(j->a + i * j->k, j->k);
-        j->top[i] = products_largest(j->a + i * j->k, j->k);
+/* Copies a matmul's left factors row by row, and notes where each batch's right factor is. */
+static void products_copy_left(products_job *j) {
+    const mil_matmul *m = &j->matmul;
+    float *to = j->own;
+    mil_walk w;
+    mil_walk_begin(&w, m->batch_rank, m->batch);
+    mil_walk_add(&w, m->x_step);
+    mil_walk_add(&w, m->y_step);
+    for (int64_t b = 0; b < j->batches; b++, mil_walk_next(&w)) {
+        j->at[b] = w.at[1];
+        for (int64_t i = 0; i < m->m; i++)
+            for (int64_t k = 0; k < m->k; k++) *to++ = j->x[w.at[0] + i * m->x_row + k * m->x_col];
     }
-    pool_run(products_task, j, (int)tasks);
+}
+
+propane_status sim_products_scratch(const mil_op *op, int threads, int64_t *bytes, propane_error *err) {
+    products_job j = {.op = op};
+    PROPANE_TRY(products_read(&j, err));
+    *bytes = products_place(&j, threads, NULL);
     return PROPANE_OK;
 }
 
 propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array, const void *const operands[3],
-                                void *result, propane_error *err) {
+                                void *result, void *scratch, propane_error *err) {
     const bool matmul = op->info->code == MIL_OP_matmul;
     const mil_value *y = op->results[0], *bias = matmul ? NULL : mil_in(op, "bias");
     products_job j = {.op = op, .array = array};
-    propane_status status = products_load(mil_in(op, "x"), operands[0], &j.x, err);
-    if (!status) status = products_load(mil_in(op, matmul ? "y" : "weight"), operands[1], &j.w, err);
-    if (!status && bias) status = products_load(bias, operands[2], &j.bias, err);
-    if (!status) status = products_read(&j, err);
-    if (!status) status = products_run(&j, err);
-    if (!status) sim_store_f32(result, y->type.dtype, j.out, mil_type_count(&y->type));
-    products_free(&j);
-    return status;
+    PROPANE_TRY(products_read(&j, err));
+    (void)products_place(&j, pool_threads(), scratch);
+    products_load(mil_in(op, "x"), operands[0], j.x);
+    products_load(mil_in(op, matmul ? "y" : "weight"), operands[1], j.w);
+    if (bias) products_load(bias, operands[2], j.bias);
+    if (matmul) products_copy_left(&j);
+    j.a = matmul ? j.own : op->info->code == MIL_OP_conv ? j.w : j.x;
+    const int64_t rows = j.lefts * j.m, tasks = j.batches * ((j.n + COLUMNS - 1) / COLUMNS);
+    array->left(j.up, j.least, j.a, rows * j.k);
+    for (int64_t i = 0; i < rows; i++) {
+        j.norm[i] = products_norm(j.a + i * j.k, j.k);
+        j.top[i] = products_largest(j.a + i * j.k, j.k);
+    }
+    pool_run(products_task, &j, (int)tasks);
+    sim_store_f32(result, y->type.dtype, j.out, mil_type_count(&y->type));
+    return PROPANE_OK;
 }

@@ -63,10 +63,13 @@ bool sim_is_elementwise(const mil_op *op);
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
 /* Returns true if the operation is a matrix product that products.c computes (switch `arithmetic`). */
 bool sim_has_products(const sim_numbers *n, const mil_op *op);
+/* Determines the scratch that sim_products_run needs with that many threads. */
+PROPANE_CHECK propane_status sim_products_scratch(const mil_op *op, int threads, int64_t *bytes, propane_error *err);
 /* Computes as the multiply-add array does. The operands are x, the other factor, and the bias or NULL. They are dense
- * and keep their element types. */
+ * and keep their element types. `scratch` is 64-byte aligned and sized for pool_threads(). */
 PROPANE_CHECK propane_status sim_products_run(const mil_op *op, const cpu_array_kernels *array,
-                                              const void *const operands[3], void *result, propane_error *err);
+                                              const void *const operands[3], void *result, void *scratch,
+                                              propane_error *err);
 /* Returns true if the operation is a sum, difference or product of fp16 that planar.c computes (switch `arithmetic`).
  * Operands are dense. */
 bool sim_has_planar(const sim_numbers *n, const mil_op *op);
@@ -113,8 +116,9 @@ typedef struct sim_program {
     sim_slot *slots; /* by value id */
     sim_step *steps;
     int step_count;
-    int64_t block_bytes; /* values, then scratch */
-    int64_t scratch, float_scratch;
+    int64_t block_bytes; /* values, then the scratch of one step */
+    int64_t scratch, scratch_bytes;
+    int threads;     /* the pool's, for which the scratch is sized */
     void **pointers; /* space for the addresses of one step */
     double ms, energy_mj, weight_bytes;
     bool coreml;   /* it came through Core ML, which has exclusive use of the surfaces and the engine's process */

@@ -7,12 +7,15 @@
  * dense form that could be passed between two steps.
  *
  * Each value has its own space in one block for the whole run. That is larger than a plan by lifetimes, and simpler.
+ * The scratch of the steps follows, as large as the largest. The device keeps one block for all its programs, so a run
+ * allocates nothing.
  */
 #include <string.h>
 
 #include "ane/sim/sim.h"
 #include "core/base/memory.h"
 #include "core/base/poll.h"
+#include "core/base/pool.h"
 #include "core/mil/build.h"
 #include "core/mil/function_copy.h"
 #include "core/mil/ir_edit.h"
@@ -28,6 +31,9 @@ static propane_status steps_no_memory(propane_error *err) {
 }
 
 static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static void steps_need_scratch(sim_program *p, int64_t bytes) {
+    if (p->scratch_bytes < bytes) p->scratch_bytes = bytes;
+}
 static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype); }
 
 /* Data shared by the steps of one program while they are made. */
@@ -237,7 +243,14 @@ static propane_status steps_add_lists(sim_program *p, const mil_op *op, steps_wo
         }
         if (one == w->last_list) break;
     }
-    if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
+    steps_need_scratch(p, s->program->block_bytes);
+    return PROPANE_OK;
+}
+
+static propane_status steps_add_products(sim_program *p, const mil_op *op, propane_error *err) {
+    int64_t bytes;
+    PROPANE_TRY(sim_products_scratch(op, p->threads, &bytes, err));
+    steps_need_scratch(p, bytes);
     return PROPANE_OK;
 }
 
@@ -266,7 +279,7 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
         const mil_value *x = op->operands[0].values[0];
         int64_t floats = steps_padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
                          steps_padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
-        if (p->float_scratch < floats) p->float_scratch = floats;
+        steps_need_scratch(p, floats);
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
         return x->type.dtype == MIL_fp16 && sim_is_elementwise(op) ? steps_take_table(s, w, err) : PROPANE_OK;
@@ -280,9 +293,10 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
     }
     s->exact = !host && sim_has_products(n, op);
     s->planar = !host && s->fault < 0 && sim_has_planar(n, op);
-    if (s->exact || s->planar) return PROPANE_OK;
+    if (s->exact) return steps_add_products(p, op, err);
+    if (s->planar) return PROPANE_OK;
     PROPANE_TRY(steps_compile_step(s, op, w, err));
-    if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
+    steps_need_scratch(p, s->program->block_bytes);
     return PROPANE_OK;
 }
 
@@ -334,7 +348,7 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
     }
     p->pointers = ARENA_ARRAY(w->arena, operands + 1, void *);
     p->scratch = p->block_bytes;
-    p->block_bytes += p->float_scratch;
+    p->block_bytes += p->scratch_bytes;
     return p->pointers ? PROPANE_OK : steps_no_memory(err);
 }
 
@@ -343,6 +357,7 @@ propane_status sim_program_create(const mil_function *f, const bool *moved, cons
     arena *work = arena_create();
     sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
     steps_work w = {.options = options, .arena = a};
+    if (p) p->threads = pool_threads();
     propane_status status = p ? steps_copy_function(p, f, err) : steps_no_memory(err);
     if (!status) status = steps_find_live(p->function, work, &w.live, err);
     if (!status) status = steps_count_reads(p->function, work, &w.reads, err);
@@ -388,7 +403,8 @@ static propane_status steps_run_products(const sim_program *p, const sim_step *s
         steps_operand(p, two ? NULL : mil_in(s->op, "bias"), block, inputs),
     };
     void *result = steps_address(p, block, inputs, s->op->results[0]->id);
-    if (!s->planar) return sim_products_run(s->op, n->array, operands, result, err);
+    if (!s->planar)
+        return sim_products_run(s->op, n->array, operands, result, (unsigned char *)block + p->scratch, err);
     sim_planar_run(s->op, operands[0], operands[1], result);
     return PROPANE_OK;
 }
@@ -413,6 +429,9 @@ static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, 
 
 propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs,
                                const void **outputs, propane_error *err) {
+    if (pool_threads() != p->threads)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
+                            p->threads, pool_threads());
     for (int i = 0; i < p->step_count; i++) {
         const sim_step *s = &p->steps[i];
         if (s->alias) continue;
