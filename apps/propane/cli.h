@@ -35,7 +35,8 @@ typedef struct cli_flag {
     const char *help;
     const char *standard; /* shown as the default instead of `*out`; NULL shows `*out`. `out` may be NULL if set */
     bool required;
-    bool *given; /* may be NULL: set if the flag is on the command line */
+    bool *given;        /* may be NULL: set if the flag is on the command line */
+    const char *writes; /* the kind of file that is written under this name, as in apps/propane/written.def */
     /* If not NULL, receives the value instead of `out`, with the flag's name without "--". A switch has the value
      * "true" or "false". The error begins with the name. */
     propane_status (*set)(void *object, const char *name, const char *value, propane_error *err);
@@ -124,6 +125,10 @@ void cli_on_interrupt(void (*call)(void *object), void *object);
 /* The process's command line, for restarting itself. */
 extern int cli_argc;
 extern char **cli_argv;
+
+/* Refuses a path to an existing file that is not of a kind from apps/propane/written.def. Empty files and what is not a
+ * file are accepted. cli_parse does this for flags with `writes`. */
+PROPANE_CHECK propane_status cli_check_written(const char *path, const char *kind, propane_error *err);
 
 /* Returns whether propane_file_kind returns this kind for the file. */
 bool cli_file_is(const char *path, const char *kind);

@@ -186,6 +186,16 @@ static int flags_check_required(const char *command, const cli_flag *flags, int 
     return -1;
 }
 
+/* Refuses outputs that would overwrite a file of another kind, before anything is computed. */
+static int flags_check_written(const char *command, const cli_flag *flags, int count) {
+    propane_error err = {0};
+    for (int i = 0; i < count; i++) {
+        const char *path = flags[i].writes ? *(const char **)flags[i].out : NULL;
+        if (path && cli_check_written(path, flags[i].writes, &err) != PROPANE_OK) return cli_error(command, &err);
+    }
+    return -1;
+}
+
 int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about) {
     int positional = 0;
     bool only_positional = false;
@@ -204,7 +214,8 @@ int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const cha
             code = flags_parse_positional(argv, i, positional++, only_positional, flags, count);
         if (code >= 0) return code;
     }
-    return flags_check_required(argv[0], flags, count, positional);
+    const int code = flags_check_required(argv[0], flags, count, positional);
+    return code < 0 ? flags_check_written(argv[0], flags, count) : code;
 }
 
 int cli_error(const char *command, const propane_error *err) {

@@ -119,7 +119,7 @@ int cmd_check(int argc, char **argv) {
          .help = "output format; sarif is for code scanning, github for workflow annotations"},
         {"--json", CLI_SWITCH, &json, .help = "same as --format json"},
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
-         .help = "also write the program's graph, coloured by verdict, as an HTML page"},
+         .help = "also write the program's graph, coloured by verdict, as an HTML page", .writes = "page"},
         {"--color", CLI_CHOICE, &j.colour, .words = "auto|always|never",
          .help = "when to use colours; auto: on a terminal, unless NO_COLOR is set"},
         {"--rules", CLI_SWITCH, &rules, .help = "list the rules instead of checking a file"},

@@ -39,7 +39,8 @@ int cmd_compare(int argc, char **argv) {
         {"RUN...", CLI_TEXT, &runs, .help = "run folders", .required = true},
         {"--json", CLI_SWITCH, &json,
          .help = "print one JSON object: figures and settings of each run, and which settings differ"},
-        {"--html", CLI_TEXT, &html, .words = "FILE", .help = "also write the page of 'propane report'"},
+        {"--html", CLI_TEXT, &html, .words = "FILE", .help = "also write the page of 'propane report'",
+         .writes = "page"},
     };
     const int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "compare RUN RUN... [flags]",
                                "Compares training runs, finished or not: losses, speed, time, and the settings in "

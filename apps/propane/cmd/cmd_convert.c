@@ -150,6 +150,7 @@ static propane_status cmd_convert_model(const char *from, const char *adapter, c
     PROPANE_TRY(propane_model_open(from, adapter, &w, err));
     propane_set_log(cmd_convert_log, NULL);
     propane_status status = given ? propane_tokenizer_open(given, &t, err) : PROPANE_OK;
+    if (status == PROPANE_OK && text_ends_with(to, ".bin")) status = cli_check_written(to, "llama2c", err);
     if (status == PROPANE_OK) status = file_check_output(to, err);
     if (status == PROPANE_OK) status = propane_model_save(w, t, to, dtype, err);
     if (status == PROPANE_OK && propane_model_describe(w, &info)) {

@@ -75,7 +75,7 @@ int cmd_devices(int argc, char **argv) {
          .help = "run tests that answer open questions about a device, and write a report"},
         {"--device", CLI_TEXT, &o.uri, .words = "URI", .help = "device to probe", .given = &device_given},
         {"--output", CLI_TEXT, &o.output, .words = "FILE", .help = "report to write", .given = &output_given,
-         .standard = "probe.json in this user's cache"},
+         .writes = "probe", .standard = "probe.json in this user's cache"},
         {"--only", CLI_TEXT, &o.only, .words = "ID,...", .help = "run only these tests, and print JSON",
          .given = &only_given},
         {"--all", CLI_SWITCH, &o.all,

@@ -330,7 +330,7 @@ int cmd_diff(int argc, char **argv) {
         {"--memory", CLI_INT, &j.memory, 1, 1 << 20, "MB",
          "memory for the values to compare; if they need more, both models run once per part"},
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
-         .help = "also write A's graph, coloured by difference, as an HTML page"},
+         .help = "also write A's graph, coloured by difference, as an HTML page", .writes = "page"},
         {"--ops", CLI_SWITCH, &j.all, .help = "print all values in program order"},
         {"--json", CLI_SWITCH, &j.json,
          .help = "print one JSON object: outputs (all values with --ops), first difference, non-finite values"},

@@ -33,10 +33,11 @@ int cmd_report(int argc, char **argv) {
                   "shows their curves in common charts, and the settings that differ.");
     if (code >= 0) return code;
     propane_error err = {0};
-    run_set s;
+    run_set s = {0};
     char *own = runs.count == 1 ? run_log_path(runs.items[0], RUN_REPORT) : NULL;
     const char *path = out ? out : own ? own : RUN_REPORT;
-    propane_status status = run_set_open(&s, (const char *const *)runs.items, runs.count, &err);
+    propane_status status = cli_check_written(path, "page", &err);
+    if (status == PROPANE_OK) status = run_set_open(&s, (const char *const *)runs.items, runs.count, &err);
     if (status == PROPANE_OK) status = run_set_read(&s, &err);
     if (status == PROPANE_OK) status = report_file_write(&s, path, &err);
     if (status == PROPANE_OK) printf("wrote %s\n", path);

@@ -313,6 +313,19 @@ static propane_status cmd_run_model(run_job *j, propane_error *err) {
     return status;
 }
 
+static int cmd_run_all(run_job *j) {
+    propane_error err = {0};
+    cli_catch_signals();
+    if (j->json) j->printed = json_object();
+    const propane_status status = cmd_run_model(j, &err);
+    json_decref(j->printed);
+    mem_free(j->tallies);
+    for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j->chosen[i].name);
+    if (cli_interrupted) return cli_interrupt_code();
+    if (status) return cli_error("run", &err);
+    return j->not_finite ? CLI_NOT_FINITE : CLI_OK;
+}
+
 int cmd_run(int argc, char **argv) {
     run_job j = {
         .session = {.size = sizeof j.session, .device = "cpu", .precision = "typed"}, .seed = -1, .iterations = 1};
@@ -346,7 +359,8 @@ int cmd_run(int argc, char **argv) {
         {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "warm-up runs before the timed ones"},
         {"--profile", CLI_SWITCH, &j.profile,
          .help = "print where the time goes: steps, and operations by kind (cpu); or the time inside the engine (ane)"},
-        {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "write a timeline for Chrome or Perfetto (cpu)"},
+        {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "write a timeline for Chrome or Perfetto (cpu)",
+         .writes = "trace"},
         {"--bisect", CLI_SWITCH, &j.bisect,
          .help = "if the device refuses the program, find the operation by compiling parts, and write the smallest "
                  "refused part to refused/model.mil (in the folder of --output, if any)"},
@@ -361,15 +375,6 @@ int cmd_run(int argc, char **argv) {
     if (code >= 0) return code;
     if (cli_file_is(j.model, "compiled") && (code = cli_refuse("run", run_compiled_ignores, "a compiled program")) >= 0)
         return code;
-    propane_error err = {0};
     j.session.threads = (int)threads;
-    cli_catch_signals();
-    if (j.json) j.printed = json_object();
-    propane_status status = cmd_run_model(&j, &err);
-    json_decref(j.printed);
-    mem_free(j.tallies);
-    for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
-    if (cli_interrupted) return cli_interrupt_code();
-    if (status) return cli_error("run", &err);
-    return j.not_finite ? CLI_NOT_FINITE : CLI_OK;
+    return cmd_run_all(&j);
 }

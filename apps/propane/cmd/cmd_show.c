@@ -123,7 +123,7 @@ int cmd_show(int argc, char **argv) {
          .help = "print one JSON object per file; for a .jsonl file, one per example, with its ids and which of them "
                  "count toward the loss"},
         {"--html", CLI_TEXT, &page.file, .words = "FILE",
-         .help = "for a program: write its graph as a self-contained HTML page"},
+         .help = "for a program: write its graph as a self-contained HTML page", .writes = "page"},
         {"--profile", CLI_TEXT, &page.profile, .words = "FILE.json",
          .help = "with --html: times from 'propane run --trace FILE.json'"},
         {"--target", CLI_TEXT, &page.options.target, .words = "CHIPS", .standard = "m1,m4",

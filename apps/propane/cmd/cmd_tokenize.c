@@ -85,8 +85,8 @@ int cmd_tokenize(int argc, char **argv) {
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "maximum size of the bpe vocabulary", .given = &vocab_given},
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE",
          .help = "use this tokenizer, or that of a model folder, instead of learning one"},
-        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file for the tokenizer"},
-        {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "file for the tokens"},
+        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "file for the tokenizer", .writes = "tokenizer"},
+        {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "file for the tokens", .writes = "tokens"},
         {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",
          .help = "with --tokenizer, print the ids of each line or of the whole text, and write no file"},
     };

@@ -78,7 +78,8 @@ int cmd_trace(int argc, char **argv) {
     cli_list command = {0};
     const cli_flag flags[] = {
         {"COMMAND...", CLI_TEXT, &command, .help = "command to run, after --", .required = true},
-        {"--output", CLI_TEXT, &output, .words = "FILE", .help = "file for the calls, one JSON object per line"},
+        {"--output", CLI_TEXT, &output, .words = "FILE", .help = "file for the calls, one JSON object per line",
+         .writes = "calls"},
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0], "trace [--output FILE] -- COMMAND...",

@@ -162,7 +162,10 @@ static int train_job_check(train_job *j) {
     propane_error err = {0};
     if (train_job_take_place(j, &err) != PROPANE_OK) return cli_misuse("train", "%s", err.text);
     if (propane_options_recall(j->options, &err) != PROPANE_OK) return cli_error("train", &err);
-    return propane_options_check(j->options, &err) == PROPANE_OK ? -1 : cli_misuse("train", "%s", err.text);
+    if (propane_options_check(j->options, &err) != PROPANE_OK) return cli_misuse("train", "%s", err.text);
+    const char *trace = train_job_value(j, "trace");
+    const bool fits = !trace || !*trace || cli_check_written(trace, "trace", &err) == PROPANE_OK;
+    return fits ? -1 : cli_error("train", &err);
 }
 
 int train_job_parse(train_job *j, int argc, char **argv, const train_flags *groups, int count, const char *usage,

@@ -483,6 +483,7 @@ static propane_status store_write_file(const model_weights *w, const char *path,
     safetensors_writer *writer = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &writer, err));
     propane_status status = safetensors_writer_metadata(writer, "format", "pt", err); /* transformers requires it */
+    if (!status && w->gradients) status = safetensors_writer_metadata(writer, "propane.gradients", "true", err);
     if (status == PROPANE_OK) status = model_store_describe(&w->config, writer, err);
     if (status == PROPANE_OK) status = model_store_declare(w, writer, dtype, err);
     if (status == PROPANE_OK) status = model_store_data(w, writer, dtype, err);

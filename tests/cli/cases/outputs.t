@@ -13,17 +13,22 @@ $ rm -rf n; sh train.sh --run n --steps 1 > log; rm n/log.jsonl; mkdir n/log.jso
 2> propane train: the log, log.jsonl, has gaps: Is a directory
 = 0
 # An input is not overwritten by an output.
-$ cp -r r e; propane eval e --ids ids.txt --logits e/model.safetensors; cmp r/model.safetensors e/model.safetensors
-2> propane eval: e/model.safetensors is also an input: give the output another name
-= 0
-$ propane eval e --ids ids.txt --gradients ids.txt; cat ids.txt
-> 1 2 3
-2> propane eval: ids.txt is also an input: give the output another name
-= 0
-$ propane compare e --html e/log.jsonl | head -1; propane report e -o ./e/log.jsonl; cmp r/log.jsonl e/log.jsonl
->~ *e*
-2> propane compare: e/log.jsonl is also an input: give the output another name
-2> propane report: ./e/log.jsonl is also an input: give the output another name
+$ propane eval r --ids ids.txt --gradients g > log; propane eval g --ids ids.txt --gradients g
+2> propane eval: g is also an input: give the output another name
+= 1
+# Nor is a file of another kind, whether or not the command reads it.
+@ cp -r r e; echo precious > precious; cp precious precious.bin; printf '%s\n' 'program(1.3)' '{' '  func main<ios18>(tensor<fp16, [1, 4]> x) { tensor<fp16, [1, 4]> y = relu(x = x); } -> (y);' '}' > relu.mil
+@ printf '%s\n' 'eval r --ids ids.txt --logits' 'eval r --ids ids.txt --gradients' 'compare r --html' 'report r -o' 'show relu.mil --html' 'check relu.mil --target m4 --html' 'diff relu.mil --seed 1 --html' 'run relu.mil --seed 1 --trace' 'devices --probe --device cpu -o' 'tokenize text --kind bytes --out' 'tokenize text --kind bytes --out new.tokenizer --tokens' > outputs.txt
+$ while read -r line; do for file in precious ids.txt r/model.safetensors r/checkpoint.safetensors r/log.jsonl r/train.json relu.mil; do propane $line $file > out 2> err && echo "$line $file"; grep -q "^propane [a-z]*: $file exists and is not a.*, so it is not overwritten: give another name, or remove it$" err || cat err; done; done < outputs.txt; diff -r e r && ls new.tokenizer
+2~ *new.tokenizer*
+= 2
+$ propane convert r precious.bin; sh train.sh --run never --steps 1 --trace precious; cmp precious precious.bin; ls never
+2> propane convert: precious.bin exists and is not a llama2.c model, so it is not overwritten: give another name, or remove it
+2> propane train: precious exists and is not a trace, so it is not overwritten: give another name, or remove it
+2~ *never*
+= 2
+# An empty file and one of the same kind are overwritten.
+$ while read -r line; do rm -f out; for n in 1 2 3; do propane $line out > log 2>&1 || cat log; [ $n != 1 ] || : > out; done; done < outputs.txt; rm out; for n in 1 2; do propane convert r out.bin > log; sh train.sh --run out.$n --steps 1 --trace out > log || cat log; done
 = 0
 @ propane train --data text --init r --lora-rank 2 --context 16 --batch 2 --eval-every 0 --steps 1 --run lora > /dev/null
 $ cp -r lora l; propane convert r l/adapter_model.safetensors --merge l; cmp lora/adapter_model.safetensors l/adapter_model.safetensors
