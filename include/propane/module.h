@@ -66,9 +66,9 @@ typedef enum propane_dialect {
 PROPANE_CHECK propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out,
                                                   size_t *length, propane_error *err);
 /* Writes the module, whole or not at all. The file name decides the format. NAME.mlpackage is a Core ML package
- * with its weights. NAME.mil is text; large constants go to weights/weight.bin next to it unless they come from a
- * file next to it. Anything else is a folder with model.mil and weights/weight.bin. Only one thread at a time may
- * write a module. */
+ * with its weights. NAME.mil is text; large constants go to weights/NAME.bin next to it (for model.mil,
+ * weights/weight.bin), unless they come from a file next to it. Anything else is a folder with model.mil and
+ * weights/weight.bin. Only one thread at a time may write a module. */
 PROPANE_CHECK propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
                                                   propane_error *err);
 

@@ -111,14 +111,25 @@ static char *api_module_folder_of(const char *path) {
     return dir;
 }
 
+/* Returns the name of a program's weight file without .bin: "weight" for model.mil, as in a package, else the program's
+ * own, so that programs in one folder do not overwrite each other's weights. The caller frees it with mem_free. */
+static char *api_module_weights_name(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (strcmp(name, "model.mil") == 0) return mem_copy_string("weight");
+    char *own = mem_copy_string(name);
+    if (own) own[strlen(name) - strlen(".mil")] = 0;
+    return own;
+}
+
 /* Writes the module as text, and copies what it uses from weight files elsewhere. */
 static propane_status api_module_write_text(mil_module *m, const char *path, mil_dialect dialect, propane_error *err) {
     text program = {0};
-    char *dir = api_module_folder_of(path);
-    propane_status status = dir ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    char *dir = api_module_folder_of(path), *name = api_module_weights_name(path);
+    propane_status status = dir && name ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     const bool elsewhere = !status && m->blobs && m->model_dir && !file_same(m->model_dir, dir);
-    if (!status && ((m->package && !m->model_dir) || elsewhere)) status = mil_write_weights(m, dir, err);
+    if (!status && ((m->package && !m->model_dir) || elsewhere)) status = mil_write_weights(m, dir, name, err);
     mem_free(dir);
+    mem_free(name);
     if (!status) mil_print(&program, m, &(mil_print_options){.dialect = dialect});
     if (!status && program.failed) status = propane_fail_memory(err, program.capacity);
     if (!status) status = file_write(path, program.data, program.length, err);

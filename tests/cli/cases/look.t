@@ -17,7 +17,7 @@ $ python3 of.py a.json '[(i["name"], i["kind"], i["type"], i["shape"], i.get("sh
 > ([('inputIds', 'array', 'int32', [1, 1], [[1, 1], [1, 32]]), ('position', 'array', 'int32', [1], None)], ['keyCache', 'valueCache'], True)
 = 0
 # Each other kind of file.
-$ for f in lm.mil weights/weight.bin folder lm.gguf folder/model.safetensors folder/config.json folder/tokenizer.json r/tokenizer.propane.json; do propane show $f --json > b.json; python3 of.py b.json 'd["kind"], sorted(set(d) - {"schema", "kind", "file"})'; done
+$ for f in lm.mil weights/lm.bin folder lm.gguf folder/model.safetensors folder/config.json folder/tokenizer.json r/tokenizer.propane.json; do propane show $f --json > b.json; python3 of.py b.json 'd["kind"], sorted(set(d) - {"schema", "kind", "file"})'; done
 > ('program', ['build_info', 'default_function', 'functions', 'mil_version'])
 > ('weights', ['records'])
 > ('folder', ['model', 'tensors', 'tokenizer'])

@@ -103,3 +103,9 @@ $ propane run p.mlpackage; propane show fifo.json; propane eval q --ids ids.txt;
 $ for n in 12 13 14 15; do (exec 3< few.mil 4< few.mil 5< few.mil 6< few.mil 7< few.mil 8< few.mil 9< few.mil; ulimit -n $n; propane convert few.mil few/out.mlpackage) > told 2>&1; done; ls -a few | grep -c tmp
 > 0
 = 1
+# Each program in a folder keeps its own weights.
+$ for m in r other; do propane convert $m alone.$m/$m.mil --tokens 1 > log; propane convert $m both/$m.mil --tokens 1 > log; done; propane convert other both/model.mil --tokens 1 > log; for m in r other; do propane run both/$m.mil --seed 1 | grep output > both.$m; propane run alone.$m/$m.mil --seed 1 | grep output | cmp - both.$m; done; cmp -s both.r both.other; ls both/weights
+> other.bin
+> r.bin
+> weight.bin
+= 0

@@ -409,7 +409,7 @@ static propane_status package_write_folder(mil_module *m, const char *path, prop
     const bool no_memory = data.failed || model.failed || weights.failed || manifest.failed;
     propane_status status = no_memory ? propane_fail_memory(err, 0) : PROPANE_OK;
     if (!status) status = file_make_dir(weights.data, err);
-    if (!status) status = mil_write_weights(m, data.data, err);
+    if (!status) status = mil_write_weights(m, data.data, "weight", err);
     if (!status) status = mil_package_pack(m, &packed, &bytes, err);
     if (!status) status = file_write(model.data, packed, bytes, err);
     if (!status) status = package_write_manifest(manifest.data, packed, bytes, err);

@@ -37,8 +37,9 @@ PROPANE_CHECK propane_status mil_parse_shaped(const char *text, size_t length, c
  * Constants that were built in memory and have no blob_path are printed as literals, whatever their size. */
 void mil_print(text *out, const mil_module *m, const mil_print_options *options);
 void mil_print_op(text *out, const mil_op *op, mil_dialect dialect);
-/* Writes DIR/weights/weight.bin as mil_write_dir does, but no text. Writes nothing if there are no such constants. */
-PROPANE_CHECK propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err);
+/* Writes DIR/weights/NAME.bin as mil_write_dir writes weight.bin, but no text. Writes nothing if there are no such
+ * constants. */
+PROPANE_CHECK propane_status mil_write_weights(mil_module *m, const char *dir, const char *name, propane_error *err);
 /* Writes DIR/model.mil and the weight file DIR/weights/weight.bin, one MILBlob file for all constants of more than 16
  * elements. Each of those gets its blob_path and offset, and `dir` becomes the module's model_dir. Each file is written
  * atomically. */

@@ -102,12 +102,13 @@ static propane_status write_folder_weights_write(weights *w, const char *path, p
     return status ? status : mil_blob_writer_commit(writer, err);
 }
 
-static propane_status write_weights(mil_module *m, weights *w, const char *dir, propane_error *err) {
+static propane_status write_weights(mil_module *m, weights *w, const char *dir, const char *name, propane_error *err) {
     if (!write_folder_weights_collect(w, m)) return propane_fail_memory(err, sizeof(mil_const *));
     if (!w->count) return PROPANE_OK;
     const char *folder = arena_printf(m->arena, "%s/weights", dir),
-               *path = arena_printf(m->arena, "%s/weights/weight.bin", dir);
-    const char *written = arena_string(m->arena, "@model_path/weights/weight.bin"), *own = arena_string(m->arena, dir);
+               *path = arena_printf(m->arena, "%s/weights/%s.bin", dir, name);
+    const char *written = arena_printf(m->arena, "@model_path/weights/%s.bin", name),
+               *own = arena_string(m->arena, dir);
     if (!folder || !path || !written || !own) return propane_fail_memory(err, strlen(dir));
     PROPANE_TRY(file_make_dir(folder, err));
     PROPANE_TRY(write_folder_weights_write(w, path, err));
@@ -126,9 +127,9 @@ static void write_folder_weights_free(weights *w) {
     id_map_deinit(&w->index);
 }
 
-propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err) {
+propane_status mil_write_weights(mil_module *m, const char *dir, const char *name, propane_error *err) {
     weights w = {0};
-    propane_status status = write_weights(m, &w, dir, err);
+    propane_status status = write_weights(m, &w, dir, name, err);
     write_folder_weights_free(&w);
     return status;
 }
@@ -137,7 +138,7 @@ propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect
     weights w = {0};
     text program = {0};
     PROPANE_TRY(file_make_dir(dir, err));
-    propane_status status = write_weights(m, &w, dir, err);
+    propane_status status = write_weights(m, &w, dir, "weight", err);
     char *path = arena_printf(m->arena, "%s/model.mil", dir);
     if (!status) {
         mil_print(&program, m, &(mil_print_options){.dialect = dialect});
