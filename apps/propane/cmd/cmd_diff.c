@@ -9,6 +9,7 @@
 
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/diff_values.h"
+#include "apps/propane/cmd/input_flags.h"
 #include "apps/propane/cmd/nonfinite_report.h"
 #include "apps/propane/cmd/page_file.h"
 #include "core/base/file.h"
@@ -289,13 +290,16 @@ static int cmd_diff_compiled(const char *a, const char *b) {
 }
 
 /* Refuses flags without an effect. Returns -1 if there are none. */
-static int cmd_diff_refuse(bool compiled, const char *expect) {
+static int cmd_diff_refuse(const diff_job *j, bool compiled) {
+    if (j->expect && (j->b || j->html))
+        return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");
     if (compiled)
         return cli_refuse("diff",
                           "--input|--resize|--seed|--shape|--device-a|--device-b|--precision-a|--precision-b|"
                           "--function|--tolerance|--memory|--html|--ops|--json",
                           "compiled programs, whose fields are compared");
-    return expect ? cli_refuse("diff", "--device-b|--precision-b", "recorded outputs (--expect)") : -1;
+    const int code = j->expect ? cli_refuse("diff", "--device-b|--precision-b", "recorded outputs (--expect)") : -1;
+    return code < 0 ? input_flags_check("diff", &j->input_list) : code;
 }
 
 int cmd_diff(int argc, char **argv) {
@@ -317,7 +321,8 @@ int cmd_diff(int argc, char **argv) {
         {"--input", CLI_TEXTS, &j.input_list, .max = DIFF_MAX_GIVEN, .words = "NAME=FILE",
          .help = "as for 'propane run'"},
         {"--resize", CLI_SWITCH, &j.resize, .help = "scale images to the input's size"},
-        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "seed for random values of inputs without --input"},
+        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "fill inputs without --input with random values of this seed",
+         .standard = ""},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = DIFF_MAX_GIVEN, .words = "NAME=1,3,224,224",
          .help = "shape of an input of flexible size; default: that of its --input, else the file's"},
         {"--device-a", CLI_TEXT, &j.left.device, .words = "DEVICE", .help = "device for A"},
@@ -326,7 +331,7 @@ int cmd_diff(int argc, char **argv) {
         {"--precision-b", CLI_CHOICE, &j.right.precision, .words = "typed|fp16|fp32|bf16", .help = "types for B"},
         {"--function", CLI_TEXT, &j.left.function, .words = "NAME", .help = "function to use; default: the first"},
         {"--tolerance", CLI_REAL, &j.tolerance, 0, 1e9, "X",
-         "largest difference that counts as equal, relative to the largest value"},
+         "largest difference that counts as equal, as a fraction of the largest number in the same array"},
         {"--memory", CLI_INT, &j.memory, 1, 1 << 20, "MB",
          "memory for the values to compare; if they need more, both models run once per part"},
         {"--html", CLI_TEXT, &j.html, .words = "FILE",
@@ -341,12 +346,10 @@ int cmd_diff(int argc, char **argv) {
                          "the program. For two compiled programs (.hwx, .anec), it prints the fields that differ.\n"
                          "Exit code: 0 no difference, 1 a difference or an error, 4 an output of either side has NaN "
                          "or infinity that does not come from the inputs; the first such operation is named.");
-    if (code >= 0) return code;
-    if (j.expect && (j.b || j.html))
-        return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");
-    if (j.expect && j.left.precision == wide) j.left.precision = "typed";
     const bool compiled = j.b && cli_file_is(j.a, "compiled") && cli_file_is(j.b, "compiled");
-    if ((code = cmd_diff_refuse(compiled, j.expect)) >= 0) return code;
+    if (code < 0) code = cmd_diff_refuse(&j, compiled);
+    if (code >= 0) return code;
+    if (j.expect && j.left.precision == wide) j.left.precision = "typed";
     if (compiled) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
     propane_session *recorded = NULL;

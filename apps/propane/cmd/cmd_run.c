@@ -11,6 +11,7 @@
 #include "apps/ane-lab/probe/statistics_uri.h"
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/host_flags.h"
+#include "apps/propane/cmd/input_flags.h"
 #include "apps/propane/cmd/nonfinite_report.h"
 #include "apps/propane/cmd/run_compiled.h"
 #include "apps/propane/cmd/run_profile.h"
@@ -342,7 +343,8 @@ int cmd_run(int argc, char **argv) {
                  "dimension has a value per run; NAME=TEXT for a category, NAME={\"key\": 1} or a .json file for a "
                  "dictionary"},
         {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
-        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "seed for random values of inputs without --input"},
+        {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "fill inputs without --input with random values of this seed",
+         .standard = ""},
         {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output and state to DIR/NAME.npy"},
         {"--keep", CLI_SWITCH, &j.session.keep, .help = "make every value of the program an output"},
         {"--function", CLI_TEXT, &j.session.function, .words = "NAME", .help = "function to use; default: the first"},
@@ -375,6 +377,7 @@ int cmd_run(int argc, char **argv) {
     if (code >= 0) return code;
     if (cli_file_is(j.model, "compiled") && (code = cli_refuse("run", run_compiled_ignores, "a compiled program")) >= 0)
         return code;
+    if ((code = input_flags_check("run", &j.input_list)) >= 0) return code;
     j.session.threads = (int)threads;
     return cmd_run_all(&j);
 }

@@ -152,3 +152,10 @@ $ propane run classifier.mlmodel --input image=cmyk.jpg --resize
 $ propane diff classifier.mlmodel --input image=rgb.jpg --resize | tail -1
 > nothing differs by more than 0.01
 = 0
+# A flag for images has no effect without one.
+$ propane run classifier.mlmodel --seed 1 --resize; propane diff classifier.mlmodel --seed 1 --resize
+2> propane run: --resize does not apply to a run without an image as --input
+2> Try 'propane run --help'.
+2> propane diff: --resize does not apply to a run without an image as --input
+2> Try 'propane diff --help'.
+= 2
