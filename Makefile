@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Propane's build. `make help` lists what there is. MODE picks the build folder: build/release, build/asan, ...
+# Propane's build. `make help` lists the targets. MODE selects the build folder: build/release, build/asan, ...
 MODE   ?= release
 BUILD  ?= build/$(MODE)
 CC     ?= cc
 PREFIX ?= /usr/local
 Q      := $(if $(V),,@)
-# A word on what is made, a line for each folder of objects; V=1 prints the commands instead, 'make -s' nothing.
+# Prints one line for each product and for each folder of objects. V=1 prints the commands instead; 'make -s' prints
+# nothing.
 QUIET  := $(or $(V),$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))))
 say     = $(if $(QUIET)$(said_$(2)),,$(info $(1) $(2))$(eval said_$(2) := 1))
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
@@ -29,10 +30,10 @@ SYMBOLS  := -g1
 SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
 endif
 
-# Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
+# Libraries that macOS and Debian provide through pkg-config; tools/setup installs them.
 PKG      ?= pkg-config
-# Parts that may be left out: those whose libraries are here, less WITHOUT="lm server images editing". 'propane version' prints
-# them. Without lm, the language models, there is no server either.
+# Optional parts: those whose libraries are installed, except those named in WITHOUT="lm server images editing".
+# 'propane version' lists them. The server needs lm, the language models.
 part      = $(if $(filter $(1),$(WITHOUT)),,$(if $(shell $(PKG) --exists $(2) 2> /dev/null && echo yes),$(1)))
 ifndef PARTS
 PARTS    := $(strip $(if $(filter lm,$(WITHOUT)),,lm $(call part,server,libmicrohttpd)) $(call part,images,libpng libjpeg) $(call part,editing,libedit))
@@ -47,25 +48,25 @@ PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -l
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
 
-# What protoc-c makes of src/core/mil/coreml/coreml.proto; never committed.
+# Code that protoc-c generates from src/core/mil/coreml/coreml.proto; never committed.
 GEN      := $(BUILD)/gen
 PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 
-# -ffp-contract=off: the same sums on every compiler; kernels ask for fused multiply-adds by name.
+# -ffp-contract=off gives the same sums with every compiler; kernels request fused multiply-adds explicitly.
 CFLAGS   ?= $(OPTIMISE) $(SYMBOLS)
-# -fPIC: the same objects make the archive and the shared library. Only what include/propane.h declares can be seen.
+# -fPIC lets the archive and the shared library use the same objects. They export only what include/propane.h declares.
 override CFLAGS += -std=c11 -fPIC -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
             -Iinclude -Isrc -I. -I$(GEN) $(PKG_CFLAGS)
 SYSTEM_LIBS = -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt)# shm_open, before glibc 2.34
 LDLIBS    = $(PKG_LIBS) $(SYSTEM_LIBS)
 LDFLAGS  += $(SANITIZE)
-# The files that know of optional parts.
+# The files that depend on which parts are built.
 PARTS_OBJ = $(BUILD)/src/core/base/image.o $(BUILD)/apps/propane/cmd/cmd_version.o $(BUILD)/apps/propane/cmd/line_editor.o
 
 LIB_SRC  := $(sort $(shell find src apps/ane-lab/macho $(if $(call has,server),apps/serve) -name '*.c'))
 LIB_SRC  := $(if $(call has,lm),$(filter-out src/without_lm.c,$(LIB_SRC)),$(filter-out src/lm/% src/report/lm/%,$(LIB_SRC)))
 CLI_SRC  := $(sort $(shell find apps/propane apps/ane-lab/probe -name '*.c' -not -name $(if $(call has,server),cmd_serve_none.c,cmd_serve.c)))
-# What is about language models: left out with them.
+# Tests, fuzz targets, benches and examples that use language models; without lm they are left out.
 OF_LM    := $(if $(call has,lm),,$(shell grep -lE '"(lm|report/lm|apps/serve)/|"support/(arch_data|small_model)|"train/(eval_driver|reference)\.h|propane_(model|generator|chat|tokenizer|corpus|plan|where|estimate_training)|where_trial|PROPANE_TRAIN_LANGUAGE' \
     tests/*/*.c fuzz/*.c bench/*.c examples/*.c examples/library/*.c examples/library/*.cc))
 TEST_SRC := $(sort $(filter-out $(OF_LM) $(if $(call has,server),,tests/serve/%) $(if $(call has,images),,%/test_picture.c),$(wildcard tests/*/test_*.c)))
@@ -77,18 +78,18 @@ FUZZ_SRC := $(sort $(filter-out $(OF_LM) $(if $(call has,server),,%/fuzz_http_bo
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/core/mil/coreml/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(BUILD)/%.o)
-# TESTS="base cli": only these are built and run, as tests/run.sh reads the names.
+# TESTS="base cli" builds and runs only the tests whose names contain one of these words, as in tests/run.sh.
 asked     = $(if $(TESTS),$(foreach p,$(1),$(if $(strip $(foreach t,$(TESTS),$(findstring $(t),$(p)))),$(p))),$(1))
 TEST_BIN := $(call asked,$(TEST_SRC:%.c=$(BUILD)/%))
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 ORACLE   := tests/oracle/oracle# what tools/oracle.sh asks
-# One example is C++, with the compiler that belongs to the C one; without it, it is left out.
+# One example is in C++ and needs the C++ compiler that matches $(CC); without that compiler, the example is left out.
 CXX_OF   := $(if $(findstring clang,$(CC)),$(subst clang,clang++,$(CC)),$(if $(findstring gcc,$(CC)),$(subst gcc,g++,$(CC)),c++))
 EXAMPLE_CC  := $(if $(shell command -v $(lastword $(CXX_OF)) 2> /dev/null),$(sort $(filter-out $(OF_LM),$(wildcard examples/library/*.cc))))
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%) $(EXAMPLE_CC:%.cc=$(BUILD)/%)
 FUZZ_BIN := $(call asked,$(FUZZ_SRC:%.c=$(BUILD)/%))
-# What the command, tests and benches link: every object, serving included. The library that others get has no server:
-# an archive of one object whose hidden names are local, and a shared one.
+# The command, tests and benches link every object, including the server. The public library has no server. It consists
+# of an archive with a single object, whose hidden names are local, and a shared library.
 LIB      := $(BUILD)/internal.a
 SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 ABI      := 0
@@ -103,24 +104,27 @@ TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
 .PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan memcheck fuzz layers circles sizes paths format compdb install install-files uninstall pages dist parts clean python-check wheel site
 .DEFAULT_GOAL := all
-all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
+all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## build the library and the command
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "%-15s %s\n", $$1, $$2 }' Makefile
 
-# Objects of other flags are made again: this file is new when they have changed.
-# (-Werror makes no other objects, and the folder may be named in two ways.)
+# This file is rewritten when the flags change, so that all objects are built again.
+# (-Werror does not change objects, and the build folder may be named in two ways.)
 FLAGS_NOW := $(subst ','\'',$(filter-out -Werror -I$(GEN),$(CFLAGS)))
 $(if $(filter-out help clean setup packages public-packages parts version,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
     printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; \
     echo '$(PARTS)' | cmp -s - $(BUILD)/parts || echo '$(PARTS)' > $(BUILD)/parts; }))
 
 $(PARTS_OBJ): override CFLAGS += $(if $(call has,lm),-DPROPANE_LM) $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
-# Without this flag GCC does not vectorize loops with comparisons, to keep exception flags that nothing reads. Results are the same.
+# Without this flag, GCC does not vectorize loops with comparisons, in order to preserve exception flags that nothing
+# reads.
+# Results are the same.
 $(BUILD)/src/lm/files/gguf_encode.o: override CFLAGS += -fno-trapping-math
 $(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
-# The vector kernels are a fourth of the whole build's time, and a third of theirs goes into places of variables.
+# The vector kernels take a quarter of the build time, and a third of that is spent on debugging information about
+# variables.
 lines_only = $(if $(and $(filter -O2,$(CFLAGS)),$(filter -g,$(CFLAGS)),$(filter src/cpu/simd/kernels_%,$(1))),-g1)
 $(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)$(call say,cc     ,$(<D))
@@ -133,19 +137,19 @@ $(GEN)/core/mil/coreml/coreml.pb-c.o: $(GEN)/core/mil/coreml/coreml.pb-c.c $(BUI
 	$(Q)$(CC) $(CFLAGS) -fvisibility=hidden -w -c $< -o $@
 $(filter $(BUILD)/src/core/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/core/mil/coreml/coreml.pb-c.h
 
-# What refuses in a library without language models.
+# The functions that refuse in a library without language models.
 $(GEN)/without_lm.inc: src/without_lm.awk include/propane/lm.h
 	@mkdir -p $(@D)
 	$(Q)awk -f $^ > $@
 $(BUILD)/src/without_lm.o: $(GEN)/without_lm.inc
 
-# The server's page as a list of C strings, one a line.
+# The server's page as a list of C strings, one per line.
 $(GEN)/apps/serve/page.inc: apps/serve/page.html
 	@mkdir -p $(@D)
 	$(Q)sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$$/\\n",/' $< > $@
 $(BUILD)/apps/serve/http_page.o: $(GEN)/apps/serve/page.inc
 
-# The page of propane show --html: its parts as bytes in C.
+# The parts of the page of 'propane show --html', as bytes in C.
 PAGE_PARTS := graph.css graph.html layout.js view.js main.js
 $(GEN)/report/page/%.inc: src/report/page/%
 	@mkdir -p $(@D)
@@ -157,7 +161,7 @@ $(GEN)/report/run/%.inc: src/report/run/page/%
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
 $(BUILD)/src/report/run/html_report.o: $(GEN)/report/run/report.css.inc $(GEN)/report/run/report.js.inc
 
-# What runs chat templates.
+# The script that runs chat templates.
 $(GEN)/lm/text/chat_jinja.inc: src/lm/text/chat_jinja.py
 	@mkdir -p $(@D)
 	$(Q)od -An -v -tu1 $< | sed 's/\([0-9][0-9]*\)/\1,/g' > $@
@@ -169,7 +173,8 @@ $(LIB): $(LIB_OBJ)
 	@rm -f $@$(call say,archive,$@)
 	$(Q)$(AR) rcs $@ $^
 
-# macOS's linker makes hidden names local by itself. Without one that can (RELINK empty), the objects go in as they are.
+# macOS's linker makes hidden names local by itself. If no linker can do that (RELINK is empty), the objects are
+# archived unchanged.
 $(PUBLIC_A): $(PUBLIC_OBJ)
 	@rm -f $@$(call say,archive,$@)
 ifeq ($(RELINK),)
@@ -190,21 +195,21 @@ $(BIN): $(CLI_OBJ) $(LIB)
 	@$(call say,link   ,$@)
 	$(Q)$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
 
-# What 'propane trace' loads into other programs: stands alone, without sanitizers.
+# The library that 'propane trace' loads into other programs. It is independent of libpropane and is built without
+# sanitizers.
 $(TRACE): apps/ane-lab/trace/trace.c apps/ane-lab/trace/stubs.S src/ane/driver/syms.def
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) -fPIC -shared $(filter-out %.def,$^) -lpthread -ldl -o $@
 $(TRACE): SANITIZE :=
 
-# What the tests of one folder share: its files that are neither tests nor a program themselves.
+# Files that the tests of one folder share: those that are neither tests nor programs.
 .SECONDEXPANSION:
 shared = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(OF_LM) tests/$(1)/test_% $(ORACLE).c,$(wildcard tests/$(1)/*.c)))
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
-# Tests of the ane driver load this in place of Apple's libraries. It has a copy of Propane's library inside, hidden by the
-# list of exports.
-# Not on a Mac, which has the real thing.
+# Tests of the ane driver load this instead of Apple's libraries. It contains a copy of Propane's library, which the
+# list of exports hides. It is not built on a Mac, which has the real libraries.
 STANDIN     := $(if $(filter Darwin,$(shell uname)),,$(BUILD)/tests/standin/libstandin.so)
 STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c))
 $(STANDIN_OBJ): override CFLAGS += -Wno-missing-prototypes \
@@ -212,13 +217,15 @@ $(STANDIN_OBJ): override CFLAGS += -Wno-missing-prototypes \
 $(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
 	$(Q)$(CC) $(LDFLAGS) -shared $(STANDIN_OBJ) $(LIB) -Wl,--version-script=tests/standin/exports.map $(LDLIBS) -o $@
 
-# Loaded before commands: requests for memory that fail, writes that stop, ranks that are slow. Linux with glibc; sanitizers have a malloc of their own.
+# Libraries that are preloaded into commands to make memory requests fail, writes stop or ranks run slowly. They need
+# Linux with
+# glibc, and a build without sanitizers, which have their own malloc.
 PRELOAD := $(if $(SANITIZE)$(filter-out Linux,$(shell uname)),,$(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/*/preload/*.c)))
 $(PRELOAD): $(BUILD)/%.so: %.c tests/support/stack.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -O1 -g -std=gnu11 $< -o $@
 
-# What tests of the cpu driver load in place of a CBLAS.
+# The libraries that tests of the cpu driver load instead of a CBLAS.
 CBLAS := $(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/cpu/cblas/*.c))
 $(CBLAS): $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
@@ -227,7 +234,7 @@ $(CBLAS): $(BUILD)/%.so: %.c
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
-# Examples stand on the public library alone.
+# Examples use only the public library.
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(PUBLIC_A)
 	$(Q)$(CC) $(LDFLAGS) $< $(PUBLIC_A) $(PUBLIC_LIBS) -o $@
 $(EXAMPLE_CC:%.cc=$(BUILD)/%): $(BUILD)/%: %.cc $(PUBLIC_A)
@@ -243,25 +250,26 @@ tests: all $(TEST_BIN) $(if $(call has,lm),$(BUILD)/$(ORACLE)) $(EXAMPLE_BIN) $(
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 
-# check, check-all and demo set the machine up first; the build itself runs in a second make, which sees what was installed.
+# check, check-all and demo first install what is missing. The build then runs in a second make, which finds what was
+# installed.
 setup: ## install what is missing (apt-get or brew)
 	$(Q)sh tools/setup
 
-check check-all: setup ## build and test (check-all: the long tests too): needs no Python, network or Mac
+check check-all: setup ## build and test (check-all: also the long tests); needs no Python, network or Mac
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tools/doc_paths.sh
 	$(Q)sh tools/portable.sh
 	$(Q)TEST_ALL=$(if $(filter check-all,$@),1,$(TEST_ALL)) sh tests/run.sh $(BUILD) $(TESTS)
 
-hard: setup ## make every request for memory fail: library entry points and commands (STACKS=0 each of them, not two of each chain of calls; POINTS=N a sample of commands')
+hard: setup ## make memory requests of library calls and commands fail, two per chain of calls (STACKS=0: every request; POINTS=N: a sample of those of commands)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tests/hard/run.sh $(BUILD)
 
-campaign: setup ## kill, stop, starve, mutate, soak and flood it (BUDGET=60 seconds a part, CAMPAIGN="kill stop")
+campaign: setup ## kill, stop, starve, mutate, soak and flood the programs (BUDGET=60: seconds per part; CAMPAIGN="kill stop": only these parts)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tests/campaign/run.sh $(BUILD) $(CAMPAIGN)
 
-demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
+demo: setup ## train a small model on this repository's text, or on TEXT=FILE, and generate text
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) all
 	$(Q)sh tools/demo.sh $(BIN) $(TEXT)
 
@@ -269,13 +277,14 @@ bench: setup ## measure what docs/performance.md claims
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) benches
 	$(Q)sh bench/run.sh $(BUILD)
 
-asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitizer
+asan tsan: setup ## run the tests under AddressSanitizer and UBSan, or ThreadSanitizer
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$@ tests
 	$(Q)sh tests/run.sh build/$@ $(TESTS)
 
-# Two tests are left out because they differ under valgrind: one times matrix products, the other starts a program that does not exist.
+# Two tests are left out because they differ under valgrind: one times matrix products, the other starts a program that
+# does not exist.
 MEMCHECK := $(patsubst %.c,%,$(filter-out tests/cpu/test_blas.c tests/model/test_chat_jinja.c,$(wildcard tests/*/test_*.c)))
-memcheck: setup ## the tests under valgrind, which sees reads of what was never written (TESTS="base/ mil/")
+memcheck: setup ## run the tests under valgrind, which detects reads of uninitialised memory (TESTS="base/ mil/")
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)TEST_RUNNER="valgrind -q --error-exitcode=9 --num-callers=30 --suppressions=tests/memcheck.supp" sh tests/run.sh $(BUILD) $(or $(TESTS),$(MEMCHECK))
 
@@ -283,10 +292,10 @@ fuzz: ## search for crashes with libFuzzer (FUZZ_SECONDS=60, FUZZ="mil blob")
 	$(Q)sh fuzz/run.sh $(or $(FUZZ_SECONDS),60) $(FUZZ)
 
 CLANG_FORMAT ?= clang-format
-format: ## lay out what differs from main as .clang-format says (FILES=... for others)
+format: ## format the files that differ from main with clang-format (FILES=...: others)
 	$(Q)$(CLANG_FORMAT) -i $(or $(FILES),$(shell git diff --name-only --diff-filter=AM main -- '*.c' '*.h'))
 
-compdb: ## compile_commands.json for editors
+compdb: ## write compile_commands.json for editors
 	$(Q)sh tools/compdb.sh '$(CC) $(filter-out -MMD -MP,$(CFLAGS))' $(LIB_SRC) $(CLI_SRC) > compile_commands.json
 
 # ---- installing ----------------------------------------------------------------------------------------------------------------
@@ -296,22 +305,22 @@ BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
 ZSH_COMPLETIONS  ?= $(PREFIX)/share/zsh/site-functions
 FISH_COMPLETIONS ?= $(PREFIX)/share/fish/vendor_completions.d
 PAGES     := $(BUILD)/pages
-RUN_BIN   ?= $(BIN)# an emulator in front of it, where this is no machine for it
+RUN_BIN   ?= $(BIN)# preceded by an emulator if this machine cannot run it
 
-# Man pages and completions are made by the command itself, out of its own tables.
-pages: $(BIN) ## man pages and shell completions, in build/release/pages
+# The command itself prints the man pages and completions from its own tables.
+pages: $(BIN) ## write man pages and shell completions to build/release/pages
 	$(Q)mkdir -p $(PAGES)/man
 	$(Q)rm -f $(PAGES)/man/*
 	$(Q)$(RUN_BIN) help --man > $(PAGES)/man/propane.1
 	$(Q)set -e; for c in $$($(RUN_BIN) help --names); do $(RUN_BIN) help --man $$c > $(PAGES)/man/propane-$$c.1; done
 	$(Q)set -e; for s in bash zsh fish; do $(RUN_BIN) completion $$s > $(PAGES)/propane.$$s; done
 
-install: all pages ## PREFIX=/usr/local, DESTDIR for packages
+install: all pages ## install everything (PREFIX=/usr/local; DESTDIR for packages)
 	$(Q)$(MAKE) --no-print-directory install-files
 
-# Debugging information stays in the build folder: it is nine tenths of a file. STRIP= installs it, too.
+# Debugging information is nine tenths of a file, so it stays in the build folder. STRIP= installs it, too.
 STRIP ?= $(shell command -v strip 2> /dev/null)
-# What is built, as it is: tests install what they test while others run it.
+# Installs the existing build unchanged, because tests install it while other tests are running it.
 to = $(DESTDIR)$(1)
 install-files:
 	@$(if $(QUIET),,echo '$(call to,$(PREFIX)): bin, lib, include$(if $(wildcard $(PAGES)/propane.fish),$(comma) man pages and completions)$(if $(UNITS),$(comma) a systemd unit)')
@@ -346,7 +355,7 @@ endef
 unit: # for tests
 	@$(call configured,packaging/systemd/propane-serve.service.in)
 
-uninstall: ## takes away what install put there, with the same PREFIX and DESTDIR
+uninstall: ## remove the installed files, with the same PREFIX and DESTDIR
 	$(Q)rm -f $(call to,$(PREFIX)/bin/propane) $(call to,$(PREFIX)/include/propane.h) $(call to,$(PREFIX)/lib/pkgconfig/propane.pc) \
 	    $(foreach f,$(notdir $(PUBLIC_A) $(PUBLIC_SO) $(TRACE)) libpropane.$(SHARED),$(call to,$(PREFIX)/lib/$(f))) \
 	    $(call to,$(MANDIR)/man1/propane.1) $(call to,$(MANDIR)/man1/propane-)*.1 $(call to,$(BASH_COMPLETIONS)/propane) \
@@ -358,16 +367,16 @@ VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/prop
 configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(PUBLIC_PACKAGES)|' -e 's|@VERSION@|$(VERSION)|' \
     -e 's|@SHARED@|$(notdir $(PUBLIC_SO))|' -e 's|@SYSTEM_LIBS@|$(strip $(SYSTEM_LIBS))|' $(1)
 
-dist: ## propane-VERSION.tar.gz of what is committed, the same bytes each time, and its section of the changelog
+dist: ## write propane-VERSION.tar.gz from the commit, the same bytes each time, and its section of the changelog
 	$(Q)sh tools/dist.sh $(VERSION)
 
 # The Python package. `make check` needs none of it.
 python-check: ## install the Python package into build/python and test it
 	$(Q)sh python/check.sh
-wheel: ## a manylinux wheel with all parts inside, in build/wheel, tested in an empty environment
+wheel: ## build a manylinux wheel with all parts in build/wheel, and test it in an empty environment
 	$(Q)sh python/wheel.sh
 
-site: all ## the documents as a site in build/site/html (Sphinx, installed there)
+site: all ## build the documents as a website in build/site/html (with Sphinx, installed there)
 	$(Q)sh tools/site.sh $(BIN)
 
 macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
@@ -382,20 +391,20 @@ public-packages:
 parts:
 	@echo $(PARTS)
 
-# Any build has the symbols; where there is none, one without optimisation takes half the time.
-layers: paths ## fail on an include that looks upward, a circle of files, what does not fit a screen
+# Any build has the symbols. If there is none, a build without optimisation takes half the time.
+layers: paths ## fail on an include of a higher layer, a cycle of files, or a file or function that is too long
 	$(Q)sh tools/layers.sh
 	$(Q)sh tools/sizes.sh tools/exceptions
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(if $(wildcard $(LIB)),$(MODE),debug) circles CIRCLES=tools/exceptions
 
-circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another (by the symbols of a build)
+circles: $(LIB_OBJ) $(CLI_OBJ) ## list cycles of files that depend on each other (by the symbols of a build)
 	$(Q)sh tools/circles.sh $(BUILD) $(CIRCLES)
 
-paths: ## fail on a file that a document or a comment names and that is not there, and on what a Mac's make or disk does not take
+paths: ## fail if a document or a comment names a missing file, or if a Mac's make or file system would reject something
 	$(Q)sh tools/doc_paths.sh
 	$(Q)sh tools/portable.sh
 
-sizes: ## list files above 600 lines, functions above 60, file names that stand twice
+sizes: ## list files of more than 600 lines, functions of more than 60, and duplicate file names
 	$(Q)sh tools/sizes.sh
 
 clean: ## remove build/
