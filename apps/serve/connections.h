@@ -28,8 +28,8 @@ void connections_leave(connections *all, connection *c); /* before the descripto
 /* Marks a connection whose request is complete and not yet answered. There is no time limit for that. */
 void connections_set_busy(connections *all, connection *c, bool busy);
 
-/* The rules: whether new connections would soon have to wait, how many connections are more than the server wants
- * (below 0: it wants more), and whether one ends that has been idle for so long (ns). */
+/* The rules: whether new connections would soon have to wait, by how many the connections exceed what the server wants
+ * (negative if it wants more), and whether to end a connection that has been idle for this long (ns). */
 bool connections_are_full(int count, int limit);
 int connections_too_many(int count, int limit);
 bool connections_ends(bool full, int too_many, int64_t idle, int64_t patience);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Executes requests: from clients' requests to the bytes of the answers. As many run at once as the machine has
- * sequences, and their tokens are read in one pass. It does not handle connections: bytes that are ready are passed to
+ * Executes requests: from clients' requests to the bytes of the answers. As many run at once as the decoder has
+ * sequences, and one pass reads all their tokens. It does not handle connections: bytes that are ready are passed to
  * an outlet.
  */
 #ifndef APPS_SERVE_ENGINE_H

@@ -125,14 +125,14 @@ int cmd_check(int argc, char **argv) {
         {"--rules", CLI_SWITCH, &rules, .help = "list the rules instead of checking a file"},
         {"--markdown", CLI_SWITCH, &markdown, .help = "with --rules, print the text of docs/constraints.md"},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
-                  "Lists the Neural Engine rules that a MIL program or a weight file violates, with place, evidence "
-                  "and fix, then a table of operations by chip. A program that no known rule refuses may still fail.\n"
-                  "Operations that an engine does not support run on the CPU through Core ML. For Core ML's path the "
-                  "command prints these operations, the number of switches and their cost.\n"
-                  "Exit code: 0 no rule refuses it; 1 refused, crashes elsewhere, or unreadable; 2 wrong usage; with "
-                  "--strict also 3 if something falls back, and 2 if there are warnings.");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
+        "Lists the Neural Engine rules that a MIL program or a weight file violates, with the place, evidence "
+        "and fix of each, then a table of operations by chip. A program that no known rule refuses may still fail.\n"
+        "Operations that an engine does not support run on the CPU through Core ML. For Core ML's path the "
+        "command prints these operations, the number of switches and their cost.\n"
+        "Exit code: 0 no rule refuses it; 1 refused, crashes elsewhere, or unreadable; 2 wrong usage; with "
+        "--strict also 3 if something falls back, and 2 if there are warnings.");
     if (code >= 0) return code;
     if (rules && file) return cli_misuse("check", "--rules lists the rules; '%.100s' would not be checked", file);
     code = rules ? cli_refuse("check", "--target|--os|--deploy|--path|--plan|--strict|--most|--html|--color", "--rules")

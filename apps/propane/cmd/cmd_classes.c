@@ -144,7 +144,7 @@ int cmd_classes(int argc, char **argv) {
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "classes [FILE] [flags]",
-                  "Lists the Objective-C classes, categories and protocols in a file of Apple's systems, with their "
+                  "Lists the Objective-C classes, categories and protocols in a file from Apple's systems, with their "
                   "methods and type encodings. It works on any system and executes nothing from the file.");
     if (code >= 0) return code;
     if (q.images && !q.path) return cli_misuse("classes", "--images needs a FILE");

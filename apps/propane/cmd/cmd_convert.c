@@ -121,7 +121,7 @@ static propane_status cmd_convert_export(const char *from, const char *adapter, 
     return status;
 }
 
-/* Reads "1,64"; returns false if it is no such list. */
+/* Reads "1,64"; returns false if it is not such a list. */
 static bool cmd_convert_read_lengths(const char *given, int64_t lengths[MAX_LENGTHS], int *count) {
     while (*given && *count < MAX_LENGTHS) {
         int64_t n = 0;

@@ -49,8 +49,8 @@ static void cmd_diff_print_nonfinite(const diff_job *j) {
     }
 }
 
-/* Returns the first row that differs, and the one that differs most. If no other row differs, an intermediate
- * infinity is no difference. */
+/* Returns the first row that differs, and the one that differs most. If no other row differs, an intermediate infinity
+ * does not count as a difference. */
 static const diff_row *cmd_diff_find_first(const diff_job *j, const diff_row **worst) {
     const diff_row *first = NULL;
     bool any = false;

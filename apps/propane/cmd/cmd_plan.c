@@ -116,9 +116,10 @@ int cmd_plan(int argc, char **argv) {
         {NULL, CLI_HEADING, NULL, .help = "The kernels"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text to a folder"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
-                         "Lists the kernels of a training step with place, inputs, outputs, bytes and floating-point "
-                         "operations. Outputs include the taps, the values that the backward pass needs.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+                  "Lists the kernels of a training step with their place, inputs, outputs, bytes and floating-point "
+                  "operations. Outputs include the taps, the values that the backward pass needs.");
     if (code >= 0) return code;
     propane_error err = {0};
     const char *chips[PROPANE_MAX_CHIPS];

@@ -30,7 +30,7 @@ int cmd_report(int argc, char **argv) {
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "report RUN... [--out FILE]",
                   "Writes a page about a training run: curves with their values, samples, settings and "
                   "machine. The run may be in progress, interrupted or finished. For several runs, the page "
-                  "shows their curves in common charts, and the settings that differ.");
+                  "shows their curves in shared charts, and the settings that differ.");
     if (code >= 0) return code;
     propane_error err = {0};
     run_set s = {0};

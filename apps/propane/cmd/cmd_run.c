@@ -340,7 +340,7 @@ int cmd_run(int argc, char **argv) {
          .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
          .help = "array (.npy) or image (.png, .jpg) for an input; FILE.npz: several arrays; an extra leading "
-                 "dimension has a value per run; NAME=TEXT for a category, NAME={\"key\": 1} or a .json file for a "
+                 "dimension holds one value per run; NAME=TEXT for a category, NAME={\"key\": 1} or a .json file for a "
                  "dictionary"},
         {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale images to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "fill inputs without --input with random values of this seed",
@@ -369,11 +369,12 @@ int cmd_run(int argc, char **argv) {
         {"--json", CLI_SWITCH, &j.json,
          .help = "print times and non-finite outputs as one JSON object; a profile goes to standard error"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
-                         "Runs a Core ML package or a MIL program on arrays and images, writes the outputs as arrays, "
-                         "and prints the time.\n"
-                         "Exit code: 4 if an output has NaN or infinity that does not come from the inputs; the first "
-                         "such operation is named.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
+                  "Runs a Core ML package or a MIL program on arrays and images, writes the outputs as arrays, "
+                  "and prints the time.\n"
+                  "Exit code: 4 if an output contains NaN or infinity that does not come from the inputs; the first "
+                  "such operation is named.");
     if (code >= 0) return code;
     if (cli_file_is(j.model, "compiled") && (code = cli_refuse("run", run_compiled_ignores, "a compiled program")) >= 0)
         return code;

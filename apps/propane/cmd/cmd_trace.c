@@ -84,8 +84,8 @@ int cmd_trace(int argc, char **argv) {
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0], "trace [--output FILE] -- COMMAND...",
         "Runs a command and records its calls to methods of Apple's Neural Engine classes, with their arguments. This "
-        "shows what Core ML requests from the engine. 'propane devices --symbols' lists the methods. For macOS only, "
-        "which does not permit it for system programs and those with a hardened runtime.");
+        "shows what Core ML requests from the engine. 'propane devices --symbols' lists the methods. Works only on "
+        "macOS, which does not permit it for system programs or those with a hardened runtime.");
     if (code >= 0) return code;
     propane_error err = {0};
     if (cmd_trace_prepare(output, &err) != PROPANE_OK) return cli_error("trace", &err);

@@ -235,7 +235,7 @@ static void estimate_points_print(const char *path, const cost_point *points, in
                j->fitted);
 }
 
-/* A table of which nothing can be compared is a mistake, not a result. */
+/* A table with nothing to compare is a mistake, not a result. */
 static propane_status estimate_points_need_some(const char *path, const cost_point *points, int count, const judged *j,
                                                 const judged_steps *steps, propane_error *err) {
     if (j->all.count || steps->covered) return PROPANE_OK;

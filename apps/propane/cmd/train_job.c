@@ -390,7 +390,7 @@ static void train_job_save_on_signal(propane_trainer *trainer) {
     sigaction(SIGUSR1, &action, NULL);
 }
 
-/* Decides how to continue when the compile budget is used up. That is no failure, unless the user wants the run to
+/* Decides how to continue when the compile budget is used up. That is not a failure, unless the user wants the run to
  * end here. */
 static propane_status train_job_go_on(const train_job *j, const propane_trainer_info *info, propane_status status,
                                       bool *again, propane_error *err) {

@@ -119,7 +119,7 @@ static void man_examples(const char *examples) {
 }
 
 static void man_ends(void) {
-    printf(".SH \"EXIT STATUS\"\n0: success; 1: failure; 2: wrong usage; 4: an output has NaN or infinity; 130: "
+    printf(".SH \"EXIT STATUS\"\n0: success; 1: failure; 2: wrong usage; 4: an output contains NaN or infinity; 130: "
            "stopped by Ctrl\\-C. Exit codes described above take precedence.\n");
 }
 
