@@ -106,11 +106,12 @@ static void write_head(text *out, const count_table counts) {
         "Failures reported in public, rebuilt as the smallest program or package that shows the cause\n"
         "(`tests/chip/reports`). Expected verdicts were written before the rules, but \"crashes elsewhere\" became a\n"
         "verdict afterwards, and is expected of all reports of a crash. *hit*: `propane check` names the\n"
-        "cause with that verdict, and says nothing else louder. *partial*: it names the cause with another verdict,\n"
-        "or something else is louder. *miss*: it does not name it. *wrong*: it says the contrary. Made by\n"
-        "`tests/chip/test_reports.c`; the words of the reports are ours.\n\n"
-        "Only the reports that were tried after the rules say what to expect of a report that nobody has used "
-        "yet.\n\n");
+        "cause with that verdict, and reports nothing more severe. *partial*: it names the cause with another "
+        "verdict,\n"
+        "or something else is more severe. *miss*: it does not name it. *wrong*: it states the opposite. Made by\n"
+        "`tests/chip/test_reports.c`; the reports are described in our own words.\n\n"
+        "Only the reports that were tried after the rules were written show how `check` will do on a report that "
+        "nobody has used yet.\n\n");
     write_counts(out, counts);
 }
 

@@ -179,9 +179,9 @@ void chip_limits_markdown(text *out) {
              "direct (MIL text passed to the engine's compiler), e5rt (the\nsystem's runtime below Core ML), coreml, "
              "coreai, or any (the engine itself, a file format). Its effect\ndiffers by path. *falls back*: Core ML "
              "runs the operation on the CPU or GPU, and the rest stays on the engine. "
-             "*crashes\nelsewhere*: the CPU's or GPU's part of Core ML has ended the process. *warns of harm*: wrong "
-             "results, "
-             "a crash or\na load that fails were seen in such programs; reports print it before what falls back.\n\n"
+             "*crashes\nelsewhere*: the CPU or GPU part of Core ML has crashed the process. *warns of harm*: wrong "
+             "results, a crash or\na load that fails were seen in such programs; reports print it before what falls "
+             "back.\n\n"
              "Generations: h12 A13; h13 "
              "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);
