@@ -22,7 +22,7 @@ import propane_ml as propane
 
 BIN = os.path.dirname(sys.executable)
 ROUNDS, LOCAL = 5, 60  # as far as the text allows, because final losses are compared, not speed
-WAIT = 600  # seconds for anything that should be there: only a hang is as long
+WAIT = 600  # timeout in seconds for anything that is expected: only a hang takes this long
 
 
 def say(sentence):

@@ -21,7 +21,7 @@ def make_archive() -> None:
     if os.environ.get("PROPANE_BUILD"):
         return
     jobs = str(os.cpu_count() or 2)
-    # A make above this one does not choose our jobs and variables.
+    # The jobs and variables of an outer make do not apply here.
     clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     done = subprocess.run(["make", "-s", "-C", ROOT, "-j" + jobs, "build/release/libpropane.a"], env=clean)
     if done.returncode:

@@ -20,7 +20,7 @@ PROPANE_CHECK propane_status propane_chips(const char *target, const char **name
 /* ---- checking: which known rules of the Neural Engines a program violates ---------------------------------------- */
 
 /* In order of weight, so that they can be compared. PROPANE_FALLBACK means that Core ML runs the operation, but not
- * on the engine. PROPANE_CRASH means that such an operation has ended the process outside the engine. */
+ * on the engine. PROPANE_CRASH means that such an operation is known to crash the process outside the engine. */
 typedef enum propane_severity {
     PROPANE_NOTE,
     PROPANE_WARNING,
@@ -60,7 +60,7 @@ typedef struct propane_verdict { /* the result on one chip */
     const char *chip;
     int refusals, warnings, notes;
     int fallbacks;           /* findings of operations that leave the engine */
-    int crashes;             /* findings of programs that have ended the process outside the engine */
+    int crashes;             /* findings that are known to crash the process outside the engine */
     int segments, switches;  /* between the engine and the CPU; 0 unless the path is "coreml" */
     double switch_ms;        /* cost of the switches, estimated, not measured */
     const char *switches_at; /* the first switches, "topk 'v', conv 'y'"; belongs to the report */

@@ -255,7 +255,7 @@ class Model(Handle):
         self._choice = (device, precision, weights, context, parallel)
         self._streams: "weakref.WeakSet[_Stream]" = weakref.WeakSet()
         self._generator: Any = None
-        self._files: Any = None  # a folder that goes with it
+        self._files: Any = None  # a folder that belongs to it
         self._lock = threading.RLock()
         info = structure("propane_model_info")
         lib.propane_model_describe(out[0], info)

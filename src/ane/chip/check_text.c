@@ -355,7 +355,7 @@ void chip_report_put_verdict(const chip_report *r, const chip *c, text *out) {
     }
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         const chip_severity w = order[i];
-        /* what is refused does not run, so nothing more is said of how it would */
+        /* a refused program does not run, so nothing is printed about how it would run */
         if (!(w == CHIP_WARN ? harms : n[w]) || (worst == CHIP_REFUSE && w < CHIP_REFUSE)) continue;
         text_printf(out, "%s%s by", separator, w == CHIP_WARN ? "may fail" : chip_severity_name(w));
         check_text_list_rules(r, c, w, out);

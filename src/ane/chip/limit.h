@@ -117,7 +117,7 @@ typedef struct chip_limit {
     bool harm[CHIP_PATH_COUNT];        /* [path]: a warning is of wrong results, a crash or a load that fails */
     const char *seen;                  /* words: direct, e5rt, coreml, coreai; "any": the engine itself or a format */
     const char *chips;  /* a list for chip_listed: where it was seen, or where it holds according to the source */
-    const char *also;   /* chips on which it warns because nobody has shown the contrary */
+    const char *also;   /* chips on which it warns because nobody has shown otherwise */
     int os_min, os_max; /* macOS versions times 100 (26.3 is 2603), both inclusive; 0 means no bound */
     double value;       /* the number in the rule, 0 if there is none */
     chip_evidence evidence;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Checks of the advice in Apple's guide for authors of models (apple/coreai-models, skills/model-authoring/references).
- * Also checks of shapes at which Core ML itself, outside the engine, has been seen to end the process. The guide is
+ * Also checks of shapes at which Core ML itself, outside the engine, has been seen to crash the process. The guide is
  * about speed and placement, so its checks are notes. They warn only if the guide or a report describes an error.
  */
 #include <string.h>

@@ -109,8 +109,8 @@ propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_sourc
     return PROPANE_OK;
 }
 
-/* Builds the folder from the donor's net. The loader reads net.plist and data, never the weight file, of which data is
- * a copy. */
+/* Builds the folder from the donor's net. The loader reads net.plist and data, never the weight file, which data is a
+ * copy of. */
 propane_status ane_folder_patch(const ane_folder *f, const ane_source *s, const ane_folder *donor, propane_error *err) {
     char from[ANE_PATH_BYTES + 60], to[ANE_PATH_BYTES + 60], *net = NULL;
     size_t length = 0;

@@ -304,7 +304,7 @@ bool ane_meet(const ane_api *a, ane_class_index protocol, ane_id object) {
     return all;
 }
 
-/* Returns true for a protocol of which no object has been met yet. */
+/* Returns true for a protocol if none of its objects has been met yet. */
 static bool objc_is_unmet(const ane_api *a, int class) {
     return class_rows[class].name[0] == '<' && !a->classes[class];
 }

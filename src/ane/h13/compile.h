@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Compiles MIL for the engines of H13 and H14. Each operation becomes tasks by the laws of ane/h13/lower_parts.h.
+ * Compiles MIL for the engines of H13 and H14. Each operation becomes tasks by the rules of ane/h13/lower_parts.h.
  * Values between operations are in scratch memory (base register 3), or on chip if one task reads what the previous one
  * stores (chain.c). Values within an operation are on chip. A matrix product or convolution absorbs a bias, a scale and
  * a ReLU or table that follow it.

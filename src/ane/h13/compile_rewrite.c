@@ -33,7 +33,7 @@ static mil_value *rewrite_stack(mil_builder *b, const mil_op *op) {
     return mil_build_concat(b, parts, count, axis);
 }
 
-/* Builds x `times` times behind each other: halves first, so that many repetitions take few copies. */
+/* Builds `times` copies of x one after the other: halves first, so that many repetitions take few operations. */
 static mil_value *rewrite_repeat(mil_builder *b, mil_value *x, int64_t times, int axis) {
     if (times == 1 || !x) return x;
     mil_value *half = rewrite_repeat(b, x, times / 2, axis), *const parts[] = {half, half, x};
@@ -49,8 +49,8 @@ static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
     return y == x ? mil_build_unary(b, MIL_OP_identity, x) : y;
 }
 
-/* Builds a transpose without the dimensions of 1, of which only the last of x and of the result stay: with them the rows
- * of a value keep their bytes. `perm` is that of the operation. */
+/* Builds a transpose without dimensions of 1, except the last ones of x and of the result, because those determine the
+ * bytes of a row. `perm` is that of the operation. */
 static mil_value *rewrite_squeezed(mil_builder *b, mil_value *x, const mil_type *out, const int *perm) {
     int64_t dim[MIL_MAX_RANK], order[MIL_MAX_RANK];
     int place[MIL_MAX_RANK], kept = 0, rank = out->rank, to = 0;
@@ -133,7 +133,7 @@ static int64_t rewrite_source_matrix(const mil_value *v, int64_t i) {
     return from;
 }
 
-/* Returns the value of which y has every matrix `*times` times in a row; y itself, once, if there is none. */
+/* Returns the value whose matrices y repeats, each `*times` times in a row; y itself, with 1, if there is none. */
 static mil_value *rewrite_repeated(mil_value *y, int64_t *times) {
     enum { MOST_STEPS = 8, MOST_MATRICES = 0x1ffff };
     const int64_t count = rewrite_matrices(&y->type);
@@ -154,8 +154,8 @@ static mil_value *rewrite_repeated(mil_value *y, int64_t *times) {
     return best;
 }
 
-/* Builds a product of which several matrices of x have the same matrix of y as one with more rows, and that of a
- * transposed operand as one that transposes it itself. */
+/* Rewrites two kinds of products. If several matrices of x are multiplied by the same matrix of y, they become the rows
+ * of one matrix. If an operand is transposed first, the product transposes it itself. */
 static mil_value *rewrite_matmul(mil_builder *b, const mil_op *op) {
     bool tx = false, ty = false;
     int64_t times;

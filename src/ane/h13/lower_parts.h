@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Lowers operations to tasks, one function per family. Operands are tensors in memory (surfaces or scratch). Values
- * between the tasks of one operation stay in the on-chip buffer if its laws are known. Shapes are [c, h, w].
+ * between the tasks of one operation stay in the on-chip buffer if its rules are known. Shapes are [c, h, w].
  *
  * Every function appends its tasks to the emitter. Anything that cannot be laid out is PROPANE_ERR_UNSUPPORTED with the
  * reason, and the caller adds the operation's place.

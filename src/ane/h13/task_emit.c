@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the words of a task that follow from its operands, and the laws of the on-chip buffer. The laws were derived
+ * Owns the words of a task that follow from its operands, and the rules of the on-chip buffer. The rules were derived
  * from published programs of Apple's compiler (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
  */
 #include "ane/h13/task_emit.h"

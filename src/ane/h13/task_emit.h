@@ -93,13 +93,13 @@ void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int6
 void emit_active(emitted *t, int lanes);
 
 /* Keeps the value that a stores for b on chip and returns NULL. b must directly follow a, and nothing else may read the
- * value. If the laws are not known or it does not fit, changes nothing and returns the reason. */
+ * value. If the rules are not known or it does not fit, changes nothing and returns the reason. */
 const char *emit_chain(emitted *a, emitted *b);
 
 /* Computes sizes, links and headers of all tasks, and their bytes. Sets tasks, text and first_words of the object. */
 PROPANE_CHECK propane_status emit_finish(emitter *e, engine_object *o, propane_error *err);
 
-/* ---- laws of the on-chip buffer ---------------------------------------------------------------------------------- */
+/* ---- rules of the on-chip buffer --------------------------------------------------------------------------------- */
 
 int emit_log2(int64_t n);                                   /* rounded up */
 int64_t emit_channel(int64_t w, bool neural);               /* bytes from channel to channel */

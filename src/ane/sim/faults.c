@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the imitation of an engine's known errors on numbers that fit: functions that overflow internally, and
  * pairs of operations. The rows of limits.def about numbers list the affected chips. The cpu driver computes a step that such a
- * row names, and the engine's result then replaces it, so that a run on sim: shows the faults of which check warns.
+ * row names, and the engine's result then replaces it, so that a run on sim: shows the faults that check warns about.
  *
  * If a report describes the result, it is imitated here: 0 (N1, N2), NaN (N10), or a NaN that is never found (N8). For
  * N7 only the size of the error is known, 0.2; sigmoid_hard with its default slope of 0.2 instead of 1/6 is off by at

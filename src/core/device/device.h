@@ -54,7 +54,7 @@ int program_place(const propane_program *p, const char *name);
 struct propane_buffer {
     propane_device *device;
     driver_buffer b;
-    bool borrowed; /* the memory is the user's, and the driver does not know of it */
+    bool borrowed; /* the memory is the user's, and the driver does not know about it */
     atomic_int refs;
 };
 

@@ -30,7 +30,7 @@ static propane_status session_keys_unknown(const mil_keys *keys, const char *nam
     return status;
 }
 
-/* Fills `out` from the given keys, the last of which counts if one occurs twice. */
+/* Fills `out` from the given keys. If a key occurs twice, the last one counts. */
 static propane_status session_keys_fill(const mil_keys *keys, const char *name, const char *const *given,
                                         const double *values, int64_t count, float *out, propane_error *err) {
     piece_map map = {0};

@@ -114,7 +114,7 @@ static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t
                fuse_quantized_is_stored(c->found.data, MIL_uint8, out, blocks, 16);
 }
 
-/* Returns the value of which `v` is a reshape. */
+/* Returns the value that `v` reshapes. */
 static const mil_value *fuse_quantized_before_reshapes(chain *c, const mil_value *v) {
     while (v && v->def && !v->constant && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 &&
            c->count < MOST_OPS) {

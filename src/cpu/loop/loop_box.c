@@ -29,7 +29,7 @@ bool cpu_loop_dtype(mil_dtype dtype) {
         for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
     } while (0)
 
-/* Copies a box of fp32 rows of which one side is dense. Returns false if the box does not have that form. */
+/* Copies a box of fp32 rows that are dense on one side. Returns false if the box does not have that form. */
 static bool loop_box_copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step,
                                int64_t rows, int64_t width) {
     enum { AHEAD = 8 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * topk and argsort: a task sorts some lines. Elements become 64-bit keys, so that a comparison is one instruction. The
  * upper half orders the values (NaN last) and the lower half is the index, so equal elements keep their order in both
- * directions. A whole line is sorted by radix. The first few of many come from a selection that keeps only the best so
+ * directions. A whole line is radix-sorted. If only the first few of many are needed, a selection keeps the best so
  * far.
  */
 #include <string.h>

@@ -49,8 +49,8 @@ VFN int prepare_sum(vi q) {
 }
 
 /* Computes the scale of 32 numbers, and returns the factor to multiply them by. Numbers without a finite scale
- * (infinities, NaN) must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so that is tested
- * for itself. */
+ * (infinities, NaN) must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so NaN is tested
+ * separately. */
 VFN float prepare_scale(vf first, vf second, float *scale) {
     float most = _mm512_reduce_max_ps(v_max(v_abs(first), v_abs(second)));
     const bool nan = _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q);

@@ -181,7 +181,7 @@ static propane_status api_options_put(propane_options *o, const char *name, cons
     return propane_options_set(o, name, number, err);
 }
 
-/* Names of which every model configuration has at least one, and which no option has. */
+/* Names that no option has. Every model configuration has at least one of them. */
 static bool api_options_is_model(const json_t *object) {
     static const char *const names[] = {"model_type", "architectures", "hidden_size", "n_embd"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

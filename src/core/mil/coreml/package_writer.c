@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the functions shared by the files that write a package: memory for messages, the lack of which is reported once,
+ * Owns the functions shared by the files that write a package: memory for messages. A lack of memory is reported once,
  * at the end.
  */
 #include "core/mil/coreml/package_writer.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns branches and loops. A network has one set of names: layers inside a branch or a loop write to the names of the
  * surrounding network. Here, every name that they write and that existed before is a result of the operation; a loop
- * carries it from iteration to iteration. MIL has no break: in the body of a loop, two truth values under names of
- * their own say that the loop ends (STOPS) and that the rest of this iteration does not run (SKIPS). The layers after a
+ * carries it from iteration to iteration. MIL has no break: in the body of a loop, two bools under separate names
+ * record that the loop ends (STOPS) and that the rest of this iteration does not run (SKIPS). The layers after a
  * branch with a break or a continue become the other side of a condition on SKIPS.
  */
 #include <string.h>

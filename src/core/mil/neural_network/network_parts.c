@@ -83,7 +83,7 @@ void network_slice_dynamic(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* The slice begins where an input says, but its size is known. It is therefore a gather: the shapes do not depend on
+/* An input determines where the slice begins, but its size is known. It is therefore a gather: the shapes do not depend on
  * values, also in loops and branches. */
 void network_slice_by_size(network *n, network_layer *l) {
     mil_value *x = l->in[0];

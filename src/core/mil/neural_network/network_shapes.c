@@ -190,7 +190,7 @@ void network_squeeze(network *n, network_layer *l) {
     const bool open = l->in[0] && mil_type_is_open(&l->in[0]->type);
     l->out_count = 1;
     if (all && open) network_refuse(n, l, "which dimensions are 1 is known only at run time");
-    /* Several of the dimensions that stay may be unknown, which a reshape cannot say. */
+    /* Several of the dimensions that stay may be unknown, which a reshape cannot express. */
     if (open && left && left < rank) {
         l->out[0] = shapes_without(n, l->in[0], goes);
         return;
