@@ -109,7 +109,7 @@ class _Function:
 class Program(Handle):
     """A program that can be read, checked, run and differentiated.
 
-    device, precision and threads are those of predict(): "cpu" or "sim:m4"; None for the program's own types, "fp32",
+    device, precision and threads apply to predict(): "cpu" or "sim:m4"; None for the program's own types, "fp32",
     "bf16"; 0 for the device's own choice. A program may be used from several threads.
     """
 

@@ -70,8 +70,8 @@ def _row(kind: Any, struct: Any, **given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule that a program violates, and where. line and column are 0 if the program was not read from text; op and name
-    are those of the operation's first result."""
+    """One rule that a program violates, and where. line and column are 0 if the program was not read from text; op and
+    name identify the operation by its first result."""
     rule: str
     severity: str
     file: Optional[str]

@@ -45,7 +45,7 @@ class _Call(torch.autograd.Function):
 
 class Module(torch.nn.Module):
     """One function of a program as a layer. It takes tensors by name or in the order of its inputs, and returns one tensor,
-    or a dict if there are several outputs. The program's own weights are constants; gradients are those of the inputs."""
+    or a dict if there are several outputs. The program's own weights are constants; only the inputs have gradients."""
 
     def __init__(self, program: Union[Program, Path], *, function: Optional[str] = None) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program as a torch module: values and gradients are those of the same layers in PyTorch."""
+"""A program as a torch module: values and gradients match those of the same layers in PyTorch."""
 import pytest
 from conftest import ADDER, mil, refused
 

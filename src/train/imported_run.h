@@ -9,7 +9,7 @@
 #include "train/import/imported_step.h"
 #include "train/train_run.h"
 
-/* Returns the options for opening a program. `shapes` are those of inputs whose shape the file leaves open. */
+/* Returns the options for opening a program. `shapes` applies to inputs whose shape the file leaves open. */
 imported_model_options imported_run_model_options(const train_options *o, const char *path, mil_read_options shapes);
 /* `how` holds the path and shapes. It, model and source are borrowed until the run is freed. If options->steps is 0 or
  * --epochs is given, the run has as many steps as options->epochs need. A loss that is not finite ends the run before

@@ -35,10 +35,10 @@ typedef struct train_options {
 #include "train/options.def"
 #undef OPTION
     bool given[TRAIN_OPTIONS]; /* set by train_options_set */
-    mpi *mpi;                  /* borrowed; NULL for a single process. `batch` is that of all ranks together */
-    bool two_queues;           /* as in train_step_options */
-    propane_device *shared;    /* as in train_step_options */
-    size_t base_bytes; /* of a model that keeps the form of its file below adapters; 0 if it gets fp32 masters */
+    mpi *mpi;        /* borrowed; NULL for a single process. `batch` counts the sequences of all ranks together */
+    bool two_queues; /* as in train_step_options */
+    propane_device *shared; /* as in train_step_options */
+    size_t base_bytes;      /* of a model that keeps the form of its file below adapters; 0 if it gets fp32 masters */
 } train_options;
 
 typedef enum train_option_type {

@@ -229,8 +229,8 @@ static bool train_run_checkpoint_due(const train_run *r) {
     return due && train_run_is_common(r);
 }
 
-/* Reports a lost run. The weights are those of the last good update, so a tensor with non-finite numbers was read from
- * a file. */
+/* Reports a lost run. The weights come from the last good update, so a tensor with non-finite numbers was read from a
+ * file. */
 static propane_status train_run_explain_lost(const train_run *r, propane_error *err) {
     const char *name = r->kind->not_finite ? r->kind->not_finite(r) : NULL;
     return propane_fail(err, PROPANE_ERR_LIMIT,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the published points: it turns a table with the columns of ane_perf.csv into calls for the model, and gives a
  * reason for each row that the model does not cover. Only the row's own description excludes it (a cold run, a busy
- * host, data of zeros), never its latency compared with a prediction. The rules are those of tools/fit_cost_model.py.
+ * host, data of zeros), never its latency compared with a prediction. tools/fit_cost_model.py uses the same rules.
  *
  * Refuses a table without the needed columns. Also refuses, with the line number, unclosed quotes, rows whose
  * length differs from the header's, and figures that are not numbers.

@@ -81,7 +81,7 @@ bool chip_rule_scatter_of_vector(const chip_view *view, char out[CHIP_TEXT_BYTES
     return data->type.rank == 1 && chip_found(out, "'%.60s' has one axis", chip_value_name(data));
 }
 
-/* Finds a gather whose indices are those of topk, perhaps cast, repeated or with another shape. */
+/* Finds a gather whose indices come from topk, perhaps cast, repeated or with another shape. */
 bool chip_rule_indices_of_topk(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *v = mil_in(view->op, "indices");
     while (rule_elsewhere_made_by(v, MIL_OP_cast) || rule_elsewhere_made_by(v, MIL_OP_tile) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the derivation of facts about a value from the operations that made it. It walks back through operands with a budget, because
- * checks ask about single operations and graphs are wide. Beyond the budget, nothing is known. Numbers are those of
- * exact arithmetic: rounding may exceed a range by an ulp, which no rule is precise enough to notice.
+ * checks ask about single operations and graphs are wide. Beyond the budget, nothing is known. Ranges assume exact
+ * arithmetic: rounding may exceed one by an ulp, which no rule is precise enough to notice.
  */
 #include "ane/chip/value_facts.h"
 

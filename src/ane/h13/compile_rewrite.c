@@ -50,7 +50,7 @@ static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
 }
 
 /* Builds a transpose without dimensions of 1, except the last ones of x and of the result, because those determine the
- * bytes of a row. `perm` is that of the operation. */
+ * bytes of a row. `perm` is the operation's own. */
 static mil_value *rewrite_squeezed(mil_builder *b, mil_value *x, const mil_type *out, const int *perm) {
     int64_t dim[MIL_MAX_RANK], order[MIL_MAX_RANK];
     int place[MIL_MAX_RANK], kept = 0, rank = out->rank, to = 0;

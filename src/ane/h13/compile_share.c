@@ -128,7 +128,7 @@ static void compile_part(compile *c, mil_value *v, const mil_value *y, const emi
     compile_place made = {.owner = c->places[y->id].owner, .offset = c->places[y->id].offset + offset, .inside = true};
     if (c->users[v->id] != 1 || !compile_placed(c, v, &own) || offset % SHARE_ALIGN) return;
     compile_strides(&made, &own, to->row, to->plane);
-    while (v->def && compile_is_reshape(v->def) && !made.row) { /* whatever views the part lies there too */
+    while (v->def && compile_is_reshape(v->def) && !made.row) { /* whatever views the part is there, too */
         mil_value *x = mil_in(v->def, "x");
         if (c->users[x->id] != 1 || x->constant || !compile_same_bytes(&x->type, &v->type)) return;
         if (!mil_dtype_is_float(x->type.dtype)) return;

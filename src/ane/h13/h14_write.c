@@ -102,7 +102,7 @@ static void h14_on_chip(h14_writer *w, uint32_t address, const int64_t counts[4]
 }
 
 /* Counts the rows, channels, depth and groups of a source on chip. `flags` marks repetition in width, height, depth
- * and channels. If channels and width are exchanged, the channels' stride is that of the width. */
+ * and channels. If channels and width are exchanged, the channels' stride is the stride of the width. */
 static void h14_source_counts(const h14_writer *w, uint32_t flags, bool exchanged, int64_t counts[4]) {
     int64_t channels = flags & 8 ? 1 : h14_get(w, 0xc, 0, 17), width = flags & 1 ? 1 : h14_get(w, 0, 0, 15);
     counts[0] = flags & 2 ? 1 : h14_get(w, 0, 16, 15);

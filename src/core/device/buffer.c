@@ -160,7 +160,7 @@ static void buffer_store(propane_dtype dtype, uint8_t *p, double value) {
     }
 }
 
-/* Converts a dense run. `index` is that of its first element, for the message. */
+/* Converts a dense run. `index` is the index of its first element, for the message. */
 static propane_status buffer_convert_run(propane_dtype to, uint8_t *target, propane_dtype from, const uint8_t *source,
                                          int64_t count, int64_t index, propane_error *err) {
     const element_kind *out = buffer_kind_of(to), *in = buffer_kind_of(from);

@@ -3,7 +3,7 @@
  * second factor is then known. The rows can then be picked directly: a fused loop loads row i from the position of row
  * line[i].
  *
- * Refused: operands that the same step would have to make.
+ * It refuses operands that the same step would have to make.
  */
 #include <string.h>
 

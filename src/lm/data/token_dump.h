@@ -7,7 +7,7 @@
 
 #include "lm/text/tokens.h"
 
-/* Returns whether a file's bytes and name are those of one of them. */
+/* Returns whether a file's bytes and name match one of them. */
 bool token_dump_is(const char *path, const void *data, size_t length);
 /* Like token_file_open. Refuses ids that the tokenizer lacks, because the file then belongs to another one. */
 PROPANE_CHECK propane_status token_dump_open(const char *path, const tokenizer *t, token_file *out, propane_error *err);

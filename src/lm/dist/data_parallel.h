@@ -5,7 +5,7 @@
  * independently until the workers synchronise, and waits for no messages in between. A warm-up may precede the outer
  * steps.
  * Its steps are data-parallel over all ranks, so that workers diverge only once the model is worth averaging. NULL
- * means a single process: nothing here then does anything, and sums and parts are those of the process.
+ * means a single process: nothing here then does anything, and sums and parts cover only the process.
  */
 #ifndef LM_DIST_DATA_PARALLEL_H
 #define LM_DIST_DATA_PARALLEL_H

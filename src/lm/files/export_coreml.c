@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the export of a language model as one complete program: token ids in, logits out, with weights inside and keys
- * and values in states. The layers are those of lm/arch/forward.h. No constant depends on the number of tokens per
+ * and values in states. lm/arch/forward.h builds the layers. No constant depends on the number of tokens per
  * call, so the writer can leave that dimension open (core/mil/coreml/package.h). Positions, and the place where the
  * cache is written, follow from the input `position`. Refuses contexts that the model does not have.
  */

@@ -107,7 +107,7 @@ double gguf_item_real(const gguf_value *array, uint64_t index); /* for F32 and F
 
 /* Converts a tensor's elements to float. Refuses unreadable types by name. */
 PROPANE_CHECK propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane_error *err);
-/* Decodes `count` elements, a multiple of the block, of a readable type. Values are those of ggml, to the bit. */
+/* Decodes `count` elements, a multiple of the block, of a readable type. Values equal ggml's, to the bit. */
 void gguf_decode_blocks(gguf_type type, const uint8_t *blocks, int64_t count, float *out);
 /* Encodes elements in a writable type; count is a multiple of the block. Returns the bytes written. */
 size_t gguf_encode_blocks(gguf_type type, const float *values, int64_t count, uint8_t *out);

@@ -85,8 +85,8 @@ PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err
  * complete. Call
  * it before the last batch of a step, instead of train_step_update. */
 void train_step_update_in_batch(train_step *s, const adamw_step *how);
-/* The same, speculatively: train_step_update confirms or corrects it after the batch; the bits are those of a step
- * without it. If it is not confirmed before the next batch, it is undone. Does nothing if a step does not support such
+/* The same, speculatively: train_step_update confirms or corrects it after the batch; the bits are the same as without
+ * it. If it is not confirmed before the next batch, it is undone. Does nothing if a step does not support such
  * updates. */
 void train_step_update_speculative(train_step *s, const adamw_step *how);
 /* Must be called after the master weights were changed from outside. */

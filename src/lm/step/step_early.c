@@ -8,7 +8,7 @@
  *     corrected         backward ...   | unit 3 | ... | norm | unit 0 | unit 1 | ...    made again from the first one
  *     not confirmed     (a gradient is not finite)                    the first set counts, and is published again
  *
- * The bits are those of an update that waits for the norm. There are no speculative updates of packed weights,
+ * The bits are the same as with an update that waits for the norm. There are no speculative updates of packed weights,
  * of weights that are constants, or of weights that the device reads from the model's memory.
  */
 #include <string.h>

@@ -154,7 +154,7 @@ typedef struct hf_matcher {
     pcre2_match_context *limits;
     int64_t left, processor_end; /* nanoseconds: time left for matching, and the thread's CPU time at which it ends */
 } hf_matcher;
-/* `length` is that of all texts that it will match. */
+/* `length` is the total length of all texts that it will match. */
 PROPANE_CHECK propane_status hf_matcher_init(hf_matcher *m, size_t length, propane_error *err);
 void hf_matcher_deinit(hf_matcher *m);
 /* Finds the next match at or after `from`; *start equals length if there is none. The text must be UTF-8. */

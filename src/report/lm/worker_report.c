@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the report of training by several workers over a network, as text and JSON. train/dist/worker_estimate.h does
- * the arithmetic; the time of a step is that of the plan on the chip.
+ * the arithmetic; the time of a step is the plan's estimate on the chip.
  */
 #include "report/lm/worker_report.h"
 

@@ -23,7 +23,7 @@ static void curve_plot_widen(view *v, double step, double loss) {
     v->x0 = fmin(v->x0, step), v->x1 = fmax(v->x1, step);
 }
 
-/* The first losses are included: a new model's loss is that of guessing. */
+/* The first losses are included: a new model's loss is the loss of guessing. */
 static bool curve_plot_find_view(const run_set *s, bool training, bool validation, view *v) {
     v->x0 = v->y0 = INFINITY, v->x1 = v->y1 = -INFINITY;
     for (int k = 0; k < s->count; k++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Open MPI, found at run time. Nothing is linked, and a process that mpirun did not start never loads it. Only the
- * calls that training needs are bound, on bytes, among all ranks or a group of them. Names and handles are those of
+ * calls that training needs are bound, on bytes, among all ranks or a group of them. It uses the names and handles of
  * Open MPI's C interface, unchanged since its version 1.
  */
 #ifndef TRAIN_DIST_MPI_H

@@ -3,7 +3,7 @@
  * place with that arithmetic. Costs are estimated, never measured; tests/cli/cases/workers.t compares the bytes with
  * those that runs count.
  *
- * Messages are those of dist/allreduce.h. For one sum over k workers, each sends 2 (k - 1) / k of all numbers in
+ * It counts the messages of dist/allreduce.h. For one sum over k workers, each sends 2 (k - 1) / k of all numbers in
  * buckets. A bucket has a transfer to the owners of its pieces and one back. A server averages adapters
  * (docs/distributed.md): each worker receives and sends them, and the server does so for all workers over a line of the
  * same rate.

@@ -19,7 +19,7 @@
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
 #define PROOF_ERROR 1e-3 /* relative to the largest number; sums in another order differ by less than 1e-5 */
 
-/* The meaning of a program's input or output for the host; `index` is that of the weight or input. */
+/* The meaning of a program's input or output for the host; `index` is the index of the weight or input. */
 typedef struct role {
     enum { ROLE_OUTPUT, ROLE_WEIGHT, ROLE_INPUT, ROLE_TARGET, ROLE_SEED, ROLE_GRADIENT, ROLE_LOSS } kind;
     int index;

@@ -220,7 +220,7 @@ static propane_status eval_take_input(runner *r, const mil_function *f, int inde
                                       propane_error *err) {
     const mil_value *param = f->params[index];
     char have[160], want[160];
-    mil_type as_tensor = mil_type_bare(&param->type); /* a state may also be passed as the tensor inside */
+    mil_type as_tensor = mil_type_bare(&param->type); /* a state may also be passed as the tensor that it contains */
     mil_type as_made = given->type;
     if (given->grows) as_made.length = param->type.length;
     if ((!mil_type_equal(&as_made, &param->type) &&

@@ -237,7 +237,7 @@ static propane_status shape_layout_expect_scalar(const mil_op *op, const char *p
     return PROPANE_OK;
 }
 
-/* The element type is that of on_value and off_value, or int32 if neither is given. */
+/* The result has the element type of on_value and off_value, or int32 if neither is given. */
 propane_status mil_shape_rule_one_hot(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *indices = shape_layout_type_of(op, "indices");
     mil_dtype on = MIL_DTYPE_NONE, off = MIL_DTYPE_NONE;
@@ -267,7 +267,7 @@ propane_status mil_shape_rule_band_part(const mil_op *op, mil_type *out, int *ou
     return mil_shape_rule_same(op, out, out_count, err);
 }
 
-/* The element type is that of value, or fp32 if it is left out. */
+/* The result has the element type of value, or fp32 if it is left out. */
 propane_status mil_shape_rule_fill(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_type result = {.dtype = MIL_fp32};
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));

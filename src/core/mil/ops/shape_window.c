@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the geometry of pooling and of transposed convolution: the window of x that an element of the result reads, or
- * the elements of the result to which an element of x contributes. The padding modes are those of conv.
+ * the elements of the result to which an element of x contributes. The padding modes are the same as for conv.
  */
 #include <string.h>
 
