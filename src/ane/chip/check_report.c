@@ -13,12 +13,6 @@ int chip_report_total(const chip_report *r, const chip *target, chip_severity se
     return r->totals[target->id][severity];
 }
 
-int chip_rank_of(chip_severity severity, bool harm) {
-    static const int ranks[] = {[CHIP_NOTE] = 0, [CHIP_WARN] = 1, [CHIP_FALL] = 2, [CHIP_CRASH] = 4, [CHIP_REFUSE] = 5};
-    enum { BEFORE_FALLBACKS = 3 };
-    return severity == CHIP_WARN && harm ? BEFORE_FALLBACKS : ranks[severity];
-}
-
 int chip_finding_rank(const chip_finding *f) { return chip_rank_of(f->severity, f->harm); }
 
 chip_path chip_report_path(const chip_report *r) { return r->path; }

@@ -44,9 +44,6 @@ struct chip_report {
     int count, suppressed;
 };
 
-/* The rank (check.h) of a finding with this severity; `harm`: a warning of harm. */
-int chip_rank_of(chip_severity severity, bool harm);
-
 /* segment.c: counts the segments of a function whose operations have been checked (r->fallen). */
 PROPANE_CHECK propane_status chip_report_segment(chip_report *r, const mil_function *f, propane_error *err);
 

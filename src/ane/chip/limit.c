@@ -82,6 +82,12 @@ const char *chip_severity_name(chip_severity severity) {
     return names[severity];
 }
 
+int chip_rank_of(chip_severity severity, bool harm) {
+    static const int ranks[] = {[CHIP_NOTE] = 0, [CHIP_WARN] = 1, [CHIP_FALL] = 2, [CHIP_CRASH] = 4, [CHIP_REFUSE] = 5};
+    enum { BEFORE_FALLBACKS = 3 };
+    return severity == CHIP_WARN && harm ? BEFORE_FALLBACKS : ranks[severity];
+}
+
 const char *chip_path_name(chip_path path) { return path == CHIP_PATH_COREML ? "coreml" : "direct"; }
 
 bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out) {

@@ -130,6 +130,8 @@ const chip_limit *chip_limit_find(const char *id);      /* NULL if there is none
 double chip_limit_value(const char *id);                /* the row must exist */
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
 const char *chip_severity_name(chip_severity severity); /* "note", ..., "crashes elsewhere", "refused" */
+/* Returns the rank (check.h) of a finding with this severity; `harm`: a warning of harm. */
+int chip_rank_of(chip_severity severity, bool harm);
 const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
 /* Returns whether the row applies to this chip under this macOS (times 100; 0 if not known) on this path, and how
  * severely. If the version is not known, a row about some versions only warns. Refusals by older versions, and rows
