@@ -198,6 +198,19 @@ bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return chip_found(out, "its products are %d operation%s", layers, layers == 1 ? "" : "s");
 }
 
+/* Finds the scores of attention: the product of computed queries and keys. */
+bool chip_rule_square_attention(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const bool fused = view->op->info->code == MIL_OP_scaled_dot_product_attention;
+    const mil_value *q = mil_in(view->op, fused ? "query" : "x"), *k = mil_in(view->op, fused ? "key" : "y");
+    const mil_type *scores = &view->op->results[0]->type;
+    if (chip_is_constant(q) || chip_is_constant(k) || q->type.rank < 2 || k->type.rank < 2 || scores->rank < 2)
+        return false;
+    const int64_t queries = scores->dim[scores->rank - 2];
+    const int64_t keys = fused ? k->type.dim[k->type.rank - 2] : scores->dim[scores->rank - 1];
+    return (double)(queries < keys ? queries : keys) >= view->limit->value &&
+           chip_found(out, "it is large: %lld positions attend to %lld", (long long)queries, (long long)keys);
+}
+
 /* ---- open shapes and states --------------------------------------------------------------------------------------------- */
 
 static const mil_interface *rule_coreml_interface(const chip_view *view) {

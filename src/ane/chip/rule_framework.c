@@ -67,6 +67,21 @@ bool chip_rule_fractional_nearest(const chip_view *view, char out[CHIP_TEXT_BYTE
     return false;
 }
 
+bool chip_rule_end_of_singleton(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const mil_value *x = mil_in(view->op, "x");
+    int64_t begin[MIL_MAX_RANK * 2];
+    bool whole[MIL_MAX_RANK] = {false};
+    int count = 0;
+    if (chip_is_constant(x) || mil_attr_ints(view->op, "begin", begin, &count, NULL) != PROPANE_OK) return false;
+    if (mil_in(view->op, "begin_mask") &&
+        mil_attr_bools(view->op, "begin_mask", x->type.rank, whole, NULL) != PROPANE_OK)
+        return false;
+    for (int i = 0; i < count && i < x->type.rank; i++)
+        if (begin[i] < 0 && !whole[i] && x->type.dim[i] == 1)
+            return chip_found(out, "it begins at %lld of axis %d, which has one element", (long long)begin[i], i);
+    return false;
+}
+
 bool chip_rule_half_branch(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < view->op->result_count; i++)
         if (rule_framework_is_half(view->op->results[i]))

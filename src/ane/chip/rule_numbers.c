@@ -517,3 +517,10 @@ bool chip_rule_rounded_products(const chip_view *view, char out[CHIP_TEXT_BYTES]
         count += chip_is_product(op->info->code) && rule_numbers_is_half(op);
     return count >= (int)view->limit->value && chip_found(out, "%d products compute in fp16", count);
 }
+
+bool chip_rule_vanishing_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    double epsilon = 0;
+    if (!rule_numbers_is_half(view->op) || mil_attr_float(view->op, "epsilon", &epsilon, NULL) != PROPANE_OK)
+        return false;
+    return epsilon < view->limit->value && chip_found(out, "epsilon is %.3g", epsilon);
+}
