@@ -30,6 +30,7 @@ import numpy as np
 from .error import PropaneError, invalid
 from .program import Feature, Program, load
 from .session import Shapes, State
+from .structure import plan_of, structure_of
 
 _DEVICES = {"ALL": "cpu", "CPU_ONLY": "cpu", "CPU_AND_GPU": "cpu", "CPU_AND_NE": "cpu"}
 _devices: Dict[str, str] = dict(_DEVICES)
@@ -182,7 +183,10 @@ class _MLModelProxy:
         for name, feature in self._open.items():
             if name in data:
                 _allowed(feature, np.shape(data[name]))
-        made = program.predict(self._whole(data), function=self.function, state=state.state if state else None)
+        try:
+            made = program.predict(self._whole(data), function=self.function, state=state.state if state else None)
+        except PropaneError as error:  # callers look for the beginning of Core ML's sentence
+            raise PropaneError(error.code, f"Unable to compute the prediction using ML Program: {error}") from error
         for name in self._arrays:
             if made[name].dtype == np.float16:
                 made[name] = made[name].astype(np.float32)
@@ -251,17 +255,19 @@ class _MLModelProxy:
 
     @staticmethod
     def get_available_compute_devices() -> List[Any]:
-        return []
+        device = importlib.import_module("coremltools.models.compute_device")
+        return [device.MLCPUComputeDevice(device._MLCPUComputeDeviceProxy())]
 
     get_all_compute_devices = get_available_compute_devices
 
     @staticmethod
     def get_compute_plan(path: str, compute_units: str) -> Any:
-        raise PropaneError(2, "Core ML's compute plan is Apple's own; `Program.check` and `Program.estimate` say what is known")
+        proxy = importlib.import_module("coremltools.models.compute_plan")._MLComputePlanProxy
+        return plan_of(path, proxy, _MLModelProxy.get_available_compute_devices()[0])
 
     @staticmethod
     def get_model_structure(path: str) -> Any:
-        raise PropaneError(2, "Propane makes no MLModelStructure; `Program.text` and `propane show` print the program")
+        return structure_of(path)
 
 
 def _write_manifest(package: str) -> None:
@@ -366,8 +372,8 @@ def enable(*, cpu: str = "cpu", neural_engine: Optional[str] = None, precision: 
     _set(importlib.import_module("coremltools"), "libcoremlpython", fake)
     for name in ("utils", "model", "_compiled_model", "compute_device", "compute_plan"):
         module = importlib.import_module("coremltools.models." + name)
-        for word in ("_MLModelProxy", "_MLModelAssetProxy"):
-            if hasattr(module, word):
+        for word in vars(fake):
+            if word.startswith("_ML") and hasattr(module, word):
                 _set(module, word, getattr(fake, word))
     _set_everywhere("_macos_version", lambda: _MACOS)
     _set_everywhere("_is_macos", lambda: True)

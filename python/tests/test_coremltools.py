@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import refused
+from conftest import refused, unary
 
 import propane_ml as propane
 import propane_ml.coremltools as bridge
@@ -345,10 +345,46 @@ def test_the_older_formats_quantization_is_left_as_it_was():
     assert utils._is_macos() == (sys.platform == "darwin")
 
 
-def test_plans_and_structures_are_refused_by_name(ct, tmp_path):
+def test_structures_and_plans(ct, tmp_path):
+    from coremltools.models.compute_device import MLComputeDevice, MLCPUComputeDevice
     from coremltools.models.compute_plan import MLComputePlan, MLModelStructure
-    path = relu(ct).get_compiled_model_path()
-    with refused("unsupported", "Program.text"):
-        MLModelStructure.load_from_path(path)
-    with refused("unsupported", "Program.check"):
-        MLComputePlan.load_from_path(path)
+    model = relu(ct)
+    path = model.get_compiled_model_path()
+    compiled = tmp_path / "bare.mlmodelc"  # as from Core ML's compiler: without a specification
+    compiled.mkdir()
+    (compiled / "model.mil").write_text(unary('relu'))
+    for given in (path, str(compiled)):
+        main = MLModelStructure.load_from_path(given).program.functions["main"]
+        op = next(op for op in main.block.operations if op.operator_name == "relu")
+        known = {v.name for v in main.inputs} | {v.name for o in main.block.operations for v in o.outputs}
+        assert [b.name in known for b in op.inputs["x"].bindings] == [True]
+        assert main.block.output_names == [main.block.operations[-1].outputs[0].name]
+    plan = MLComputePlan.load_from_path(path)
+    for op in plan.model_structure.program.functions["main"].block.operations:
+        usage = plan.get_compute_device_usage_for_mlprogram_operation(op)
+        assert usage is None if op.operator_name == "const" else isinstance(usage.preferred_compute_device, MLCPUComputeDevice)
+    assert len(MLComputeDevice.get_all_compute_devices()) == 1
+    with refused("not found", "does not exist"):
+        MLModelStructure.load_from_path(str(tmp_path / "none.mlmodelc"))
+
+
+def test_a_networks_structure_has_its_layers(ct):
+    from coremltools.models import datatypes
+    from coremltools.models.compute_plan import MLModelStructure
+    from coremltools.models.neural_network import NeuralNetworkBuilder
+    builder = NeuralNetworkBuilder([("x", datatypes.Array(3))], [("y", datatypes.Array(2))])
+    builder.add_inner_product("ip", np.ones((2, 3)), None, 3, 2, False, "x", "y")
+    model = ct.models.MLModel(builder.spec)
+    (layer,) = MLModelStructure.load_from_path(model.get_compiled_model_path()).neuralnetwork.layers
+    assert (layer.name, layer.type, layer.input_names, layer.output_names) == ("ip", "innerProduct", ["x"], ["y"])
+
+
+def test_a_failed_prediction_begins_as_core_mls(ct):
+    from coremltools.converters.mil import Builder as mb
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(3,)), mb.TensorSpec(shape=(1,), dtype=ct.converters.mil.mil.types.int32)])
+    def program(x, at):
+        return mb.gather(x=x, indices=at)
+    model = ct.convert(program, convert_to="mlprogram")
+    with refused("invalid", "^Unable to compute the prediction using ML Program: .*index 0 is 7"):
+        model.predict({"x": np.ones(3, np.float32), "at": np.array([7], np.int32)})

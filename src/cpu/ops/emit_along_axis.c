@@ -33,6 +33,7 @@ struct along_args {
     mil_dtype dtype, index_type, out_type;
     mil_scatter_mode mode;
     bool flag, reverse; /* argmin, exclusive */
+    bool strict;        /* negative indices are out of range */
     double on, off;
     cpu_ref x, indices, updates, y, wide;
     const cpu_reduce_kernels *rows;
@@ -41,7 +42,7 @@ struct along_args {
 
 /* Returns the element that index `which` of `indices` names; -1 if it is out of range. */
 static inline int64_t emit_axis_resolve(const along_call *c, int64_t given, int64_t which) {
-    const int64_t at = given < 0 ? given + c->a->size : given;
+    const int64_t at = given < 0 && !c->a->strict ? given + c->a->size : given;
     if (at >= 0 && at < c->a->size) return at;
     long long before = atomic_load(c->wrong);
     while (which < before && !atomic_compare_exchange_weak(c->wrong, &before, which)) {
@@ -297,6 +298,7 @@ static propane_status emit_axis_read_args(const mil_op *op, along_args *a, propa
         PROPANE_TRY(mil_along_read(op, scatter ? "data" : "x", &g, err));
         if (scatter) PROPANE_TRY(mil_scatter_mode_read(op, &a->mode, err));
         a->outer = g.outer, a->size = g.size, a->inner = g.inner, a->picks = g.picks;
+        a->strict = mil_index_strict(op);
         a->kernel = scatter         ? emit_axis_scatter_columns
                     : a->inner == 1 ? emit_axis_gather_line
                                     : emit_axis_gather_columns;

@@ -25,6 +25,7 @@ typedef struct index_args {
     mil_dtype index_type, dtype;
     mil_scatter_mode mode;
     int element;
+    bool strict; /* negative indices are out of range */
     cpu_ref x, indices, updates, y, places, wide;
     const char *where;
 } index_args;
@@ -39,7 +40,7 @@ static propane_status emit_gather_find_places(const cpu_run *run, const index_ar
         cpu_dense_load(at, a->index_type, indices, p * s->depth, 1, s->depth);
         places[p] = 0;
         for (int d = 0; d < s->depth; d++) {
-            const int64_t given = (int64_t)at[d], index = given < 0 ? given + s->size[d] : given;
+            const int64_t given = (int64_t)at[d], index = given < 0 && !a->strict ? given + s->size[d] : given;
             if (index < 0 || index >= s->size[d])
                 return propane_fail(err, PROPANE_ERR_INVALID, "%s: index %lld is %lld, but there are %lld elements",
                                     a->where, (long long)(p * s->depth + d), (long long)given, (long long)s->size[d]);
@@ -241,7 +242,7 @@ static propane_status emit_index(planner *p, const mil_op *op, propane_error *er
     PROPANE_TRY(emit_gather_read_slices(op, scatter ? "data" : "x", &a->s, err));
     if (scatter) PROPANE_TRY(mil_scatter_mode_read(op, &a->mode, err));
     PROPANE_TRY(cpu_emit_begin(p, op, scatter ? scatters : gathers, &d, err));
-    a->dtype = d.in[0].dtype, a->index_type = d.in[1].dtype;
+    a->dtype = d.in[0].dtype, a->index_type = d.in[1].dtype, a->strict = mil_index_strict(op);
     a->element = cpu_view_dtype_bytes(a->dtype);
     a->x = cpu_view_ref(&d.in[0]);
     a->indices = cpu_view_ref(&d.in[1]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of ops that pick, spread, sort or count by index. Negative indices count from the end. An index out
- * of range is an error, whatever validate_indices says, because no value could be right. Sorting is stable: of equal
+ * Owns the meanings of ops that pick, spread, sort or count by index. Negative indices count from the end unless
+ * validate_indices is set. An index out of range is an error, whatever it says, because no value could be right. Sorting is stable: of equal
  * elements, the one with the lower index comes first in both directions. NaN comes last.
  */
 #include <math.h>
@@ -13,7 +13,8 @@
 
 static propane_status eval_index_at(const mil_eval_args *a, const mil_tensor *indices, int64_t which, int64_t size,
                                     int64_t *out, propane_error *err) {
-    const double given = indices->data[which], at = given < 0 ? given + (double)size : given;
+    const double given = indices->data[which],
+                 at = given < 0 && !mil_index_strict(a->op) ? given + (double)size : given;
     if (!(at >= 0 && at < (double)size))
         return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "index %lld is %.0f, but there are %lld elements",
                            (long long)which, given, (long long)size);

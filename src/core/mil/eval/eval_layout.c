@@ -180,16 +180,18 @@ propane_status mil_eval_split(const mil_eval_args *a, propane_error *err) {
 
 /* ---- indices -------------------------------------------------------------------------------------------------------- */
 
-/* Negative indices count from the end. An index out of range is an error, whatever validate_indices says. */
+/* Negative indices count from the end unless validate_indices is set. An index out of range is always an error. */
 propane_status mil_eval_gather(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x"), *indices = mil_eval_in(a, "indices");
     double *out = a->out[0].data;
+    const bool strict = mil_index_strict(a->op);
     mil_gather g;
     PROPANE_TRY(mil_gather_read(a->op, &g, err));
     for (int64_t b = 0; b < g.batch; b++)
         for (int64_t o = 0; o < g.outer; o++)
             for (int64_t p = 0; p < g.picks; p++, out += g.inner) {
-                const double given = indices->data[b * g.picks + p], at = given < 0 ? given + (double)g.size : given;
+                const double given = indices->data[b * g.picks + p],
+                             at = given < 0 && !strict ? given + (double)g.size : given;
                 if (at < 0 || at >= (double)g.size)
                     return mil_op_fail(a->op, err, PROPANE_ERR_INVALID,
                                        "index %lld is %.0f, but dimension %d of x has %lld elements",

@@ -14,6 +14,11 @@
 
 static const mil_type *shape_index_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
+bool mil_index_strict(const mil_op *op) {
+    bool strict = false;
+    return mil_attr_bool(op, "validate_indices", &strict, NULL) == PROPANE_OK && strict;
+}
+
 /* ---- along an axis ------------------------------------------------------------------------------------------------------ */
 
 propane_status mil_along_read(const mil_op *op, const char *data, mil_gather *out, propane_error *err) {

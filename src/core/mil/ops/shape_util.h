@@ -126,6 +126,8 @@ typedef struct mil_gather {
                                                * result as [batch, outer, picks, inner] */
 } mil_gather;
 PROPANE_CHECK propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error *err);
+/* Returns whether a gather or scatter validates its indices: then negative ones are out of range, too. */
+bool mil_index_strict(const mil_op *op);
 
 /* Reads gather_along_axis or scatter_along_axis: x as [outer, size, inner], the other tensors as [outer, picks,
  * inner]. */
