@@ -59,6 +59,32 @@ TEST(recurrent_layers) {
     EXPECT_MSG(count >= 10, "%d cases", count);
 }
 
+/* Every operand but the integers has a gradient, in programs of fp32. */
+static void check_quantized(const op_case *c, void *context) {
+    int *count = context;
+    if (c->code != MIL_OP_conv_quantized || c->dtype != MIL_fp32) return;
+    const mil_function *f = written_out(c->function);
+    compute_alike(c->function, f, c->inputs, c->label);
+    (void)grad_check_some(f, c->inputs, c->smooth, 7, tolerance, c->label);
+    ++*count;
+}
+
+TEST(quantized_convolutions) {
+    int count = 0;
+    propane_error err = {0};
+    op_case *c =
+        op_case_make(MIL_OP_conv_quantized, MIL_fp32,
+                     "x=[1,4,5] weight=uint8[4,2,3]! bias=[4] quantization_type=linear quant_scale=[4]~positive "
+                     "quant_bias=[4] groups=2",
+                     3, &err); /* scales that are computed */
+    if (!c) ck_abort_msg("%s", err.text);
+    EXPECT(c->function->param_count == 4);
+    check_quantized(c, &count);
+    op_case_free(c);
+    op_cases_each(OP_CASES_ALL, 1, check_quantized, &count);
+    EXPECT_MSG(count >= 4, "%d cases", count);
+}
+
 /* ---- computed positions
  * ------------------------------------------------------------------------------------------------------- */
 
@@ -443,5 +469,5 @@ TEST(lists_that_a_run_decides_are_refused) {
 
 SUITE("grad/unroll", T(computed_places_of_the_shared_cases), T(computed_places_in_every_mode),
       T(computed_boxes_in_every_mode), T(lists_with_known_indices), T(lists_that_a_run_decides_are_refused),
-      T(recurrent_layers), T(counted_loops), T(limited_loops), T(conditions), T(branches_with_states_are_refused),
-      T(what_a_run_decides_is_refused))
+      T(recurrent_layers), T(quantized_convolutions), T(counted_loops), T(limited_loops), T(conditions),
+      T(branches_with_states_are_refused), T(what_a_run_decides_is_refused))

@@ -36,8 +36,8 @@ typedef bool (*pass_chosen)(void *context, const char *name);
 PROPANE_CHECK propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count,
                                              propane_error *err);
 
-/* Expands, step by step, into operations that have gradients: lstm, gru, rnn, counted loops, lists, cond, and sampling
- * at computed positions, if they depend on one of the parameters. Both branches of a cond are computed. */
+/* Expands, step by step, into operations that have gradients: lstm, gru, rnn, counted loops, lists, cond, conv_quantized, and
+ * sampling at computed positions, if they depend on one of the parameters. Both branches of a cond are computed. */
 PROPANE_CHECK propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err);
 
 /* Copies into `m` a function whose shapes depend on values (mil_function.late): slices of known size that begin

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/mil/conv_expanded.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops/shape_util.h"
 #include "core/pass/pass.h"
@@ -172,6 +173,15 @@ static bool unroll_is_sampling(const mil_op *op) {
     return op->info->code == MIL_OP_resample || op->info->code == MIL_OP_affine || op->info->code == MIL_OP_crop_resize;
 }
 
+static propane_status unroll_quantized(mil_function *f, mil_op *op, propane_error *err) {
+    mil_builder b;
+    mil_build_resume(&b, f);
+    b.before = op;
+    b.stage = op->stage;
+    mil_value *y = mil_conv_expanded(&b, op);
+    return unroll_replace(&b, op, &y, err);
+}
+
 typedef struct unroll_walk {
     mil_function *function;
     unroll_lists lists;
@@ -212,6 +222,7 @@ static propane_status unroll_walk_down(unroll_walk *w, propane_error *err) {
         const mil_opcode code = op->info->code;
         if (unroll_is_list(op)) PROPANE_TRY(unroll_take_list(w, op, any, err));
         if (any && unroll_is_recurrent(op)) PROPANE_TRY(unroll_write_out(f, op, err));
+        if (any && code == MIL_OP_conv_quantized) PROPANE_TRY(unroll_quantized(f, op, err));
         if (any && unroll_is_sampling(op)) PROPANE_TRY(unroll_sample(f, op, err));
         if (!any || (code != MIL_OP_while_loop && code != MIL_OP_cond)) continue;
         PROPANE_TRY(code == MIL_OP_cond ? unroll_cond(&w->lists, f, op, err) : unroll_loop(&w->lists, f, op, err));
