@@ -420,6 +420,34 @@ static const char *const lists[] = {
     "            fp32 v = add(x = u, y = f);\n        } -> (k, l3, v);\n"
     "        tensor<fp32, [3]> y = list_gather(ls = l, indices = tensor<int32, [3]>([3, 0, 2]));\n"
     "        tensor<fp32, [3]> z = mul(x = y, y = last);\n    } -> (z);\n}\n",
+    /* Written and read at computed indices, after and before known ones, one element and several at a time. */
+    HEAD
+    "tensor<fp32, [2, 3]> x, tensor<int32, [2]> two, int32 one) {\n"
+    "        list<tensor<fp32, [3]>, 4> l0 = make_list(init_length = int32(4), dynamic_length = bool(false), "
+    "elem_shape = "
+    "(tensor<int32, [1]>([3])), dtype = string(\"fp32\"));\n"
+    "        list<tensor<fp32, [3]>, 4> l1 = list_scatter(ls = l0, indices = tensor<int32, [2]>([3, 1]), value = x);\n"
+    "        tensor<fp32, [3]> a = list_read(ls = l1, index = one);\n        tensor<fp32, [3]> b = sin(x = a);\n"
+    "        list<tensor<fp32, [3]>, 4> l2 = list_write(ls = l1, index = one, value = b);\n"
+    "        tensor<fp32, [3]> c = list_read(ls = l2, index = int32(3));\n"
+    "        tensor<fp32, [3]> d = mul(x = c, y = b);\n"
+    "        list<tensor<fp32, [3]>, 4> l3 = list_write(ls = l2, index = int32(2), value = d);\n"
+    "        tensor<fp32, [2, 3]> e = list_gather(ls = l3, indices = two);\n"
+    "        tensor<fp32, [2, 3]> f = mul(x = e, y = x);\n"
+    "        list<tensor<fp32, [3]>, 4> l4 = list_scatter(ls = l3, indices = two, value = f);\n"
+    "        tensor<fp32, [4, 3]> g = list_gather(ls = l4, indices = tensor<int32, [4]>([0, 1, 2, 3]));\n"
+    "    } -> (e, g);\n}\n",
+    /* A loop that writes a list of scalars at indices that an input holds. */
+    HEAD "tensor<fp32, [3]> x, tensor<int32, [3]> order) {\n        int32 zero = const()[val = int32(0)];\n"
+         "        list<fp32, 3> l0 = make_list(init_length = int32(3), dynamic_length = bool(false), elem_shape = "
+         "(tensor<int32, [0]>([])), dtype = string(\"fp32\"));\n"
+         "        int32 m, list<fp32, 3> l = while_loop(loop_vars = (zero, l0)) (int32 i, list<fp32, 3> l1) {\n"
+         "            bool more = less(x = i, y = int32(3));\n        } -> (more), (int32 j, list<fp32, 3> l2) {\n"
+         "            int32 k = add(x = j, y = int32(1));\n            fp32 s = gather(x = x, indices = j);\n"
+         "            fp32 u = sin(x = s);\n            int32 at = gather(x = order, indices = j);\n"
+         "            list<fp32, 3> l3 = list_write(ls = l2, index = at, value = u);\n        } -> (k, l3);\n"
+         "        tensor<fp32, [3]> y = list_gather(ls = l, indices = tensor<int32, [3]>([2, 0, 1]));\n"
+         "    } -> (y);\n}\n",
 };
 
 static void check_written_out(const char *program, const char *what) {
@@ -431,6 +459,7 @@ static void check_written_out(const char *program, const char *what) {
         for (int i = 0; i < op->result_count; i++) EXPECT(op->results[i]->type.container == MIL_TENSOR);
     for (int p = 0; p < f->param_count; p++) {
         for (int k = 0; k < 12; k++) data[p][k] = 0.3 + 0.11 * k - 0.2 * p;
+        if (f->params[p]->type.dtype == MIL_int32) memcpy(data[p], (double[]){1, 2, 0}, 3 * sizeof(double));
         inputs[p] = (mil_tensor){.type = f->params[p]->type, .data = data[p]};
     }
     compute_alike(f, written, inputs, what);
@@ -438,7 +467,7 @@ static void check_written_out(const char *program, const char *what) {
     mil_module_free(m);
 }
 
-TEST(lists_with_known_indices) {
+TEST(lists) {
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) check_written_out(lists[i], "a list");
 }
 
@@ -451,14 +480,14 @@ static void expect_refused(const char *program, const char *says) {
 }
 
 #define FILLED                                                                                                         \
-    "        " LIST " l0 = make_list(init_length = int32(2), dynamic_length = bool(false), elem_shape = "              \
+    "        " LIST " l0 = make_list(init_length = int32(2), dynamic_length = bool(true), elem_shape = "               \
     "(tensor<int32, [1]>([3])), dtype = string(\"fp32\"));\n"
 
 TEST(lists_that_a_run_decides_are_refused) {
     expect_refused(HEAD "tensor<fp32, [3]> x, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = x);\n"
                         "        tensor<fp32, [3]> a = list_read(ls = l1, index = int32(0));\n    } -> (a);\n}\n",
-                   "index of a list is computed at run time");
+                   "index of a list that grows is computed at run time");
     /* The value written at a computed position does not depend on x, but the value read from there does. */
     expect_refused(HEAD "tensor<fp32, [3]> x, tensor<fp32, [3]> c, int32 at) {\n" FILLED "        " LIST
                         " l1 = list_write(ls = l0, index = at, value = c);\n        " LIST
@@ -468,6 +497,6 @@ TEST(lists_that_a_run_decides_are_refused) {
 }
 
 SUITE("grad/unroll", T(computed_places_of_the_shared_cases), T(computed_places_in_every_mode),
-      T(computed_boxes_in_every_mode), T(lists_with_known_indices), T(lists_that_a_run_decides_are_refused),
-      T(recurrent_layers), T(quantized_convolutions), T(counted_loops), T(limited_loops), T(conditions),
-      T(branches_with_states_are_refused), T(what_a_run_decides_is_refused))
+      T(computed_boxes_in_every_mode), T(lists), T(lists_that_a_run_decides_are_refused), T(recurrent_layers),
+      T(quantized_convolutions), T(counted_loops), T(limited_loops), T(conditions), T(branches_with_states_are_refused),
+      T(what_a_run_decides_is_refused))

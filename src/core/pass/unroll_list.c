@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Owns the expansion of lists: each list is tracked from operation to operation as the values that it holds, so a
  * read returns the value that was written. One idea: if every index is known, a list only names values, and its
- * gradient is theirs.
+ * gradient is theirs. From the first write at a computed index on, a list is one tensor, which scatters write and
+ * gathers read.
  *
- * Refuses indices known only at run time, and lists that come from branches or loops that were not expanded.
+ * Refuses computed indices of lists that grow, and lists that come from branches or loops that were not expanded.
  */
 #include "core/pass/unroll_list.h"
 
@@ -19,6 +20,7 @@ typedef struct unroll_list {
     bool grows;
     int64_t length;
     mil_value **elements; /* NULL: zeros */
+    mil_value *whole;     /* [length, *element] instead of the elements, or NULL */
 } unroll_list_state;
 
 propane_status unroll_lists_open(unroll_lists *l, propane_error *err) {
@@ -64,20 +66,21 @@ static propane_status unroll_list_find(const unroll_lists *l, const mil_op *op, 
     *out = v->id < l->room ? l->of[v->id] : NULL;
     if (*out) return PROPANE_OK;
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                       "no gradient through the list '%s', whose elements are known only at run time; write it at "
-                       "constant indices, in a loop that counts to a constant",
+                       "no gradient through the list '%s', whose elements are known only at run time; write it in a "
+                       "loop that counts to a constant",
                        v->name);
 }
 
-/* Returns the indices that are read or written. */
-static propane_status unroll_list_indices(const mil_op *op, const char *param, const mil_const **out,
-                                          propane_error *err) {
+/* Returns the indices that are read or written, or NULL if they are computed. */
+static propane_status unroll_list_indices(const mil_op *op, const unroll_list_state *s, const char *param,
+                                          const mil_const **out, propane_error *err) {
     mil_value *v = mil_in(op, param);
     *out = mil_know(v) ? v->constant : NULL;
-    if (*out && (*out)->data) return PROPANE_OK;
+    if (*out && !(*out)->data) *out = NULL;
+    if (*out || !s->grows) return PROPANE_OK;
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                       "no gradient if the %s of a list is computed at run time; make it a constant, or the counter of "
-                       "a loop that counts to a constant",
+                       "no gradient if the %s of a list that grows is computed at run time; make it a constant, or the "
+                       "counter of a loop that counts to a constant",
                        param);
 }
 
@@ -91,6 +94,7 @@ static unroll_list_state *unroll_list_new(unroll_lists *l, const unroll_list_sta
     mil_value **elements = ARENA_ARRAY(l->memory, length + 1, mil_value *);
     if (!s || !elements) return NULL;
     *s = *from;
+    s->whole = NULL;
     if (from->elements) memcpy(elements, from->elements, (size_t)from->length * sizeof *elements);
     s->elements = elements;
     s->length = length;
@@ -118,14 +122,6 @@ static mil_value *unroll_list_zeros(mil_builder *b, const mil_type *type) {
     return op ? op->results[0] : NULL;
 }
 
-static propane_status unroll_list_element(mil_builder *b, const mil_op *op, unroll_list_state *s, int64_t index,
-                                          mil_value **out, propane_error *err) {
-    if (index < 0 || index >= s->length) return unroll_list_outside(op, index, s->length, err);
-    if (!s->elements[index]) s->elements[index] = unroll_list_zeros(b, &s->element);
-    *out = s->elements[index] ? mil_replaced(s->elements[index]) : NULL;
-    return PROPANE_OK;
-}
-
 /* Returns element i of a packed [count, *element]. */
 static mil_value *unroll_list_unpacked(mil_builder *b, mil_value *packed, const mil_type *element, int64_t i) {
     int64_t begin[MIL_MAX_RANK] = {i}, size[MIL_MAX_RANK];
@@ -139,12 +135,83 @@ static mil_value *unroll_list_unpacked(mil_builder *b, mil_value *packed, const 
     return op ? op->results[0] : NULL;
 }
 
+/* [count, *element] */
+static mil_value *unroll_list_packed(mil_builder *b, mil_value *const *values, int64_t count, const mil_type *element) {
+    int64_t dim[MIL_MAX_RANK] = {1};
+    for (int d = 0; d < element->rank; d++) dim[d + 1] = element->dim[d];
+    mil_value **rows = mem_array((size_t)count + 1, sizeof *rows), *joined = NULL;
+    if (!rows) return NULL;
+    for (int64_t i = 0; i < count && !b->err.status; i++)
+        rows[i] = mil_build_reshape(b, values[i], dim, element->rank + 1);
+    if (!b->err.status) joined = count == 1 ? rows[0] : mil_build_concat(b, rows, (int)count, 0);
+    mem_free(rows);
+    return joined;
+}
+
+static propane_status unroll_list_element(mil_builder *b, const mil_op *op, unroll_list_state *s, int64_t index,
+                                          mil_value **out, propane_error *err) {
+    if (index < 0 || index >= s->length) return unroll_list_outside(op, index, s->length, err);
+    if (s->whole) {
+        *out = unroll_list_unpacked(b, mil_replaced(s->whole), &s->element, index);
+        return PROPANE_OK;
+    }
+    if (!s->elements[index]) s->elements[index] = unroll_list_zeros(b, &s->element);
+    *out = s->elements[index] ? mil_replaced(s->elements[index]) : NULL;
+    return PROPANE_OK;
+}
+
+/* Sets *out to all elements as one tensor. */
+static propane_status unroll_list_whole(mil_builder *b, const mil_op *op, unroll_list_state *s, mil_value **out,
+                                        propane_error *err) {
+    if (s->whole) {
+        *out = mil_replaced(s->whole);
+        return PROPANE_OK;
+    }
+    mil_value **values = mem_array((size_t)s->length + 1, sizeof *values);
+    propane_status status = values ? PROPANE_OK : propane_fail_memory(err, (size_t)s->length * sizeof *values);
+    for (int64_t i = 0; i < s->length && !status && !b->err.status; i++)
+        status = unroll_list_element(b, op, s, i, &values[i], err);
+    if (!status && !b->err.status) *out = unroll_list_packed(b, values, s->length, &s->element);
+    if (!status && !b->err.status && !*out) status = propane_fail_memory(err, 0);
+    mem_free(values);
+    return status;
+}
+
+/* Builds a gather or scatter along the first axis. Indices outside the list are errors, as in the list's operations. */
+static mil_value *unroll_list_at(mil_builder *b, mil_opcode code, mil_value *whole, mil_value *at, mil_value *updates) {
+    mil_value *axis = mil_build_int(b, 0), *mode = mil_build_text(b, "update"), *strict = mil_build_bool(b, true);
+    const bool scatter = updates != NULL;
+    const mil_argument arguments[] = {
+        {scatter ? "data" : "x", 1, &whole}, {"indices", 1, &at}, {"axis", 1, &axis},
+        {"validate_indices", 1, &strict},    {"mode", 1, &mode},  {"updates", 1, &updates}};
+    const mil_op *op = mil_build_op(b, code, NULL, arguments, scatter ? 6 : 4);
+    return op ? op->results[0] : NULL;
+}
+
+/* Writes where only a run knows. */
+static propane_status unroll_list_write_whole(unroll_lists *l, mil_builder *b, const mil_op *op, bool packed,
+                                              unroll_list_state *from, propane_error *err) {
+    int64_t dim[MIL_MAX_RANK] = {1};
+    mil_value *whole = NULL, *at = mil_in(op, packed ? "indices" : "index"), *value = mil_in(op, "value");
+    PROPANE_TRY(unroll_list_whole(b, op, from, &whole, err));
+    unroll_list_state *s = unroll_list_new(l, from, from->length);
+    if (!s) return propane_fail_memory(err, 0);
+    for (int d = 0; d < from->element.rank; d++) dim[d + 1] = from->element.dim[d];
+    if (!packed) {
+        value = mil_build_reshape(b, value, dim, from->element.rank + 1);
+        at = mil_build_reshape(b, at, (int64_t[]){1}, 1);
+    }
+    s->whole = unroll_list_at(b, MIL_OP_scatter, whole, at, value);
+    return unroll_list_note(l, op->results[0], s, err);
+}
+
 static propane_status unroll_list_write(unroll_lists *l, mil_builder *b, const mil_op *op, bool packed,
                                         propane_error *err) {
     const mil_const *at = NULL;
     unroll_list_state *from = NULL;
     PROPANE_TRY(unroll_list_find(l, op, &from, err));
-    PROPANE_TRY(unroll_list_indices(op, packed ? "indices" : "index", &at, err));
+    PROPANE_TRY(unroll_list_indices(op, from, packed ? "indices" : "index", &at, err));
+    if (!at || from->whole) return unroll_list_write_whole(l, b, op, packed, from, err);
     const int64_t count = mil_type_count(&at->type);
     int64_t length = from->length;
     for (int64_t i = 0; i < count; i++) {
@@ -161,26 +228,19 @@ static propane_status unroll_list_write(unroll_lists *l, mil_builder *b, const m
     return unroll_list_note(l, op->results[0], s, err);
 }
 
-/* [count, *element] */
-static mil_value *unroll_list_packed(mil_builder *b, mil_value *const *values, int64_t count, const mil_type *element) {
-    int64_t dim[MIL_MAX_RANK] = {1};
-    for (int d = 0; d < element->rank; d++) dim[d + 1] = element->dim[d];
-    mil_value **rows = mem_array((size_t)count + 1, sizeof *rows), *joined = NULL;
-    if (!rows) return NULL;
-    for (int64_t i = 0; i < count && !b->err.status; i++)
-        rows[i] = mil_build_reshape(b, values[i], dim, element->rank + 1);
-    if (!b->err.status) joined = count == 1 ? rows[0] : mil_build_concat(b, rows, (int)count, 0);
-    mem_free(rows);
-    return joined;
-}
-
 static propane_status unroll_list_read(unroll_lists *l, mil_builder *b, const mil_op *op, mil_value **out,
                                        propane_error *err) {
     const bool packed = op->info->code == MIL_OP_list_gather;
     const mil_const *at = NULL;
     unroll_list_state *s = NULL;
     PROPANE_TRY(unroll_list_find(l, op, &s, err));
-    PROPANE_TRY(unroll_list_indices(op, packed ? "indices" : "index", &at, err));
+    PROPANE_TRY(unroll_list_indices(op, s, packed ? "indices" : "index", &at, err));
+    if (!at) {
+        mil_value *whole = NULL;
+        PROPANE_TRY(unroll_list_whole(b, op, s, &whole, err));
+        *out = whole ? unroll_list_at(b, MIL_OP_gather, whole, mil_in(op, packed ? "indices" : "index"), NULL) : NULL;
+        return PROPANE_OK;
+    }
     if (!packed) return unroll_list_element(b, op, s, mil_const_i64(at, 0), out, err);
     const int64_t count = mil_type_count(&at->type);
     mil_value **values = mem_array((size_t)count + 1, sizeof *values);
