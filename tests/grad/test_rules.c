@@ -468,5 +468,75 @@ TEST(half_precision_stays_finite) {
     }
 }
 
-SUITE("grad/rules", T(every_rule_equals_finite_differences), T(every_shared_case_equals_finite_differences),
-      T(rows_without_a_gradient_are_named), T(product_with_zeros), T(kinks), T(half_precision_stays_finite))
+/* ---- norms that a program spells out ---------------------------------------------------------------------------------- */
+
+enum { NORM_ROWS = 3, NORM_WIDTH = 64 };
+
+/* v * rsqrt(sum of (k v)^2 + eps): with a reduce_mean instead of k, or with the root on the left. */
+static mil_function *norm_of(mil_module *m, mil_dtype dtype, double k, bool mean, bool left) {
+    propane_error err = {0};
+    mil_builder b;
+    const int64_t dim[] = {NORM_ROWS, NORM_WIDTH}, axis = 1;
+    mil_build_begin(&b, m, "f", MIL_IOS18);
+    mil_value *v = mil_build_param(&b, "v", mil_type_tensor(dtype, 2, dim));
+    mil_value *small = k == 1 ? v : mil_build_binary_scalar(&b, MIL_OP_mul, v, k);
+    mil_value *sum = mil_build_reduce(&b, mean ? MIL_OP_reduce_mean : MIL_OP_reduce_sum,
+                                      mil_build_unary(&b, MIL_OP_square, small), &axis, 1, true);
+    mil_value *epsilon = mil_build_scalar(&b, dtype, 0x1p-20);
+    mil_op *root =
+        mil_build_op(&b, MIL_OP_rsqrt, "root", (mil_argument[]){{"x", 1, &sum}, {"epsilon", 1, &epsilon}}, 2);
+    mil_value *r = root->results[0];
+    mil_build_result(&b, mil_build_binary(&b, MIL_OP_mul, left ? r : v, left ? v : r));
+    EXPECT_OK(mil_build_end(&b, &err));
+    return b.function;
+}
+
+/* In fp16, values of 0.02 have a root near 50, and its cube times a sum would not be finite. */
+static void norm_in_half(const mil_function *f, double mean_of_squares, const char *what) {
+    propane_error err = {0};
+    mil_function *joint;
+    arena *a = arena_create();
+    double data[NORM_ROWS * NORM_WIDTH], dz[NORM_ROWS * NORM_WIDTH], most = 0, worst = 0;
+    EXPECT_OK(grad_function(f, "joint", NULL, 0, &joint, &err));
+    for (int i = 0; i < NORM_ROWS * NORM_WIDTH; i++)
+        data[i] = 0.02 * sin(1 + 2.3 * i), dz[i] = 100 * cos(1.7 * i) + 80 * sin(1 + 2.3 * i);
+    const mil_type type = f->params[0]->type;
+    mil_tensor in[] = {{type, data}, {type, dz}}, *out;
+    EXPECT_OK(mil_eval_function(joint, in, true, a, &out, &err));
+    for (int row = 0; row < NORM_ROWS; row++) {
+        const double *v = data + row * NORM_WIDTH, *d = dz + row * NORM_WIDTH;
+        double squares = 0x1p-20, along = 0;
+        for (int i = 0; i < NORM_WIDTH; i++) squares += v[i] * v[i] * mean_of_squares, along += v[i] * d[i];
+        for (int i = 0; i < NORM_WIDTH; i++) {
+            const double want = d[i] / sqrt(squares) - v[i] * along * mean_of_squares / pow(squares, 1.5);
+            most = fmax(most, fabs(want));
+            worst = fmax(worst, fabs(out[1].data[row * NORM_WIDTH + i] - want));
+        }
+    }
+    EXPECT_MSG(worst < 0.02 * most, "%s: off by %g of %g", what, worst, most);
+    arena_free(a);
+}
+
+TEST(norms_that_are_spelt_out) {
+    static const struct {
+        double k;
+        bool mean, left;
+        const char *what;
+    } forms[] = {{0.125, false, false, "a scale and a sum"},
+                 {1, true, false, "a mean"},
+                 {0.5, true, true, "a scale and a mean, the root on the left"}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const double squares = forms[i].k * forms[i].k / (forms[i].mean ? NORM_WIDTH : 1);
+        mil_module *m = mil_module_create("norm");
+        norm_in_half(norm_of(m, MIL_fp16, forms[i].k, forms[i].mean, forms[i].left), squares, forms[i].what);
+        mil_module_free(m);
+        m = mil_module_create("norm");
+        grad_check_drawn(norm_of(m, MIL_fp16, forms[i].k, forms[i].mean, forms[i].left), MIL_DRAW_any, 0, 7 + i,
+                         half_tolerance, forms[i].what);
+        mil_module_free(m);
+    }
+}
+
+SUITE("grad/rules", T(norms_that_are_spelt_out), T(every_rule_equals_finite_differences),
+      T(every_shared_case_equals_finite_differences), T(rows_without_a_gradient_are_named), T(product_with_zeros),
+      T(kinks), T(half_precision_stays_finite))

@@ -28,6 +28,7 @@ GRADIENT(sub) {
 }
 
 GRADIENT(mul) {
+    if (grad_norm_spelt_out(g, op)) return PROPANE_OK;
     mil_value *dz = grad_thin(g, op);
     if (grad_wants(g, op, "x")) grad_give(g, op, "x", grad_mul(g, dz, grad_arg(g, op, "y")));
     if (grad_wants(g, op, "y")) grad_give(g, op, "y", grad_mul(g, dz, grad_arg(g, op, "x")));

@@ -256,3 +256,59 @@ GRADIENT(l2_norm) {
     grad_give(g, op, "x", grad_mul(g, grad_minus(g, dz, grad_mul(g, y, dot)), r));
     return PROPANE_OK;
 }
+
+/* ---- norms that a program spells out ------------------------------------------------------------------------------------- */
+
+static const mil_op *backward_reduce_made_by(const mil_value *v, mil_opcode code) {
+    return v && v->def && v->def->info->code == code ? v->def : NULL;
+}
+
+/* Returns whether `square` is (c v)^2 for a number c, which may be 1. */
+static bool backward_reduce_is_square_of(const mil_value *square, const mil_value *v, double *c) {
+    const mil_op *op = backward_reduce_made_by(square, MIL_OP_square);
+    const mil_value *root = op ? mil_in(op, "x") : NULL;
+    const mil_op *scale = backward_reduce_made_by(root, MIL_OP_mul);
+    *c = 1;
+    if (!root || root == v) return root != NULL;
+    for (int k = 0; scale && k < 2; k++) {
+        const mil_const *number = mil_in(scale, k ? "x" : "y")->constant;
+        if (mil_in(scale, k ? "y" : "x") != v || !number || mil_type_count(&number->type) != 1) continue;
+        *c = mil_const_f64(number, 0);
+        return true;
+    }
+    return false;
+}
+
+/* Returns whether r is 1 / sqrt(sum of (k v)^2 + epsilon) over `axes`, whose length stays 1. */
+static bool backward_reduce_is_norm_of(const mil_value *r, const mil_value *v, grad_axes *axes, double *k) {
+    const mil_op *root = backward_reduce_made_by(r, MIL_OP_rsqrt);
+    const mil_op *sum = root ? backward_reduce_made_by(mil_in(root, "x"), MIL_OP_reduce_sum) : NULL;
+    const mil_op *mean = root ? backward_reduce_made_by(mil_in(root, "x"), MIL_OP_reduce_mean) : NULL;
+    const mil_op *op = sum ? sum : mean;
+    bool kept = false;
+    if (!op || !backward_reduce_is_square_of(mil_in(op, "x"), v, k)) return false;
+    if (mil_attr_bool(op, "keep_dims", &kept, NULL) != PROPANE_OK || !kept) return false;
+    if (grad_axes_get(op, "axes", &v->type, axes, NULL) != PROPANE_OK) return false;
+    if (mean) *k /= sqrt((double)axes->elements);
+    return true;
+}
+
+/* With u = k v r, whose squares have the sum 1, the gradient of v r is r (dz - u sum(u dz)). The rules of its parts
+ * would pass through the slope of r, which has r^3: more than fp16 holds where v is small. */
+bool grad_norm_spelt_out(grad_context *g, const mil_op *op) {
+    const mil_value *result = op->results[0];
+    if (result->type.dtype != MIL_fp16) return false;
+    for (int side = 0; side < 2; side++) {
+        const char *param = side ? "y" : "x", *factor = side ? "x" : "y";
+        const mil_value *v = mil_in(op, param);
+        grad_axes axes;
+        double k;
+        if (!grad_wants(g, op, param) || !mil_type_equal(&v->type, &result->type)) continue;
+        if (!backward_reduce_is_norm_of(mil_in(op, factor), v, &axes, &k)) continue;
+        mil_value *dz = grad_of(g, op, 0), *u = grad_scale(g, grad_result(g, op), k);
+        mil_value *dot = grad_sum(g, grad_mul(g, dz, u), axes.list, axes.count);
+        grad_give(g, op, param, grad_mul(g, grad_minus(g, dz, grad_mul(g, u, dot)), grad_arg(g, op, factor)));
+        return true;
+    }
+    return false;
+}

@@ -28,6 +28,10 @@ mil_value *grad_thin(grad_context *g, const mil_op *op);
 /* Sums `adjoint` down to a shape of type's rank that broadcasts against `type`. grad_add does this itself. */
 mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint);
 
+/* If the op is the last of an fp16 norm that a program spells out as v * rsqrt(sum((k v)^2) + epsilon), gives v the
+ * whole gradient, also what flows through the square root. Otherwise returns false. */
+bool grad_norm_spelt_out(grad_context *g, const mil_op *op);
+
 /* Elementwise ops. */
 mil_value *grad_mul(grad_context *g, mil_value *x, mil_value *y);
 mil_value *grad_div(grad_context *g, mil_value *x, mil_value *y);
