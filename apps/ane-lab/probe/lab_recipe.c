@@ -158,7 +158,7 @@ static void recipe_describe(const json_t *form, const char *name, bool holds, te
     const json_t *value = json_object_get(form, "value");
     text_printf(words, "%s%s ", words->length ? ", " : "", name);
     if (holds)
-        text_append(words, "holds");
+        text_append(words, "works");
     else if (step && lab_recipe_code(form, &code))
         text_printf(words, "fails at %s with code %lld", step, (long long)code);
     else if (value)

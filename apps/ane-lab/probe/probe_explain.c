@@ -31,29 +31,6 @@ static bool explain_holds(const json_t *answers, const char *id, const char *for
     return json_is_true(json_object_get(explain_form(answers, id, form), "holds"));
 }
 
-/* Returns whether it was tried and does not hold. */
-static bool explain_fails(const json_t *answers, const char *id, const char *form) {
-    return json_is_false(json_object_get(explain_form(answers, id, form), "holds"));
-}
-
-/* Returns whether not even the simplest program compiles on the route that the other questions use; their answers then
- * follow from that. */
-static bool explain_nothing_compiles(const json_t *answers) {
-    return explain_fails(answers, "folder", "where it is told") &&
-           explain_fails(answers, "weight-files", "1 file, 1 record");
-}
-
-/* Returns whether the question's process ended without an answer. */
-static bool explain_ended(const json_t *answers, const char *id) {
-    const char *ended = explain_words(answers, id, "ended");
-    return strcmp(ended, "crashed") == 0 || strcmp(ended, "time limit") == 0;
-}
-
-static const char *explain_exception(const json_t *answers, const char *id) {
-    const char *reason = json_string_value(json_object_get(explain_form(answers, id, "exception"), "reason"));
-    return reason ? reason : "";
-}
-
 static bool explain_digits_follow(const char *at, long number) {
     char *end;
     return strtol(at, &end, 10) == number && end != at && !isdigit((unsigned char)*end);
@@ -78,17 +55,76 @@ static bool explain_has_code(const json_t *v, long code, int depth) {
     return false;
 }
 
+/* Returns whether it was tried and does not hold. A program that found no place for itself shows nothing. */
+static bool explain_fails(const json_t *answers, const char *id, const char *form) {
+    const json_t *tried = explain_form(answers, id, form);
+    return json_is_false(json_object_get(tried, "holds")) && !explain_has_code(tried, CODE_NO_PLACE, 0);
+}
+
+/* Returns whether not even the simplest program compiles on the route that the other questions use; their answers then
+ * follow from that. */
+static bool explain_nothing_compiles(const json_t *answers) {
+    return explain_fails(answers, "folder", "where it is told") &&
+           explain_fails(answers, "weight-files", "1 file, 1 record");
+}
+
+/* Returns whether the question's process ended without an answer. */
+static bool explain_ended(const json_t *answers, const char *id) {
+    const char *ended = explain_words(answers, id, "ended");
+    return strcmp(ended, "crashed") == 0 || strcmp(ended, "time limit") == 0;
+}
+
+static const char *explain_exception(const json_t *answers, const char *id) {
+    const char *reason = json_string_value(json_object_get(explain_form(answers, id, "exception"), "reason"));
+    return reason ? reason : "";
+}
+
 /* ---- findings: what failed, and what to do ----------------------------------------------------------------------------------- */
 
 typedef bool (*finding)(const json_t *answers, text *out);
 
-static bool finding_names(const json_t *answers, text *out) {
-    const json_t *machine = json_object_get(answers, "machine");
-    if (!json_is_false(json_object_get(machine, "usable"))) return false;
-    text_printf(
-        out,
-        "This system's framework lacks methods that the driver calls, or has them with other types. They are listed "
-        "under \"missing\" in the question \"machine\". The engine cannot be used until the driver is updated.");
+static bool explain_is_unusable(const json_t *answers) {
+    return json_is_false(json_object_get(json_object_get(answers, "machine"), "usable"));
+}
+
+static bool finding_unusable(const json_t *answers, text *out) {
+    const char *why = explain_words(answers, "machine", "why");
+    if (!explain_is_unusable(answers)) return false;
+    if (strncmp(why, "ane: ", 5) == 0) why += 5;
+    if (!strstr(why, "is missing") && !strstr(why, "has the type"))
+        text_printf(out, "The engine cannot be used: %.300s.", why);
+    else
+        text_printf(out,
+                    "This system's framework lacks methods that the driver calls, or has them with other types. They "
+                    "are listed under \"missing\" in the question \"machine\". The engine cannot be used until the "
+                    "driver is updated: please send the report.");
+    return true;
+}
+
+static bool explain_folder_decides(const json_t *answers) {
+    return explain_holds(answers, "folder-unset", "where it is told") ||
+           explain_has_code(json_object_get(answers, "folder"), CODE_FILES, 0);
+}
+
+/* The reason is not one that another finding names. */
+static bool finding_nothing_runs(const json_t *answers, text *out) {
+    static const char form[] = "1 file, 1 record";
+    static const char *const phases[] = {"compile", "load", "evaluate"};
+    if (!explain_fails(answers, "weight-files", form) || !explain_fails(answers, "weight-files-client", form) ||
+        explain_folder_decides(answers))
+        return false;
+    text_printf(out, "No program runs on this engine, not even the smallest");
+    for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) {
+        const json_t *phase = json_object_get(explain_form(answers, "weight-files", form), phases[i]);
+        const json_t *error = json_object_get(phase, "error");
+        const char *words = json_string_value(json_object_get(error, "description"));
+        if (!error) continue;
+        text_printf(out, ": it fails at %s with code %lld%s%.200s", phases[i],
+                    (long long)json_number_value(json_object_get(error, "code")), words ? ", " : "",
+                    words ? words : "");
+        break;
+    }
+    text_printf(out, ". Please send the report.");
     return true;
 }
 
@@ -180,7 +216,10 @@ static bool finding_types(const json_t *answers, text *out) {
     const char *form = explain_words(answers, "dialect", "short");
     const bool dialect = *form && strcmp(form, "taken") != 0;
     if ((!fp32 && !dialect) || explain_nothing_compiles(answers)) return false;
-    if (fp32) text_printf(out, "fp32 inputs are refused. The driver's programs use fp16 inputs.");
+    if (fp32)
+        text_printf(out,
+                    "fp32 inputs are refused, as reported for the M1 and M2 (C18a): train with --precision fp16, and "
+                    "with --stream fp16 for plan layer.");
     if (dialect)
         text_printf(out, "%sThe short form of the text is refused%s.", fp32 ? " " : "",
                     strcmp(explain_words(answers, "dialect", "canonical"), "taken") == 0
@@ -191,7 +230,7 @@ static bool finding_types(const json_t *answers, text *out) {
 
 static bool finding_reload(const json_t *answers, text *out) {
     const char *reload = explain_words(answers, "weights", "reload");
-    if (!*reload || strcmp(reload, "holds") == 0 || explain_nothing_compiles(answers)) return false;
+    if (!*reload || strcmp(reload, "works") == 0 || explain_nothing_compiles(answers)) return false;
     if (explain_has_code(explain_form(answers, "weights", "reload"), CODE_NO_PLACE, 0)) return false;
     text_printf(out,
                 "A compiled program cannot be reloaded with other weights (%.200s): train with --weights inputs, "
@@ -282,10 +321,10 @@ static bool finding_unknown(const json_t *answers, text *out) {
     return true;
 }
 
-static const finding findings[] = {finding_names,      finding_weight_files, finding_records,    finding_folder,
-                                   finding_wrapper,    finding_place,        finding_ways,       finding_no_place,
-                                   finding_types,      finding_reload,       finding_operations, finding_read_output,
-                                   finding_background, finding_crashes,      finding_unknown};
+static const finding findings[] = {finding_unusable,    finding_no_place,   finding_nothing_runs, finding_weight_files,
+                                   finding_records,     finding_folder,     finding_wrapper,      finding_place,
+                                   finding_ways,        finding_types,      finding_reload,       finding_operations,
+                                   finding_read_output, finding_background, finding_crashes,      finding_unknown};
 
 /* ---- what holds ------------------------------------------------------------------------------------------------------------------ */
 
@@ -374,8 +413,8 @@ static void explain_print_routes(const json_t *answers) {
         const bool asked = explain_form(answers, routes[i].files, "1 file, 1 record") != NULL;
         snprintf(words + used, sizeof words - used, "%s%s %s", used ? "; " : "", routes[i].name,
                  !asked                                     ? "was not asked"
-                 : explain_route_holds(answers, &routes[i]) ? "holds"
-                                                            : "does not hold");
+                 : explain_route_holds(answers, &routes[i]) ? "works"
+                                                            : "does not work");
     }
     explain_print("routes", words);
 }
@@ -396,7 +435,21 @@ static int explain_print_findings(const json_t *answers) {
     return count;
 }
 
+/* Returns whether a program ran, or none was tried. */
+static bool explain_may_run(const json_t *answers) {
+    bool asked = false, holds = false;
+    for (int i = 0; i < 2; i++) {
+        asked |= json_object_get(answers, routes[i].files) != NULL;
+        holds |= explain_route_holds(answers, &routes[i]);
+    }
+    return !explain_is_unusable(answers) && (holds || !asked);
+}
+
 static void explain_print_defaults(const json_t *answers, const char *path) {
+    if (!explain_may_run(answers)) {
+        printf("\nNo program ran, so no options are recommended.\n");
+        return;
+    }
     json_t *profile = explain_profile(answers);
     const char *options = json_string_value(json_object_get(profile, "options"));
     printf("\nRecommended: --device 'ane:%s%s%s'\n", json_string_value(json_object_get(profile, "route")),

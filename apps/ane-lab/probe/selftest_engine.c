@@ -338,8 +338,8 @@ propane_status probe_ask_machine(probe_target *t, json_t *out, propane_error *er
         probe_say(out, route ? "client" : "memory", "%s",
                   a->route[route].status == PROPANE_OK ? "there" : a->route[route].text);
     probe_say(out, "answer",
-              "%s, %d cores, system build %s; %d of the names that the driver uses are missing or differ", architecture,
-              (int)cores, build, missing);
+              "%s, %d cores, system build %s; %d names that the driver can do without are missing or differ",
+              architecture, (int)cores, build, missing);
     return PROPANE_OK;
 }
 

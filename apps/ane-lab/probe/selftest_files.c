@@ -198,7 +198,7 @@ propane_status probe_ask_attributes(probe_target *t, json_t *out, propane_error 
         const bool dropped = bare && lab_do(l, LAB_DROP_DESCRIPTOR, out);
         probe_note(out);
         const bool given = lab_do(l, wrapper ? LAB_WRAPPER_ATTRIBUTES : LAB_ATTRIBUTES, out);
-        probe_say(out, "answer", "%s%s", given ? "they are told" : "nothing is told",
+        probe_say(out, "answer", "%s%s", given ? "its attributes can be read" : "its attributes cannot be read",
                   bare && !dropped ? "; the descriptor could not be dropped" : "");
     } else if (status == PROPANE_OK) {
         probe_say(out, "answer", "the program does not load");

@@ -237,7 +237,8 @@ static int train_text_start(train_job *j, bool power, char **again) {
     propane_error err = {0};
     bool restart = false;
     propane_status status = train_text_join_ranks(j, &err);
-    if (status == PROPANE_OK && power) status = power_open(&j->meter, &err);
+    if (status == PROPANE_OK && power && (status = power_open(&j->meter, &err)) != PROPANE_OK)
+        status = propane_fail_prefix(&err, status, "train without --power");
     if (status == PROPANE_OK) status = train_job_go(j, &restart, &err);
     if (status == PROPANE_OK && restart && !(*again = mem_copy_string(train_job_option(j, "run"))))
         status = propane_fail_memory(&err, 0);

@@ -38,7 +38,7 @@ static const struct fact {
     {"  engine", "ane_j", offsetof(run_summary, joules[ENERGY_ANE]), AS_JOULES, 0},
     {"  memory", "dram_j", offsetof(run_summary, joules[ENERGY_DRAM]), AS_JOULES, 0},
 };
-enum { FACTS = sizeof facts / sizeof facts[0] };
+enum { FACTS = sizeof facts / sizeof facts[0], LONGEST_CELL = 32 };
 
 static double run_table_figure(const run_seen *r, const struct fact *f) {
     double value;
@@ -193,9 +193,17 @@ static int run_table_columns(const char *s) {
     return n;
 }
 
+/* A long setting, such as a sentence, is not in the columns: each run's has a line of its own. */
+static bool run_table_is_long(const run_table *t, const run_row *row) {
+    for (int i = 0; row->setting && i < t->set->count; i++)
+        if (run_table_columns(row->cells[i]) > LONGEST_CELL) return true;
+    return false;
+}
+
 static int run_table_column_width(const run_table *t, int run) {
     int width = run_table_columns(t->set->runs[run].name);
     for (int r = 0; r < t->count; r++) {
+        if (run_table_is_long(t, &t->rows[r])) continue;
         const int own = run_table_columns(t->rows[r].cells[run]) + (t->rows[r].best == run ? 1 : 0);
         if (own > width) width = own;
     }
@@ -214,8 +222,11 @@ static void run_table_put_block(const run_table *t, int label, int first, int en
     for (int r = 0; r < t->count; r++) {
         const run_row *row = &t->rows[r];
         if (row->setting && !t->rows[r - 1].setting) text_append(out, "\nsettings that differ");
-        text_printf(out, "\n%-*s", label, row->name);
-        for (int i = first; i < end; i++)
+        const bool is_long = run_table_is_long(t, row);
+        text_printf(out, "\n%-*s", is_long ? 0 : label, row->name);
+        for (int i = first; i < end && is_long; i++)
+            text_printf(out, "\n  %s: %s", t->set->runs[i].name, row->cells[i]);
+        for (int i = first; i < end && !is_long; i++)
             run_table_put_right(out, row->cells[i], row->best == i ? "*" : "", run_table_column_width(t, i));
     }
     text_append(out, "\n");

@@ -49,7 +49,7 @@ $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width
 = 0
 ? part:lm
 $ PROPANE_POWERCAP=none propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --power
-2> propane train: no energy counter can be read here: none: no such folder
+2> propane train: train without --power: no energy counter can be read here: none: no such folder
 = 1
 $ propane power --seconds 0
 2> propane power: --seconds: '0' is not a number from 0.01 to 1e+06

@@ -6,7 +6,7 @@
 @ printf 'unset PROPANE_ANE_LIBRARY; propane devices --probe --explain $1.json > words; awk -f join words\n' > tell.sh
 @ printf '/^  [0-9]+[.] / { if (s) print s; sub(/^  [0-9]+[.] /, ""); s = $0; next }\n/^     / && s { sub(/^ +/, ""); s = s " " $0; next }\n{ if (s) print s; s = "" }\nEND { if (s) print s }\n' > join
 # several weight files, as every macOS 27 refuses them; older systems do not
-$ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory holds; client holds' words; grep '^Recommended' words
+$ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory works; client works' words; grep '^Recommended' words
 >~ A program with several weight files is refused (code 10)*
 >~ 1
 >~ Recommended: --device 'ane:memory?dispatch=standard&sizes=any&descriptor=drop&folder=drop&procedures=on'
@@ -32,7 +32,7 @@ $ sh ask.sh wrapper=attributes,files=off a; sh tell.sh a; sh ask.sh path=nil,fil
 $ for s in realtime=crash pool=1 float32=refused reload=baked refuse_op=silu refuse_op=softmax; do sh ask.sh $s,files=off x; sh tell.sh x | cut -c1-60; done
 > Trying evaluation methods other than the standard one ends o
 > All of the machine's slots for loaded programs were in use (
-> fp32 inputs are refused. The driver's programs use fp16 inpu
+> fp32 inputs are refused, as reported for the M1 and M2 (C18a
 > A compiled program cannot be reloaded with other weights (we
 > Operations are refused: kernels (a layer is refused: silu 'g
 > Operations are refused: kernels (a layer is refused: softmax
@@ -52,6 +52,14 @@ $ for s in compile=crash hide_class=_ANERequest; do sh ask.sh $s x; sh tell.sh x
 > Questions ended without an answer: folder: crashed with sign
 > This system's framework lacks methods that the driver calls,
 = 0
+# no program at all, no engine: that is said, and no options are recommended; a full pool is no refusal of weight files
+$ for s in compile=invalid engine=no; do sh ask.sh $s x; sh tell.sh x | cut -c1-100; grep -c '^No program ran, so no options' words; done; sh ask.sh pool=1,files=off x; sh tell.sh x | grep -c 'several weight files'
+> No program runs on this engine, not even the smallest: it fails at compile with code 1, _ANECompiler
+> 1
+> The engine cannot be used: this machine has no Neural Engine (_ANEDeviceInfo says so): an Intel Mac 
+> 1
+> 0
+= 1
 # an error that nobody has seen, a report that ends in the middle, files that are none
 $ echo '{"report": "propane devices --probe", "state": "being asked", "answers": {"x": {"load": {"error": {"domain": "d", "code": 77}}}}}' > x.json; sh tell.sh x; tr '\n' ' ' < words | grep -c 'did not finish'
 > Errors that the driver has no advice for: d, code 77. The report contains their texts; please send it.

@@ -96,6 +96,12 @@ $ propane compare r a/x | tee table | sed -n '1,3p'; grep -A9 '^settings' table 
 >~ warmup 2
 >~ [1-9]
 = 0
+# a setting that is a sentence is below its name, and does not widen the columns
+$ mkdir long; sed 's/"device":"cpu"/"device":"this name is much longer than a column should be"/' r/log.jsonl > long/log.jsonl; propane compare long a/x > table; sed -n '/^device/,/ x:/p' table; awk 'length($0) > 60' table
+> device
+>   long: this name is much longer than a column should be
+>   x: cpu
+= 0
 # runs of different lengths have a row for the last step after which both were validated
 $ propane compare r a/x | grep -c '^validation at 20 '; propane compare a/x b/x | grep -c '^validation at'
 > 1
