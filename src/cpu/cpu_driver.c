@@ -119,14 +119,22 @@ static void cpu_program_free(void *impl, driver_program *program) {
     program->impl = NULL;
 }
 
+enum { SMALL_BUFFER = 2048, BUFFER_ALIGNMENT = 64 };
+
+/* A small buffer is part of a block, not of a page of its own: a session that keeps all values of a large program has
+ * 100,000 of them. */
 static propane_status cpu_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
-    out->memory = mem_pages_alloc(bytes);
+    const bool small = bytes <= SMALL_BUFFER;
+    out->impl = small ? mem_alloc(bytes + BUFFER_ALIGNMENT - 1) : NULL;
+    const uintptr_t at = ((uintptr_t)out->impl + BUFFER_ALIGNMENT - 1) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
+    out->memory = small ? (void *)at : mem_pages_alloc(bytes);
     return out->memory ? PROPANE_OK : propane_fail_memory(err, bytes);
 }
 
 static void cpu_buffer_free(void *impl, driver_buffer *buffer) {
-    if (buffer->memory) mem_pages_free(buffer->memory, buffer->bytes);
-    buffer->memory = NULL;
+    if (buffer->memory && !buffer->impl) mem_pages_free(buffer->memory, buffer->bytes);
+    mem_free(buffer->impl);
+    buffer->memory = buffer->impl = NULL;
 }
 
 static propane_status cpu_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {

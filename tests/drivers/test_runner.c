@@ -93,5 +93,31 @@ TEST(what_is_refused_leaves_nothing_behind) {
     end();
 }
 
+/* A session that keeps every value of a large program has very many small buffers: each takes little more than its
+ * bytes, and is aligned, zeroed and separate. */
+TEST(small_buffers_of_cpu_take_no_page_each) {
+    enum { COUNT = 256, BYTES = 64, PAGE = 4096 };
+    propane_device *d = NULL;
+    propane_buffer *b[COUNT];
+    unsigned char *at[COUNT], *low = NULL, *high = NULL;
+    EXPECT_OK(propane_device_open("cpu", &d, &err));
+    for (int i = 0; i < COUNT; i++) {
+        EXPECT_OK(propane_buffer_create(d, BYTES, &b[i], &err));
+        EXPECT_OK(propane_buffer_lock(b[i], true, (void **)&at[i], &err));
+        EXPECT((uintptr_t)at[i] % 64 == 0);
+        for (int k = 0; k < BYTES; k++) EXPECT(at[i][k] == 0);
+        memset(at[i], i, BYTES);
+        if (!low || at[i] < low) low = at[i];
+        if (!high || at[i] > high) high = at[i];
+    }
+    EXPECT_MSG(high - low < COUNT * PAGE / 2, "%td bytes for %d buffers", high - low, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        for (int k = 0; k < BYTES; k++) EXPECT(at[i][k] == i);
+        propane_buffer_unlock(b[i]);
+        propane_buffer_free(b[i]);
+    }
+    propane_device_close(d);
+}
+
 SUITE("drivers/runner", T(inputs_come_first_and_every_buffer_is_made), T(a_lent_buffer_outlives_its_runners),
-      T(what_is_refused_leaves_nothing_behind))
+      T(what_is_refused_leaves_nothing_behind), T(small_buffers_of_cpu_take_no_page_each))
