@@ -10,14 +10,11 @@
 #include "core/base/text.h"
 #include "core/base/words.h"
 
-/* Prints on one line, whatever a value holds. */
+/* Prints on one line and without control characters, whatever a value holds. */
 static void flags_print_line(const char *line) {
-    for (; *line; line++)
-        if (*line == '\n')
-            fputs("\\x0a", stderr);
-        else
-            putc(*line, stderr);
-    putc('\n', stderr);
+    char shown[6 * sizeof(propane_error)];
+    text_harmless(shown, sizeof shown, line, strlen(line), "");
+    fprintf(stderr, "%s\n", shown);
 }
 
 static int flags_misuse(const char *command, const char *said) {

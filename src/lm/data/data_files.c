@@ -101,7 +101,7 @@ static propane_status data_files_walk(data_found *f, arena *a, const char *dir, 
         return propane_fail(err, PROPANE_ERR_IO, "cannot read the folder %s: %s", dir,
                             depth < MOST_DEPTH ? strerror(errno) : "it is nested too deep");
     for (struct dirent *e; status == PROPANE_OK && (e = readdir(folder));) {
-        struct stat st;
+        struct stat st = {0};
         const int first = f->count;
         if (e->d_name[0] == '.') continue;
         const char *path = arena_printf(a, "%s%s%s", dir, text_ends_with(dir, "/") ? "" : "/", e->d_name);
@@ -110,7 +110,7 @@ static propane_status data_files_walk(data_found *f, arena *a, const char *dir, 
             status = propane_fail_memory(err, strlen(dir));
         else if (below)
             status = data_files_walk(f, a, path, depth + 1, err);
-        else if (S_ISREG(st.st_mode) && data_files_is_data(path))
+        else if (S_ISREG(st.st_mode) && st.st_size && data_files_is_data(path)) /* /proc/kmsg, of size 0, never ends */
             status = data_files_note(f, a, path, err);
         else
             f->left_out++;

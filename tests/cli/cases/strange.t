@@ -112,3 +112,14 @@ $ for f in '--beta 0.2' '--outer-lr 0.5' --pack '--chat-date 2026-01-01'; do pro
 > propane train: --pack applies to instruction data (.jsonl), but text is a text
 > propane train: --chat-date applies to instruction data (.jsonl), but text is a text
 = 0
+# A folder with files that never end, such as /proc/kmsg.
+? timeout
+$ timeout 60 propane train --data /proc --run endless 2> err; echo $?; grep -c '^propane train: ' err
+> 1
+> 1
+= 0
+# An argument cannot control the terminal.
+$ propane plan --batch "$(printf '\033]0;x\a')"
+2> propane plan: --batch: '\x1b]0;x\x07' is not an integer from 1 to 4096
+2> Try 'propane plan --help'.
+= 2
