@@ -94,8 +94,8 @@ PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *t
 PROPANE_CHECK propane_status propane_tokenizer_show(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                     int64_t count, bool inside, char **text, size_t *length,
                                                     propane_error *err);
-/* Encodes a file as ids (free them with propane_free): a text, or a token file of this tokenizer. `name` is the
- * tokenizer's name in messages (NULL means "the tokenizer"). *bytes is the size of the text. */
+/* Encodes a file as ids (free them with propane_free): a text without zero bytes, or a token file of this tokenizer.
+ * `name` is the tokenizer's name in messages (NULL means "the tokenizer"). *bytes is the size of the text. */
 PROPANE_CHECK propane_status propane_tokenizer_encode_file(const propane_tokenizer *tokenizer, const char *name,
                                                            const char *path, int32_t **ids, int64_t *count,
                                                            int64_t *bytes, propane_error *err);

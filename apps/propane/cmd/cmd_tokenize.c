@@ -79,7 +79,7 @@ int cmd_tokenize(int argc, char **argv) {
     int64_t vocab = 4096;
     bool kind_given = false, vocab_given = false;
     const cli_flag flags[] = {
-        {"TEXT", CLI_TEXT, &path, .help = "a text: any bytes; for kind chars, UTF-8", .required = true},
+        {"TEXT", CLI_TEXT, &path, .help = "a text without zero bytes; for kind chars, UTF-8", .required = true},
         {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "kind of vocabulary to learn",
          .given = &kind_given},
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "maximum size of the bpe vocabulary", .given = &vocab_given},

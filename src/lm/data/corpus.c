@@ -45,20 +45,13 @@ static propane_status corpus_learn(const corpus_options *o, const char *data, si
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
 }
 
-/* Refuses data that could be read as text but cannot be meant as text. A web page can. */
+/* Refuses data that could be read as text but cannot be meant as text. */
 static propane_status corpus_check_text(const char *path, const char *data, size_t length, propane_error *err) {
     size_t at = 0;
     while (at < length && strchr(" \t\r\n", data[at]) && data[at]) at++;
     if (length == 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to train on", path);
-    if (data[0] != '<' && *file_disguise(data, length))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text%s", path, file_disguise(data, length));
-    const char *zero = memchr(data, 0, length);
-    if (zero)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: not a text, because byte %zu is zero; give UTF-8 text, instruction data (.jsonl) or a "
-                            "token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)",
-                            path, (size_t)(zero - data));
+    PROPANE_TRY(token_text_check(path, data, length, err));
     if (text_ends_with(path, ".json") && at < length && (data[at] == '{' || data[at] == '['))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: instruction data must be in a .jsonl file, one JSON object per line; to train on the "

@@ -115,8 +115,9 @@ propane_status propane_tokenizer_encode_file(const propane_tokenizer *t, const c
         status = api_tokenizer_take_tokens(t, name ? name : "the tokenizer", path, data, length, &list, bytes, err);
     } else {
         *bytes = (int64_t)length;
-        status = tokenizer_encode(t, data, length, &list, err);
-        if (status) status = propane_fail_prefix(err, status, "%s", path);
+        status = token_text_check(path, data, length, err);
+        if (!status && tokenizer_encode(t, data, length, &list, err))
+            status = propane_fail_prefix(err, err->status, "%s", path);
     }
     mem_free(data);
     return api_tokenizer_give(&list, status, ids, count, err);

@@ -90,6 +90,16 @@ propane_status token_file_parse(const void *data, size_t length, const char *sou
     return PROPANE_OK;
 }
 
+propane_status token_text_check(const char *path, const char *data, size_t length, propane_error *err) {
+    const char *zero = memchr(data, 0, length), *other = length && data[0] != '<' ? file_disguise(data, length) : "";
+    if (*other) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text%s", path, other);
+    if (!zero) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: not a text, because byte %zu is zero; give UTF-8 text, instruction data (.jsonl) or a "
+                        "token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)",
+                        path, (size_t)(zero - data));
+}
+
 propane_status token_file_open(const char *path, token_file *out, propane_error *err) {
     file_map map;
     *out = (token_file){0};

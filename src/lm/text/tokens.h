@@ -20,6 +20,9 @@ typedef struct token_file {
 
 /* Returns whether bytes begin like a token file. */
 bool token_file_is(const void *data, size_t length);
+/* Refuses the content of a file that could be read as text but cannot be meant as text: of a known other kind, or with
+ * a zero byte. A web page can be meant. */
+PROPANE_CHECK propane_status token_text_check(const char *path, const char *data, size_t length, propane_error *err);
 /* Checks every id against vocab_size, and all of them against the checksum. */
 PROPANE_CHECK propane_status token_file_open(const char *path, token_file *out, propane_error *err);
 /* `data` (aligned to 4) must outlive the result; `source` is its name in messages. */

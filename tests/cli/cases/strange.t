@@ -123,3 +123,9 @@ $ propane plan --batch "$(printf '\033]0;x\a')"
 2> propane plan: --batch: '\x1b]0;x\x07' is not an integer from 1 to 4096
 2> Try 'propane plan --help'.
 = 2
+# A loss of bytes that are no text has no meaning.
+@ awk 'BEGIN{for(i=0;i<300;i++) print "line", i*i%977}' > lines; propane train --data lines --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --run bytes > /dev/null
+$ propane eval bytes --data bytes/model.safetensors; printf '\211PNG\r\n\032\n' > icon; propane eval bytes --data icon
+2> propane eval: bytes/model.safetensors: not a text, because byte 2 is zero; give UTF-8 text, instruction data (.jsonl) or a token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)
+2> propane eval: icon: not a text: it is a PNG image
+= 1
