@@ -116,8 +116,8 @@ static bool engine_on_step(void *context, const infer_step *step) {
  * not cost another client the text that its next request continues. */
 enum { SHARED_PART = 8 };
 
-/* Returns the free sequence that already holds most of the prompt; if none holds much of it, the one that was not used
- * for the longest time. Returns -1 if none is free. */
+/* Returns the free sequence that already holds most of the prompt; if none holds much of it, the least recently used
+ * one. Returns -1 if none is free. */
 static int engine_choose_sequence(const serve_engine *e, const token_list *ids) {
     int best = -1, oldest = -1;
     int64_t most = (int64_t)ids->count / SHARED_PART;

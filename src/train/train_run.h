@@ -86,7 +86,7 @@ typedef struct train_trained {
     float *data;
 } train_trained;
 bool train_run_trained(const train_run *r, int index, train_trained *out);
-/* Updates the copies of the weights. The next evaluation and checkpoint are made whatever the step. */
+/* Updates the copies of the weights. The next evaluation and checkpoint are then due, whatever the step. */
 PROPANE_CHECK propane_status train_run_changed(train_run *r, propane_error *err);
 /* Sets the flag that stops steps and evaluations from then on; NULL means none. */
 void train_run_cancel_by(train_run *r, const atomic_bool *cancel);

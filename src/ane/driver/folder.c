@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the folders from which Apple's compiler reads programs and its loader compiled nets: their files and users.
- * Equal programs share a folder. It may be emptied once its program is loaded, if a trial has shown that this works
- * (remembered.h). The next equal program fills it again.
+ * Owns the folders from which Apple's compiler reads programs and its loader reads compiled nets: their files and
+ * users. Equal programs share a folder. It may be emptied once its program is loaded, if a trial has shown that this
+ * works (remembered.h). The next equal program fills it again.
  */
 #include <pthread.h>
 #include <stdio.h>

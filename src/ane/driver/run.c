@@ -4,7 +4,7 @@
  *
  * An engine has been seen to refuse (0x1d) a request whose inputs, or outputs, have surfaces of different sizes (C11).
  * So, unless a trial has shown that they may differ here, smaller surfaces grow when a request is prepared. Those that
- * other requests bind with them grow, too, until every request is even. No copies are made at run time.
+ * other requests bind with them grow, too, until every request has equal surfaces. No copies are made at run time.
  *
  * Three ways to evaluate are known, and dispatch.c chooses one. If dispatch=auto has chosen a way other than the
  * standard one and it fails, the device returns to the standard one for good.

@@ -57,7 +57,8 @@ bool engine_later_is_written(uint32_t subtype, uint32_t address, uint32_t value)
 /* Returns the word that corresponds to `value` of H13; with `reverse` the other way round. Returns false if no
  * program shows it. */
 bool engine_later_pair(uint32_t subtype, uint32_t address, bool reverse, uint32_t value, uint32_t *out);
-/* `bits` bits starting at `low` of the register are those starting at `from_low` of H13's register `from`. */
+/* The `bits` bits of the register from bit `low` up correspond to those of H13's register `from` from bit `from_low`
+ * up. */
 typedef struct later_move {
     int low, bits;
     uint32_t from;

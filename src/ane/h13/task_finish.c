@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the header words of a program's tasks. Each follows from the task's registers and its place in the program. These
- * rules hold for all published programs unless a comment states otherwise.
+ * Owns the header words of a program's tasks. Each follows from the task's registers and its place in the program.
+ * These rules hold for all published programs unless a comment states otherwise.
  */
 #include <string.h>
 

@@ -21,7 +21,8 @@ PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
 /* Runs tasks 0 .. count-1 once each and returns when all are done. Tasks are handed out in order from one counter. Does
  * not allocate. May be called from several threads; their loops run one after the other. */
 void pool_run(pool_task task, void *context, int count);
-/* Like pool_run, with at most `most` threads at once (0 means all). The worker numbers that tasks get may still exceed `most`. */
+/* Like pool_run, with at most `most` threads at once (0 means all). Worker numbers may still be `most` or
+ * higher. */
 void pool_run_most(pool_task task, void *context, int count, int most);
 /* Runs tasks that may fail and can be repeated. The first that failed and those after it run again on the caller, in
  * order and with `err`, up to the next failure, whose status is returned. On other threads `err` is NULL. */

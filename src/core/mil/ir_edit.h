@@ -42,7 +42,7 @@ mil_op *mil_make_op(mil_function *f, const mil_op_info *info);
 bool mil_make_operand(mil_op *op, int param, mil_value *const *values, int count);
 bool mil_make_results(mil_op *op, int count);     /* makes room for the pointers */
 void mil_make_insert(mil_op *op, mil_op *before); /* NULL means at the end */
-/* Inserts at the head of the function, behind the constants inserted there before. */
+/* Inserts at the head of the function, after the constants inserted there before. */
 void mil_make_insert_head(mil_op *op);
 void mil_make_remove(mil_op *op);
 

@@ -72,7 +72,7 @@ mil_type mil_type_tensor(mil_dtype dtype, int rank, const int64_t *dim);
 mil_type mil_type_bare(const mil_type *type); /* the tensor inside a state or list */
 bool mil_type_equal(const mil_type *a, const mil_type *b);
 bool mil_shape_equal(const mil_type *a, const mil_type *b);
-/* Returns the number of elements, for a list that of all its tensors. The verifier guarantees that it fits. */
+/* Returns the number of elements; for a list, the sum over its tensors. The verifier guarantees that it fits. */
 int64_t mil_type_count(const mil_type *type);
 int64_t mil_type_bytes(const mil_type *type); /* sub-byte types are packed, rounded up to whole bytes */
 /* Prints a type, as in "tensor<fp16, [1, 64, 1, 32]>" or "fp16", and returns `out`. */

@@ -10,8 +10,8 @@
  * one key. */
 PROPANE_CHECK propane_status session_put_keys(session *s, const char *name, const char *const *keys,
                                               const double *values, int64_t count, propane_error *err);
-/* Puts what follows NAME= of --input: a text, a dictionary in JSON, or the name of a .json file with one. Any other input
- * takes it for the name of a file with an array. */
+/* Puts what follows NAME= of --input: a text, a dictionary in JSON, or the name of a .json file with one. For any other
+ * input, it is the name of a file with an array. */
 PROPANE_CHECK propane_status session_put_words(session *s, const char *name, const char *words, propane_error *err);
 
 #endif

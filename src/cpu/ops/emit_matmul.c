@@ -112,7 +112,7 @@ static propane_status emit_matmul_describe_linear(planner *p, const mil_op *op, 
 }
 
 /* Views the result of a convolution, or what has its shape, as [N, G, O/G, P]: the spatial dimensions are merged. Returns
- * false if they cannot be, as behind a transpose of them. */
+ * false if they cannot be, as after a transpose of them. */
 static bool emit_matmul_conv_points(const mil_op *op, const cpu_view *v, cpu_view *out) {
     mil_conv conv;
     if (mil_conv_read(op, &conv, NULL)) return false;
@@ -121,7 +121,7 @@ static bool emit_matmul_conv_points(const mil_op *op, const cpu_view *v, cpu_vie
     return cpu_view_reshape(v, 4, (int64_t[]){conv.n, conv.groups, conv.c_out / conv.groups, points}, out);
 }
 
-/* Describes [N, G, C/G, P] by [G, O/G, C/G]. The caller has made sure that `c` can be viewed so. */
+/* Describes [N, G, C/G, P] by [G, O/G, C/G]. The caller has made sure that `c` can be viewed in this way. */
 static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r,
                                                 propane_error *err) {
     mil_conv conv;

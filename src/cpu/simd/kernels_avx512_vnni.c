@@ -21,7 +21,7 @@ enum { FULL = 127 * 256, AHEAD = 1024 };
 
 /* ---- the vector ------------------------------------------------------------------------------------------------------- */
 
-/* 16 numbers to bytes; all 16 as they are then. */
+/* Stores the high and low bytes of 16 numbers, and returns the numbers as integers. */
 VFN vi prepare_bytes(int8_t *high_bytes, int8_t *low_bytes, vf x) {
     vi q = vi_from(x), high = vi_sar(vi_add(q, vi_set(128)), 8), low = vi_sub(q, vi_shl(high, 8));
     _mm_storeu_si128((__m128i *)(void *)high_bytes, _mm512_cvtepi32_epi8(high));

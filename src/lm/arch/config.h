@@ -65,10 +65,10 @@ PROPANE_CHECK propane_status model_config_default_of(model_config *c, const char
 /* Checks every value and their combination. The message begins with `source` and names the key and the
  * value. */
 PROPANE_CHECK propane_status model_config_check(const model_config *c, const char *source, propane_error *err);
-/* Reads the keys of a JSON object. hidden_size, intermediate_size, num_hidden_layers, num_attention_heads and vocab_size
- * are required, under the architecture's names. Other missing keys get the defaults of transformers (lm/arch/arch.h).
- * Returns PROPANE_ERR_UNSUPPORTED for anything that Propane does not support, such as an unknown model_type, another
- * activation, windows in an architecture without them, or another rope scaling. */
+/* Reads the keys of a JSON object. hidden_size, intermediate_size, num_hidden_layers, num_attention_heads and
+ * vocab_size are required, under the architecture's names. Other missing keys get the defaults of transformers
+ * (lm/arch/arch.h). Returns PROPANE_ERR_UNSUPPORTED for anything that Propane does not support, such as an unknown
+ * model_type, another activation, windows in an architecture without them, or another rope scaling. */
 PROPANE_CHECK propane_status model_config_from_json(const json_t *object, const char *source, model_config *out,
                                                     propane_error *err);
 PROPANE_CHECK propane_status model_config_parse(const char *data, size_t length, const char *source, model_config *out,

@@ -75,8 +75,8 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------------- */
 
-/* Abilities that a device is not known to have are tried before the step relies on them. Compiles of the trial count
- * towards the process's limit, so the device that the run uses is opened afterwards. */
+/* If it is not known whether a device has an ability, the step tries it before it relies on it. Compiles of the trial
+ * count towards the process's limit, so the device that the run uses is opened afterwards. */
 static propane_status step_open_device(train_step *s, const char *uri, propane_error *err) {
     if (s->options.shared) {
         s->queues[0].device = s->options.shared;

@@ -138,9 +138,9 @@ propane_status step_check_gradients(const train_step *s, propane_error *err) {
                         "the step with accumulation");
 }
 
-/* Computes a gradient's sum of squares from what its kernel reports and what the embedding's share has added since. An
- * infinity is unusable. So is a sum so small that squares near the denormal range have lost bits: above the smallest
- * mean that is accepted, the loss is below the rounding error. It is also unusable if the share has cancelled most of
+/* Computes a gradient's sum of squares from what its kernel reports and what the embedding's share has added since. It
+ * is unusable if it is infinite, or so small that squares near the denormal range have lost bits: above the smallest
+ * mean that is accepted, that loss is below the rounding error. It is also unusable if the share has cancelled most of
  * it. */
 static propane_status step_optimiser_read_squares(train_step *s, int index, propane_error *err) {
     const int tensor = s->updated[index];

@@ -24,8 +24,8 @@ PROPANE_CHECK propane_status charsmap_read(arena *a, const void *data, size_t le
  * Appends to `out`. */
 void charsmap_apply(const charsmap *m, const char *data, size_t length, text *out);
 
-/* Makes one replacement as SentencePiece does. Returns the length of the text's prefix that the longest rule replaces by *with.
- * `left` must not be 0. */
+/* Makes one replacement as SentencePiece does. Returns the length of the text's prefix that the longest rule replaces
+ * by *with. `left` must not be 0. */
 size_t charsmap_step(const charsmap *m, const char *p, size_t left, const char **with, size_t *with_length);
 
 #endif

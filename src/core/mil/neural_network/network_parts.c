@@ -83,8 +83,8 @@ void network_slice_dynamic(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* An input determines where the slice begins, but its size is known. It is therefore a gather: the shapes do not depend on
- * values, also in loops and branches. */
+/* An input determines where the slice begins, but its size is known. It is therefore a gather: the shapes do not depend
+ * on values, also in loops and branches. */
 void network_slice_by_size(network *n, network_layer *l) {
     mil_value *x = l->in[0];
     const int64_t axis = network_axis(n, l, wire_whole(l->params, 3, 0), network_rank(x));

@@ -120,7 +120,8 @@ VFN void rows_step(const kquant_form f, vf *sums, const rows_place *p, vf scale,
         rows_add(f, sums + j, words, scale, p->x + j * p->column_bytes, p->column_bytes, count);
 }
 
-/* Prefetches the bytes of these rows that are ROWS_AHEAD further on or, past their ends, those of the next sixteen rows. */
+/* Prefetches the bytes of these rows that are ROWS_AHEAD further on or, past their ends, those of the next sixteen
+ * rows. */
 VFN void rows_ahead(const char *w, int64_t at, int64_t row_bytes) {
     const int64_t ahead = ROWS_AHEAD < row_bytes ? ROWS_AHEAD : row_bytes;
     w += at + ahead < row_bytes ? ahead : ahead + (VL - 1) * row_bytes;
