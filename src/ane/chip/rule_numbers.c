@@ -431,7 +431,7 @@ static bool rule_numbers_is_handed_on(const mil_value *v) {
 }
 
 /* Finds a result that may be the next call's parameter: it has the parameter's type and is computed. The first input
- * and the first output do not count, because residual networks give both one type. */
+ * and the first output do not count, because residual networks give both the same type. */
 bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
     for (int i = 1; i < f->param_count; i++)

@@ -116,8 +116,8 @@ struct propane_value {
 
 /* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a separate
  * function that nothing else can call, with its own parameters, ops, results, ids and names. A block sees nothing
- * outside. A value that its text uses from around it becomes an additional parameter, and an additional operand of the
- * op in the row's parameter `captured`:
+ * outside. A value outside the block that its text uses becomes an additional parameter, and an additional operand of
+ * the op in the row's parameter `captured`:
  *
  *   params of each block = the block's own inputs (while_loop: one per loop variable), then one per captured operand
  *   results              = cond: the op's results; condition: one bool; body: the next loop variables

@@ -132,8 +132,8 @@ PROPANE_CHECK propane_status hf_encode(const tokenizer *t, const char *data, siz
  * unk_id of a whole tokenizer.json, after h->sp has been read. */
 PROPANE_CHECK propane_status unigram_count(const json_t *vocab, const char *source, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status unigram_read(tokenizer *t, const json_t *object, const char *source, propane_error *err);
-/* Appends the ids of a normalised UTF-8 text. The places are memory that successive calls reuse; it must start
- * zeroed. */
+/* Appends the ids of a normalised UTF-8 text. The places are memory that successive calls reuse, which must initially
+ * be zeroed. */
 typedef struct unigram_places {
     struct unigram_place *places;
     size_t room;

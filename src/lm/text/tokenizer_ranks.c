@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading vocabularies of ranks. Two neighbours join if their combined bytes are a token, the one with the lowest
- * rank first. So each way to split a token in two is a merge, and all merges of a token have its rank ("ranks" in the
- * resulting file).
+ * Owns reading vocabularies of ranks. Two neighbours join if their combined bytes are a token; the pair with the lowest
+ * rank joins first. So each way to split a token in two is a merge, and all merges of a token have its rank ("ranks" in
+ * the resulting file).
  */
 #include "lm/text/tokenizer_ranks.h"
 

@@ -2,8 +2,8 @@
  * Owns reading tokenizer.model, a protobuf message with a few fields: pieces with scores and types, and how text is
  * prepared. It becomes a tokenizer.json.
  *
- * BPE: two neighbours join if their combined text is a piece, the one with the highest score first. All ways to split a
- * piece in two are merges. If scores decrease as ids grow, as in BPE models, the id is the rank ("ranks" in the
+ * BPE: two neighbours join if their combined text is a piece; the pair with the highest score joins first. All ways to
+ * split a piece in two are merges. If scores decrease as ids grow, as in BPE models, the id is the rank ("ranks" in the
  * resulting file). Unigram: pieces and scores are kept as they are.
  *
  * Text preparation beyond a leading mark follows SentencePiece (a key of the normaliser); other programs see the
