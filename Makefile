@@ -118,8 +118,7 @@ $(if $(filter-out help clean setup packages public-packages parts version,$(or $
 
 $(PARTS_OBJ): override CFLAGS += $(if $(call has,lm),-DPROPANE_LM) $(if $(call has,server),-DPROPANE_SERVER) $(if $(call has,images),-DPROPANE_IMAGES) $(if $(call has,editing),-DPROPANE_EDITING)
 # Without this flag, GCC does not vectorize loops with comparisons, in order to preserve exception flags that nothing
-# reads.
-# Results are the same.
+# reads. Results are the same.
 $(BUILD)/src/lm/files/gguf_encode.o: override CFLAGS += -fno-trapping-math
 $(PARTS_OBJ) $(BIN): $(BUILD)/parts
 
@@ -218,8 +217,7 @@ $(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
 	$(Q)$(CC) $(LDFLAGS) -shared $(STANDIN_OBJ) $(LIB) -Wl,--version-script=tests/standin/exports.map $(LDLIBS) -o $@
 
 # Libraries that are preloaded into commands to make memory requests fail, writes stop or ranks run slowly. They need
-# Linux with
-# glibc, and a build without sanitizers, which have their own malloc.
+# Linux with glibc, and a build without sanitizers, which have their own malloc.
 PRELOAD := $(if $(SANITIZE)$(filter-out Linux,$(shell uname)),,$(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/*/preload/*.c)))
 $(PRELOAD): $(BUILD)/%.so: %.c tests/support/stack.h
 	@mkdir -p $(@D)

@@ -91,8 +91,7 @@ class Finding:
 class Verdict:
     """How many rules of one chip are violated. fallbacks: operations that leave the engine. crashes: findings that are
     known to crash the process outside the engine. segments, switches: the parts of the program on the path "coreml" and
-    its changes
-    between engine and CPU, with their cost in ms (estimated) and the first of them."""
+    its changes between engine and CPU, with their cost in ms (estimated) and the first of them."""
     chip: str
     refusals: int
     warnings: int

@@ -2,9 +2,8 @@
  * Device "accel": the Neural Engine of an M1 under Linux, without any of Apple's software. A program is compiled to
  * register settings (src/ane/h13). One buffer that the engine sees holds its text and constants; each surface and the
  * scratch memory have a separate one. A run copies inputs into their surfaces, submits, and copies outputs back. fp32
- * inputs
- * and outputs are converted. Device "registers", or "sim:m1?level=registers", needs no hardware: the interpreter runs
- * the tasks. "registers:target=m2", or "sim:m2?level=registers", compiles for an M2 and follows its driver's calls.
+ * inputs and outputs are converted. Device "registers", or "sim:m1?level=registers", needs no hardware: the interpreter
+ * runs the tasks. "registers:target=m2", or "sim:m2?level=registers", compiles for an M2 and follows its driver's calls.
  *
  * None of this has run on hardware.
  */

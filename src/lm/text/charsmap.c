@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns SentencePiece's normalisation rules. In a unit of the double array, bits 0 to 7 and 31 are the label, bit 8
  * means that a rule ends here, and bits 10 to 30 are the distance to the children, times 256 if bit 9 is set. A unit
- * with bit 31 is a leaf, and
- * its other bits are an offset into the strings. Refuses units that point outside the array and strings that are not
- * UTF-8.
+ * with bit 31 is a leaf, and its other bits are an offset into the strings. Refuses units that point outside the array
+ * and strings that are not UTF-8.
  */
 #include "lm/text/charsmap.h"
 
