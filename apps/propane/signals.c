@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the effect of Ctrl-C, SIGTERM and SIGHUP. A command that must save something catches them (cli_catch_signals)
  * and ends in its own time. Any other command is ended by the signal, after a thread has removed unfinished files,
- * which a
- * handler may not do. Signals that are ignored (nohup, a shell's background job) stay ignored.
+ * which a handler may not do. Signals that are ignored (nohup, a shell's background job) stay ignored.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -135,9 +135,8 @@ typedef struct propane_profile_row {
     int64_t repeats;     /* runs that the device cancelled and that were submitted again (propane_completion) */
 } propane_profile_row;
 
-/* Switches the profile on, with all counts at 0, or off, which is the initial state. Returns PROPANE_ERR_UNSUPPORTED if
- * the
- * device keeps none. Must not be called while a request of the program is in flight. */
+/* Switches the profile on, with all counts at 0, or off, which is the initial state. Returns PROPANE_ERR_UNSUPPORTED
+ * if the device keeps none. Must not be called while a request of the program is in flight. */
 PROPANE_CHECK propane_status propane_program_profile(propane_program *program, bool on, propane_error *err);
 int propane_program_profile_count(const propane_program *program);
 bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out);

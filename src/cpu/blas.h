@@ -41,8 +41,7 @@ typedef struct cpu_blas {
 /* Overrides PROPANE_BLAS for devices opened afterwards; NULL means to follow the variable. The text is copied. */
 PROPANE_CHECK propane_status cpu_blas_choose(const char *how, propane_error *err);
 /* Returns the library for a cpu device that is opened now; *out is NULL if only Propane's kernels are to be used. A
- * library is
- * loaded once per process and name, and never unloaded. Callable from any thread. */
+ * library is loaded once per process and name, and never unloaded. Callable from any thread. */
 PROPANE_CHECK propane_status cpu_blas_current(const cpu_blas **out, propane_error *err);
 
 /* Large products run so far in this process, and their operations. */

@@ -9,8 +9,8 @@
 #include "apps/propane/cmd/where_trial.h"
 #include "core/base/json.h"
 
-/* Reads the context that the estimate for the same arguments uses, so that both can be compared, and the sizes of a
- * model without weights. */
+/* Reads the sizes of a model without weights, and the context that the estimate for the same arguments uses, so that
+ * the two can be compared. */
 static propane_status cmd_where_context(const propane_where_options *o, where_trial *t, propane_error *err) {
     char *shown = NULL;
     json_error_t e;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns compiling several functions at once. If this is proved to work, they become procedures of one compiled program,
+ * Owns compiling several functions at once. If this is shown to work, they become procedures of one compiled program,
  * so that one compile of the process's budget (C1) serves many kernels. A request names the procedure and binds that
  * procedure's own symbols.
  *
  * Reports differ: some have used such programs, but according to one, every index ran the first procedure. So three
- * small
- * functions prove it first, once per process and route: two that differ only in their constants, and one of another
- * shape. If that fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
+ * small functions prove it first, once per process and route: two that differ only in their constants, and one of
+ * another shape. If that fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
  */
 #include <stdio.h>
 #include <string.h>

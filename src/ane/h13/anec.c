@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Reads and writes .anec, the container of the Linux driver's tools: a packed header of 1,704 bytes, and the payload
  * (text, then constants at the next multiple of 0x40) at 0x1000 or at 0x800. The payload itself shows which of the two
- * it is: a first task begins with a plain task number, and its first record is that of the kernel DMA, on H14 that or
- * the one of the dimensions. Layout: eiln/ane libane/ane.h, eiln/anecc.
+ * it is: its first task begins with a plain task number, followed by the record of the kernel DMA or, on H14 only,
+ * perhaps the record of the dimensions. Layout: eiln/ane libane/ane.h, eiln/anecc.
  */
 #include <string.h>
 

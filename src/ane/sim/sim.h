@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * The simulator: programs run on the cpu driver's kernels, one operation after the other, under the rules of one chip.
  * Programs that the chip refuses are refused with the rule's id. Each result is stored as the chip would store it.
- * Time and
- * energy come from the model (src/ane/chip/cost_model.h), so the figures are simulated, never measured.
+ * Time and energy come from the model (src/ane/chip/cost_model.h), so the figures are simulated, never measured.
  *
  * The imitated effects are a list of switches, each with its default for a chip and its evidence (switches.c). If
- * sources
- * contradict each other, there is one switch per reading.
+ * sources contradict each other, there is one switch per reading.
  */
 #ifndef ANE_SIM_SIM_H
 #define ANE_SIM_SIM_H

@@ -69,7 +69,7 @@ propane_status file_check_output(const char *path, propane_error *err) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
-/* Returns whether a device ends: a terminal, or /dev/null, which is an empty file. */
+/* Returns whether reading from a device comes to an end: for a terminal, and for /dev/null, which is an empty file. */
 static bool file_device_ends(int fd, const struct stat *st) {
     struct stat none;
     return isatty(fd) || (stat("/dev/null", &none) == 0 && none.st_rdev == st->st_rdev);

@@ -48,9 +48,8 @@ const char *text_quote(char out[80], const char *bytes, size_t length);
 #define TEXT_SHOWN(name) text_quote((char[80]){0}, name, strlen(name))
 
 /* Escapes characters that control a terminal. Control bytes (except those in `keep`) become \x1b and the like;
- * Unicode's C1
- * control characters and those that change the writing direction become \u202e and the like. The text is terminated and
- * cut if `out` is full. Returns its length. */
+ * Unicode's C1 control characters and those that change the writing direction become \u202e and the like. The text is
+ * terminated and cut if `out` is full. Returns its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
 
 /* Returns how many digits identify a finite number: the fewest that read back as the same one, 1 to 17. */

@@ -330,11 +330,7 @@ GRADIENT(softplus) {
     return PROPANE_OK;
 }
 
-/* The slope of x / (1 +
- * x
- * ) is 1 / (1 +
- * x
- * )^2; dz is divided twice so that the square cannot overflow. */
+/* The slope of x / (1 + |x|) is 1 / (1 + |x|)^2; dz is divided twice so that the square cannot overflow. */
 GRADIENT(softsign) {
     mil_value *a = grad_shift(g, grad_unary(g, MIL_OP_abs, grad_arg(g, op, "x")), 1);
     grad_give(g, op, "x", grad_div(g, grad_div(g, grad_thin(g, op), a), a));

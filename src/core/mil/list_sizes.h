@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Lists whose elements have named sizes, make_list(elem_shape = ("is42", 128)), as converters write them for an open
  * batch. The sizes follow from the values written to the list. A function with such a list is therefore read a second
- * time
- * once they are known.
+ * time once they are known.
  */
 #ifndef CORE_MIL_LIST_SIZES_H
 #define CORE_MIL_LIST_SIZES_H

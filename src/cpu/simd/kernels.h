@@ -2,9 +2,8 @@
  * Everything that depends on the instruction set, in one context per set: kernels, and suitable block sizes. Callers
  * that compute get a `const cpu_kernels *` and need nothing else.
  *
- * A context starts as the plain one, and kernels_<name>.c replaces the kernels that its instruction set provides. So a
- * new set is
- * a row of isa.def and one file, and may begin with a single kernel.
+ * A context starts as the plain one, and kernels_<name>.c replaces the kernels that its instruction set provides. So
+ * a new set is a row of isa.def and one file, and may begin with a single kernel.
  *
  * Kernels are named by operation, type of the weights or sums, instruction set and tile: cpu_gemm_f32_avx2_6x16.
  */

@@ -96,7 +96,7 @@ propane_status worker_state_write(const allreduce *movements, train_run *r, prop
 }
 
 /* Returns whether a file can be removed: it is worker-RANK.STEP.safetensors of another step, and no other rank may be
- * writing it now, as another rank may be one checkpoint ahead. A rank therefore removes only its own files and those of
+ * writing it now: another rank may be one checkpoint ahead. A rank therefore removes only its own files and those of
  * former ranks whose number modulo the number of ranks is its own. */
 static bool worker_is_old(const train_run *r, const char *name) {
     char *end = NULL;

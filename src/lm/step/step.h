@@ -82,8 +82,7 @@ PROPANE_CHECK propane_status train_step_gradient_norm(train_step *s, double *nor
 PROPANE_CHECK propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err);
 PROPANE_CHECK propane_status train_step_settle(train_step *s, propane_error *err);
 /* Makes this update part of the next batch: with `overlap`, weights are updated as soon as their gradients are
- * complete. Call
- * it before the last batch of a step, instead of train_step_update. */
+ * complete. Call it before the last batch of a step, instead of train_step_update. */
 void train_step_update_in_batch(train_step *s, const adamw_step *how);
 /* The same, speculatively: train_step_update confirms or corrects it after the batch; the bits are the same as without
  * it. If it is not confirmed before the next batch, it is undone. Does nothing if a step does not support such

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the choice of the weights to train in an imported program. A weight is a floating-point constant that takes
- * part in
- * the computation, as opposed to one that configures an operation. Constants whose names match become inputs of the
- * program; all others stay constants. Only the operations between a weight and the output are differentiated.
+ * part in the computation, as opposed to one that configures an operation. Constants whose names match become inputs
+ * of the program; all others stay constants. Only the operations between a weight and the output are differentiated.
  *
  * Masks look like weights but are not: constants that hold infinities or magnitudes of 1e4 and more are not trained.
  * Neither are the mean and variance of a batch_norm, which are statistics, nor the numbers that scale an image input.
