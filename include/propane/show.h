@@ -17,7 +17,7 @@ PROPANE_BEGIN
 const char *propane_file_kind(const char *path);
 typedef struct propane_show_options {
     size_t size;       /* sizeof(propane_show_options) */
-    propane_form form; /* PROPANE_TEXT or PROPANE_JSON (docs/coreml.md has its keys) */
+    propane_form form; /* PROPANE_TEXT or PROPANE_JSON (its keys: docs/coreml.md) */
     bool words;        /* of compiled programs: every register by field */
     bool styled;       /* of examples: with a terminal's styles */
     const char *model,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Failures that people reported, compared with the findings of check; tests/chip/reports/reports.def has the rows. A
+ * Failures that people reported, compared with the findings of check; the rows are in tests/chip/reports/reports.def. A
  * hit names the cause with the report's verdict, and nothing else is more severe. Partial names the cause with another
- * verdict, or something else is more severe. A miss does not name the cause. docs/reports.md has the outcome: this test
+ * verdict, or something else is more severe. A miss does not name the cause. docs/reports.md shows the outcome: this test
  * fails if the page differs, and writes it with REPORTS_WRITE=1.
  */
 #include <stdlib.h>

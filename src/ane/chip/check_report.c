@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a report's form for programs: its figures, its JSON, and the reference page of all rules. check_text.c has the
- * text for people, check_exchange.c the forms for other tools.
+ * Owns a report's form for programs: its figures, its JSON, and the reference page of all rules. The text
+ * for people is in check_text.c, the forms for other tools are in check_exchange.c.
  */
 #include "ane/chip/check_report.h"
 
@@ -134,7 +134,7 @@ static void check_report_print_limit(const chip_limit *l, text *out) {
 
 static void check_report_print_chip_table(text *out) {
     text_append(out, "## Chips\n\nFigures in brackets are inferred, those with a question mark disputed; "
-                     "`src/ane/chip/chips.def` has the source of "
+                     "`src/ane/chip/chips.def` gives the source of "
                      "each.\n\n| chip | name | design |");
     static const chip_field shown[] = {CHIP_fp16_tflops, CHIP_int8_tops, CHIP_dispatch_ms, CHIP_dram_gbs,
                                        CHIP_max_width};

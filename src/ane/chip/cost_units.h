@@ -28,7 +28,7 @@ void cost_processor(const chip *c, const cost_work *work, cost_unit *out);
 bool cost_gpu(const chip *c, const cost_work *work, cost_unit *out);
 
 /* Median relative errors on published steps that were not used for fitting any constant: nine steps on engines (`propane estimate
- * --points`) and four on a processor, all on an M2 Pro (tests/train/test_where.c has them). */
+ * --points`) and four on a processor, all on an M2 Pro (listed in tests/train/test_where.c). */
 #define COST_ENGINE_ERROR    0.17
 #define COST_PROCESSOR_ERROR 0.11
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls for estimates of programs, and the only writer of their text and JSON. ane/chip/cost_model.h
- * has the model.
+ * Owns the public calls for estimates of programs, and the only writer of their text and JSON. The model itself is
+ * in ane/chip/cost_model.h.
  */
 #include <string.h>
 

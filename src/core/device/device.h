@@ -16,7 +16,7 @@
 #include "core/device/request_times.h"
 
 /* Requests in the order of submission. Whoever runs the one at the head is the executor: the device's own thread, or a
- * thread that waits for a request. queue.c has a diagram. */
+ * thread that waits for a request. There is a diagram in queue.c. */
 typedef struct device_queue {
     pthread_mutex_t mutex; /* guards the whole queue and the state of the requests */
     pthread_cond_t work;   /* the device's thread sleeps here */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Elementary functions on vectors, in terms of vec_*.h. The coefficients come from tools/fit_polynomials.py. The plain
- * version calls the C library instead, as an independent reference. tests/cpu/test_elementwise.c has the observed
- * errors.
+ * version calls the C library instead, as an independent reference. The observed errors are listed in
+ * tests/cpu/test_elementwise.c.
  */
 #ifndef CPU_SIMD_VEC_MATH_H
 #define CPU_SIMD_VEC_MATH_H

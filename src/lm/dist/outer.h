@@ -31,7 +31,7 @@ static inline bool outer_is_mean(const outer_options *o, allreduce_wire wire) {
 }
 
 /* The current weights are what all workers have in common. `pieces` [count] of the trained tensors, numbered among
- * these, are what this rank synchronises (NULL means all). `reduce` has them as its tensors, must not be sharded, and
+ * these, are what this rank synchronises (NULL means all). `reduce` holds them as its tensors, must not be sharded, and
  * spans `ranks`, one of each worker. All are borrowed until the outer is freed. */
 PROPANE_CHECK propane_status outer_create(mpi *ranks, allreduce *reduce, const train_piece *pieces, int count,
                                           const outer_options *options, train_step *step, model_weights *weights,

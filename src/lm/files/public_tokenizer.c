@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on vocabularies: text to ids and back. lm/text/tokenizer.h has the vocabularies.
+ * Owns the public calls on vocabularies: text to ids and back. The vocabularies themselves: lm/text/tokenizer.h.
  */
 #include <string.h>
 

@@ -88,7 +88,8 @@ static void tokenizer_hf_apply_nmt(const char *data, size_t length, text *out) {
     }
 }
 
-/* Steps that each lengthen a text multiply: a few thousand bytes of rules could require any amount of memory. */
+/* The effects of steps that lengthen a text multiply: a few thousand bytes of rules could require any amount of
+ * memory. */
 static size_t tokenizer_hf_apply_most(size_t length) {
     enum { TIMES = 8, SPARE = 8 << 20 };
     return length > (SIZE_MAX - SPARE) / TIMES ? SIZE_MAX : TIMES * length + SPARE;

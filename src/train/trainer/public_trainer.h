@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The definitions of propane_options and propane_trainer. public_options.c has the options, public_trainer.c the life
- * of a trainer and its steps. A trainer is one of two kinds, each a table of functions: programs
+ * The definitions of propane_options and propane_trainer. The options are in public_options.c, the life of a trainer
+ * and its steps in public_trainer.c. A trainer is one of two kinds, each a table of functions: programs
  * (public_trainer_program.c) and language models (lm/run/public_trainer_language.c, or src/without_lm.c in a library
  * without them).
  */

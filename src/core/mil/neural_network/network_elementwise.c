@@ -125,9 +125,7 @@ void network_map(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Computes asinh x = sign x * log(
- * x
- *  + sqrt(x^2 + 1)) or acosh x = log(x + sqrt(x^2 - 1)). */
+/* Computes asinh x = sign x * log(|x| + sqrt(x^2 + 1)) or acosh x = log(x + sqrt(x^2 - 1)). */
 void network_inverse_hyperbolic(network *n, network_layer *l) {
     const bool sine = l->row->flag;
     mil_value *x = sine ? NETWORK_DO(n, abs, X(l->in[0])) : l->in[0];
