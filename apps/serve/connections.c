@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the listening socket, the list of connections, and the thread that checks them four times a second, or more
- * often while the list is nearly full. A connection is ended by shutting its socket down, which looks to the HTTP
- * library as if the client had left. Nothing else of it is touched here.
+ * often while the list is nearly full. To end a connection, its socket is shut down, which looks to the HTTP
+ * library as if the client had left. No other part of a connection is touched here.
  */
 #include "apps/serve/connections.h"
 

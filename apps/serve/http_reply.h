@@ -33,7 +33,7 @@ void serve_print_answer(text *out, const serve_head *h, json_t *choices, const s
 void serve_print_embedding(text *out, int index, const float *vector, int64_t width, bool base64);
 void serve_print_embeddings_end(text *out, const char *model, const serve_usage *usage);
 /* Returns NULL if memory runs out. `finish` is NULL if it is not finished (streams). Takes ownership of `logprobs` (may
- * be NULL) and of a chat's `calls` (NULL for none), with which an empty content is null. */
+ * be NULL) and of a chat's `calls` (NULL for none). If there are calls, an empty content becomes null. */
 json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *calls,
                      json_t *logprobs, const char *finish);
 void serve_stream_calls(text *out, const serve_head *h, int index, json_t *calls); /* takes ownership of calls */

@@ -312,7 +312,7 @@ bool propane_plan_takes(const char *model);
 PROPANE_CHECK propane_status propane_plan_create(const char *model, const propane_plan_options *options,
                                                  propane_plan **out, propane_error *err);
 void propane_plan_free(propane_plan *plan);
-/* Prints the plan for people: one line per kernel, with place, inputs, outputs, bytes and floating-point
+/* Prints the plan as readable text: one line per kernel, with place, inputs, outputs, bytes and floating-point
  * operations. Free the text with propane_free. */
 PROPANE_CHECK propane_status propane_plan_print(const propane_plan *plan, char **out, size_t *length,
                                                 propane_error *err);

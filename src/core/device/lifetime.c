@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reference counts of devices, programs, buffers and events, and frees them at zero. Children hold their
- * device, so it ends last.
+ * Owns the reference counts of devices, programs, buffers and events, and frees them at zero. Programs, buffers and
+ * events hold their device, so it is freed last.
  */
 #include "core/base/memory.h"
 #include "core/device/device.h"

@@ -33,7 +33,7 @@ bool mil_make_settle(mil_op *op);
 /* Makes a value and enters its name, which must be free; a NULL name makes an inline literal. `name` is not copied. */
 mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *type);
 bool mil_make_param(mil_function *f, mil_value *v);
-/* Must be called after parameters have been reordered, or their types have become or ceased to be states. */
+/* Must be called after parameters have been reordered, or after their types have been changed to or from states. */
 void mil_params_placed(mil_function *f);
 bool mil_make_result(mil_function *f, mil_value *v);
 bool mil_is_result(const mil_function *f, const mil_value *v);

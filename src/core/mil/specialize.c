@@ -120,7 +120,7 @@ static void specialize_body(settle *s, const mil_known *known, int count) {
     }
 }
 
-/* Makes the wanted values results. A parameter goes through an identity, since results need names of their own. */
+/* Makes the wanted values results. A parameter is copied by an identity, because results need separate names. */
 static void specialize_wanted_results(settle *s, mil_specialized *out) {
     for (int id = 0; id < s->late->value_count; id++) {
         if (!s->wanted[id]) continue;

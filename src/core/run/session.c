@@ -321,7 +321,7 @@ static const session_input *session_given_for(const session_inputs *in, const ch
     return found;
 }
 
-/* Counts the runs that the arrays are for; 0 means one value for all. */
+/* Counts the runs for which the arrays hold values; 0 means one value for all. */
 propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
     const char *first = NULL;
     for (int i = 0; i < s->inputs; i++) {

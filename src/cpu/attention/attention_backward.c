@@ -3,7 +3,7 @@
  * sums over query rows need them. The sums are kept transposed, [width][keys], and written directly to the result if
  * its layout permits.
  *
- * A block of query rows goes over the keys twice, one block of keys at a time. The first pass computes scores and dP,
+ * Each block of query rows reads the keys twice, one block of keys at a time. The first pass computes scores and dP,
  * with a separate maximum per lane of a row, because the row's maximum is not known yet. The second pass, with the
  * rows' sums, computes probabilities, dS and the three matrix products with them, which find the block of keys in L2.
  */

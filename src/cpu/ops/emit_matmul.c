@@ -111,8 +111,8 @@ static propane_status emit_matmul_describe_linear(planner *p, const mil_op *op, 
     return PROPANE_OK;
 }
 
-/* Views the result of a convolution, or what has its shape, as [N, G, O/G, P]: the spatial dimensions are merged. Returns
- * false if they cannot be, as after a transpose of them. */
+/* Views the result of a convolution, or a value of that shape, as [N, G, O/G, P] by merging the spatial dimensions.
+ * Returns false if these cannot be merged, for example after a transpose. */
 static bool emit_matmul_conv_points(const mil_op *op, const cpu_view *v, cpu_view *out) {
     mil_conv conv;
     if (mil_conv_read(op, &conv, NULL)) return false;

@@ -62,8 +62,8 @@ typedef struct cpu_gemv_kernels {
  * `start` holds -bias times the sums of four neighbouring q, where the sums begin. These are integers, so exact.
  */
 
-/* Steps of 64 weights, in this order of bytes: one after the other; of blocks of 32 first halves of both blocks, then
- * the second ones. Forms that are computed by sixteen rows have another order (body/rows_dot_avx512.h). */
+/* Steps of 64 weights. Their bytes are in order; with blocks of 32, the first halves of both blocks come first, then
+ * the second halves. Forms that are computed by sixteen rows have another order (body/rows_dot_avx512.h). */
 typedef struct cpu_int_dot_step {
     int8_t high[64], low[64];
     int32_t start[16];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind. Model "gpt2"
- * (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5" (SentencePiece's
- * Unigram) is converted back to the tokenizer.model from which it was made, and read as that; so is a "llama" with
- * tokens that occur in texts, as chat tokens do. Other models and pre-tokenisers are refused by name.
+ * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind. Model
+ * "gpt2" (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5"
+ * (SentencePiece's Unigram) is converted back to the tokenizer.model that it was made from, and read in that form.
+ * The same is done with a "llama" that has tokens which occur in texts, such as chat tokens. Other models and
+ * pre-tokenisers are refused by name.
  */
 #include <math.h>
 #include <stdlib.h>

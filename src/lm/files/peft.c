@@ -203,8 +203,8 @@ static json_t *peft_targets_of(const model_lora *l) {
     return list;
 }
 
-/* Writes a base name that peft can load: a name on the hub for a folder of its cache or a GGUF file that names its
- * source. Otherwise it is the whole path, because the adapter may be used from another folder. */
+/* Writes a base name that peft can load: a name on the hub if the base is in the hub's cache or is a GGUF file that
+ * names its source. Otherwise it is the whole path, because the adapter may be used from another folder. */
 static void peft_base_name(const char *base, char out[PATH_MAX]) {
     static const char mark[] = "/models--", hub[] = "https://huggingface.co/";
     const char *cached = strstr(base, mark), *end = cached ? strstr(cached, "/snapshots/") : NULL;

@@ -43,7 +43,7 @@ typedef struct partition_cost {
     double sweep_ms;     /* AdamW plus writing the weights to where the device reads them, per batch */
     double update_ms;    /* part of it that the batches do not hide, plus the time by which it slows them down */
     double recompile_ms; /* time per batch to recompile baked weights or to load weights again */
-    double compile_ms;   /* once, before the first step: programs that no update compiles again */
+    double compile_ms;   /* once, before the first step: programs that no update recompiles */
     double step_ms;      /* pass, update and recompile, per batch */
     double low_ms, high_ms;
     double energy_j;                 /* the engine's energy */

@@ -51,7 +51,7 @@ typedef struct mil_feature {
     mil_type *shapes;
     int range_count; /* number of ranges, one per dimension */
     mil_shape_range *ranges;
-    bool has_standard; /* an optional input has a value for when it is not given */
+    bool has_standard; /* `standard` is the value of an optional input that is not given */
     double standard;
     /* The output that counts the valid rows of this one (the others are zeros), or NULL if all are valid. */
     const char *rows;

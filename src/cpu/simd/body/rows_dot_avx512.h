@@ -17,7 +17,7 @@ enum {
     ROWS_AHEAD = 512
 }; /* columns whose integer sums are in registers; fp16 numbers at once */
 
-/* Returns whether these kernels process the form. Those with minima and those with blocks of 256 were slower like this
+/* Returns whether these kernels process the form. Forms with minima and forms with blocks of 256 were slower this way
  * with one vector, if the matrix did not fit into the L3 cache (docs/notes/decoding.md). */
 VFN bool rows_take(const kquant_form f) { return f.block == KQUANT_SMALL && !f.high && !f.minimum; }
 
