@@ -28,8 +28,9 @@ PROPANE_CHECK propane_status lab_recipe_make(lab_recipe *r, int route, int files
                                              propane_error *err);
 void lab_recipe_free(lab_recipe *r);
 
-/* Performs every step from the model to the value of y, and stores the result under `name` in `out`, with "holds". At
- * each step the findings so far are recorded in case of a crash. Adds "NAME holds", or how it fails, to `words`. */
+/* Performs every step from the model to the value of y, and stores the result, including "holds", under `name` in
+ * `out`. At each step the findings so far are recorded in case of a crash. Adds "NAME holds", or how it fails, to
+ * `words`. */
 bool lab_recipe_try(const lab_recipe *r, const char *name, json_t *out, text *words);
 /* Checks the value only, for functions that make the steps themselves and have an open program. */
 bool lab_recipe_value(lab *l, float wanted, json_t *out);

@@ -79,7 +79,7 @@ static propane_status lower_layout_write_out(mil_builder *b, const mil_op *op, m
 
 propane_status cpu_lower_layout(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *y = NULL;
-    /* There is no empty list of dimensions; the reference copies it. */
+    /* A list of dimensions cannot be empty, so the reference copies scalars. */
     if (op->results[0]->type.rank == 0) return PROPANE_OK;
     PROPANE_TRY(lower_layout_write_out(b, op, &y, err));
     if (b->err.status) return b->err.status;

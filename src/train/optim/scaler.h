@@ -21,7 +21,7 @@ typedef struct train_scaler {
 #define TRAIN_SCALER_INTERVAL 2000
 
 void train_scaler_init(train_scaler *s, bool dynamic);
-/* Called after each step with whether all gradients were finite. Returns whether the step may be applied. */
+/* Called after each step; `finite` states whether all gradients were finite. Returns whether the step may be applied. */
 bool train_scaler_step(train_scaler *s, bool finite);
 
 #endif
