@@ -132,7 +132,7 @@ const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "r
 const char *chip_severity_name(chip_severity severity); /* "note", ..., "crashes elsewhere", "refused" */
 /* Returns the rank (check.h) of a finding with this severity; `harm`: a warning of harm. */
 int chip_rank_of(chip_severity severity, bool harm);
-const char *chip_path_name(chip_path path);             /* "direct", "coreml" */
+const char *chip_path_name(chip_path path); /* "direct", "coreml" */
 /* Returns whether the row applies to this chip under this macOS (times 100; 0 if not known) on this path, and how
  * severely. If the version is not known, a row about some versions only warns. Refusals by older versions, and rows
  * about versions from one to another, are then left out. */
