@@ -58,7 +58,7 @@ static void on_step(void *context, const train_report *r) {
 
 static void on_evaluation(void *context, const train_evaluation *e) { ((seen *)context)->val = e->val_loss; }
 
-static const char *head = "auto", *gradients = "auto";
+static const char *plan = "six", *head = "auto", *gradients = "auto";
 
 static propane_status run(const char *device, const char *precision, const char *weights, int64_t budget, int64_t steps,
                           seen *s, bool *restart, propane_error *err) {
@@ -68,7 +68,7 @@ static propane_status run(const char *device, const char *precision, const char 
     train_options_default(&o, TRAIN_LANGUAGE);
     o.steps = steps, o.batch = BATCH, o.context = CONTEXT, o.lr = 4e-3, o.min_lr = 4e-4, o.warmup = 10;
     o.eval_interval = steps, o.eval_batches = 4, o.checkpoint_interval = 0, o.run_dir = NULL;
-    o.device = device, o.precision = precision, o.plan = "six", o.weights = weights, o.compile_budget = budget;
+    o.device = device, o.precision = precision, o.plan = plan, o.weights = weights, o.compile_budget = budget;
     o.head = head;
     o.gradients = gradients;
     train_callbacks c = {.context = s, .on_step = on_step, .on_evaluation = on_evaluation};
@@ -125,6 +125,20 @@ TEST(weight_gradients_on_the_engine) {
     EXPECT_MSG(fabs(mean - want) < 0.02, "mean loss %g, cpu %g", mean, want);
     EXPECT_MSG(fabs(device.val - cpu.val) < 0.03, "validation %g, cpu %g", device.val, cpu.val);
     EXPECT(few.device_ms > host.device_ms && few.energy > host.energy);
+}
+
+/* An engine whose results stop at the largest fp16 value hides an overflow from the loss scale. Plan layer, whose norms
+ * run on the engine, has none where training begins: with infinities, no step is skipped, and the losses are the same. */
+TEST(no_gradient_saturates) {
+    propane_error err = {0};
+    seen stops, infinite;
+    bool restart = false;
+    plan = "layer";
+    EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, 12, &stops, &restart, &err));
+    EXPECT_OK(run("sim:m4?saturate=0", "fp16", "inputs", 0, 12, &infinite, &restart, &err));
+    plan = "six";
+    EXPECT_MSG(infinite.skipped == 0, "%d of 12 steps are skipped", infinite.skipped);
+    EXPECT_MSG(stops.sum == infinite.sum, "losses %g and %g", stops.sum, infinite.sum);
 }
 
 /* Returns how many elements of the first layer's gradients are exactly zero. */
@@ -186,5 +200,5 @@ TEST(weights_as_inputs_need_no_budget) {
 }
 
 SUITE("train/sim", T(it_learns_as_the_cpu_does), T(the_head_on_the_engine), T(weight_gradients_on_the_engine),
-      T(gradients_vanish_without_loss_scale), T(the_budget_ends_a_run_that_ignores_it),
+      T(no_gradient_saturates), T(gradients_vanish_without_loss_scale), T(the_budget_ends_a_run_that_ignores_it),
       T(weights_as_inputs_need_no_budget))
