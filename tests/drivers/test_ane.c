@@ -339,12 +339,12 @@ TEST(surfaces_stay_as_they_are_where_that_is_proved) {
     long even = bytes_of_uneven("ane");
     set("sizes", "any");
     EXPECT(bytes_of_uneven("ane") == even);
-    try_sizes(0, "hold");
+    try_sizes(0, "accepted");
     long any = bytes_of_uneven("ane");
     EXPECT_MSG(any < even, "%ld and %ld bytes", any, even);
     EXPECT(bytes_of_uneven("ane:client") == even && bytes_of_uneven("ane:memory?sizes=equal") == even);
     EXPECT(bytes_of_uneven("ane:client?sizes=any") == any);
-    try_sizes(1, "hold");
+    try_sizes(1, "accepted");
     EXPECT(bytes_of_uneven("ane:client") == any);
     set("sizes", "equal");
     EXPECT(bytes_of_uneven("ane") == even); /* refused during work: made equal, and remembered */

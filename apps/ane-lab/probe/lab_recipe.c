@@ -156,7 +156,7 @@ static void recipe_describe(const json_t *form, const char *name, bool holds, te
     json_int_t code = 0;
     const char *step = recipe_failed_step(form), *why = json_string_value(json_object_get(form, "why"));
     const json_t *value = json_object_get(form, "value");
-    text_printf(words, "%s%s ", words->length ? ", " : "", name);
+    text_printf(words, "%s%s: ", words->length ? "; " : "", name);
     if (holds)
         text_append(words, "works");
     else if (step && lab_recipe_code(form, &code))

@@ -359,7 +359,7 @@ json_t *explain_profile(const json_t *answers) {
     json_t *profile = json_object();
     explain_add_option(answers, "ways", r->key, "direct evaluation is used", "dispatch=direct", "dispatch=standard",
                        &options);
-    explain_add_option(answers, "sizes", r->key, "hold", "sizes=any", "sizes=equal", &options);
+    explain_add_option(answers, "sizes", r->key, "accepted", "sizes=any", "sizes=equal", &options);
     explain_add_option(answers, "keeping", r->key, "descriptor not needed", "descriptor=drop", "descriptor=keep",
                        &options);
     explain_add_option(answers, "keeping", r->key, "folder not needed", "folder=drop", "folder=keep", &options);
@@ -411,8 +411,8 @@ static void explain_print_routes(const json_t *answers) {
     for (int i = 0; i < 2; i++) {
         const size_t used = strlen(words);
         const bool asked = explain_form(answers, routes[i].files, "1 file, 1 record") != NULL;
-        snprintf(words + used, sizeof words - used, "%s%s %s", used ? "; " : "", routes[i].name,
-                 !asked                                     ? "was not asked"
+        snprintf(words + used, sizeof words - used, "%s%s: %s", used ? "; " : "", routes[i].name,
+                 !asked                                     ? "not asked"
                  : explain_route_holds(answers, &routes[i]) ? "works"
                                                             : "does not work");
     }

@@ -249,7 +249,7 @@ propane_status probe_ask_weights(probe_target *t, json_t *out, propane_error *er
         bool holds = weight_mode_check(t->uri, mode, &why) == PROPANE_OK;
         size_t used = strlen(words);
         probe_say(out, mode, "%s", holds ? "works" : why.text);
-        snprintf(words + used, sizeof words - used, "%s%s %s", used ? ", " : "", mode,
+        snprintf(words + used, sizeof words - used, "%s%s: %s", used ? ", " : "", mode,
                  holds                              ? "works"
                  : why.status == PROPANE_ERR_DEVICE ? "does not work"
                                                     : "cannot be done");

@@ -136,7 +136,7 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
     if (status == PROPANE_OK) status = trial_run_uneven(&t, &why);
     trial_end(&t);
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
-    text_append(answer, status == PROPANE_OK ? "hold" : why.text);
+    text_append(answer, status == PROPANE_OK ? "accepted" : why.text);
     if (answer->failed) return propane_fail_memory(err, answer->length);
     return ane_remember(a, route, ANE_FACT_sizes, status == PROPANE_OK ? "yes" : "no", why.text, err);
 }

@@ -146,7 +146,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/t
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --probe --output probe.json
 >~ ane (a stand-in, not Apple's engine)
 >~     inputs (q, k) are reported as (k, q); bound in that order, q - k is right
->~     inputs works, packed works, baked works, reload works
+>~     inputs: works, packed: works, baked: works, reload: works
 >~     the engine waits for a Metal event and signals it
 >~     refused: com.apple.appleneuralengine, code 15: *
 >~ The report is in probe.json. *

@@ -6,7 +6,7 @@
 @ printf 'unset PROPANE_ANE_LIBRARY; propane devices --probe --explain $1.json > words; awk -f join words\n' > tell.sh
 @ printf '/^  [0-9]+[.] / { if (s) print s; sub(/^  [0-9]+[.] /, ""); s = $0; next }\n/^     / && s { sub(/^ +/, ""); s = s " " $0; next }\n{ if (s) print s; s = "" }\nEND { if (s) print s }\n' > join
 # several weight files, as every macOS 27 refuses them; older systems do not
-$ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory works; client works' words; grep '^Recommended' words
+$ sh ask.sh system=27 whole; sh tell.sh whole; grep -c '^  routes      memory: works; client: works' words; grep '^Recommended' words
 >~ A program with several weight files is refused (code 10)*
 >~ 1
 >~ Recommended: --device 'ane:memory?dispatch=standard&sizes=any&descriptor=drop&folder=drop&procedures=on'
