@@ -212,9 +212,11 @@ def bench_step(program):
 def auto(b):
     text, run = b.folder / "text.txt", b.folder / "auto"
     text.write_text(WORDS * 200)
-    used([b.o.propane, "train", "--data", text, "--steps", "1", "--precision", "auto", "--run", run])
-    taken = re.search(r'"precision":\s*"(\w+)"', (run / "train.json").read_text()).group(1)
-    for shape in ("stories110M_b1", "stories110M_b4"):
+    for shape, batch in (("stories110M_b1", 1), ("stories110M_b4", 4)):
+        shutil.rmtree(run, ignore_errors=True)
+        used([b.o.propane, "train", "--data", text, "--kind", "bytes", "--layers", "1", "--width", "768", "--hidden", "2048", "--heads", "12",
+              "--context", "256", "--batch", batch, "--held-out", "0", "--eval-every", "0", "--steps", "1", "--precision", "auto", "--run", run])
+        taken = re.search(r'"precision":\s*"(\w+)"', (run / "train.json").read_text()).group(1)
         t = {"fp32": [], "bf16": []}
         for _ in range(b.o.rounds):
             for precision in t:

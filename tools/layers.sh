@@ -19,7 +19,7 @@ core/refusal: core/base core/mil/* core/pass core/device
 core/run: core/base core/mil/* core/grad core/pass core/device core/refusal
 # ---- cpu: core
 cpu: core/base core/mil/* core/device cpu/simd
-cpu/cpu_driver: core/base core/mil/* core/device cpu cpu/simd cpu/plan/plan
+cpu/cpu_driver: core/base core/mil/* core/device cpu cpu/simd cpu/gemm cpu/plan/plan
 cpu/public_process: core/base core/run cpu
 cpu/simd: core/base cpu/simd/*
 cpu/gemm: core/base cpu cpu/simd

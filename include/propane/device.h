@@ -47,6 +47,23 @@ PROPANE_CHECK propane_status propane_device_open(const char *uri, propane_device
 void propane_device_close(propane_device *device);
 const propane_device_info *propane_device_describe(const propane_device *device);
 
+/* Times of three matrix products in fp32 and in bf16 (PROPANE_PRECISION_BF16): the result of a linear layer, and the
+ * gradients of its input and of its weights. Of very large products, a part is measured. */
+typedef struct propane_product_times {
+    size_t size; /* sizeof(propane_product_times), set by the caller */
+    /* 0 if the products are too small to measure (4 MFLOP), or if a library computes them in both types. */
+    double fp32_ms, bf16_ms;
+    bool reproduced; /* repeated runs agree: other work on the machine did not affect the times */
+    bool bf16_pays;  /* reproduced, and bf16 takes at least 5 % less time */
+} propane_product_times;
+
+/* Times the products of a layer with weights [rows, columns] at that many positions, with this process's threads. A
+ * result that is reproduced is kept in the user's cache folder with those of --blas auto (docs/blas.md), and is not
+ * measured again. Returns PROPANE_ERR_UNSUPPORTED for devices other than cpu. */
+PROPANE_CHECK propane_status propane_device_time_products(propane_device *device, int64_t rows, int64_t columns,
+                                                          int64_t positions, propane_product_times *out,
+                                                          propane_error *err);
+
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 typedef enum propane_precision {

@@ -13,6 +13,7 @@
 #include "core/base/memory.h"
 #include "core/base/pool.h"
 #include "cpu/blas.h"
+#include "cpu/gemm/gemm_choice.h"
 #include "cpu/plan/plan.h"
 #include "cpu/profile.h"
 #include "cpu/simd/kernels.h"
@@ -164,6 +165,41 @@ static void cpu_profile_row_of(const driver_program *program, int step, propane_
     *out = (propane_profile_row){sizeof *out, r.kind, r.name, r.stage, r.flops, r.bytes, r.runs, r.ns, -1};
 }
 
+/* Describes a matrix of fp32 numbers, by rows or turned. */
+static cpu_matrix cpu_driver_matrix(int64_t rows, int64_t columns, bool turned) {
+    return (cpu_matrix){.dtype = CPU_F32, .row_stride = turned ? 1 : columns, .col_stride = turned ? rows : 1};
+}
+
+/* The products of a linear layer y[rows, positions] = w[rows, columns] x[columns, positions] in a training step, in the
+ * layouts of plan layer. */
+static void cpu_time_products(void *impl, int64_t rows, int64_t columns, int64_t positions,
+                              propane_product_times *out) {
+    const cpu_device *d = impl;
+    const struct {
+        int64_t m, n, k;
+        bool turn_a, turn_b;
+    } products[] = {{rows, positions, columns, false, false}, /* y = w x */
+                    {columns, positions, rows, true, false},  /* dx = w^T dy */
+                    {rows, columns, positions, false, true}}; /* dw = dy x^T */
+    cpu_gemm_types sum = {.agreed = true};
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        const int64_t m = products[i].m, n = products[i].n, k = products[i].k;
+        const cpu_gemm g = {.kernels = d->kernels,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .batch = 1,
+                            .alpha = 1,
+                            .a = cpu_driver_matrix(m, k, products[i].turn_a),
+                            .b = cpu_driver_matrix(k, n, products[i].turn_b),
+                            .c = cpu_driver_matrix(m, n, false)};
+        cpu_gemm_compare_bf16(d->blas, &g, &sum);
+    }
+    out->fp32_ms = (double)sum.fp32_ns / 1e6, out->bf16_ms = (double)sum.bf16_ns / 1e6;
+    out->reproduced = sum.agreed;
+    out->bf16_pays = sum.agreed && out->bf16_ms < cpu_gemm_choice_margin * out->fp32_ms;
+}
+
 const propane_driver cpu_driver = {
     .name = "cpu",
     .summary = "this machine's processor, with vector kernels and a thread pool",
@@ -182,4 +218,5 @@ const propane_driver cpu_driver = {
     .profile_count = cpu_profile_count,
     .profile_row = cpu_profile_row_of,
     .profile_fusion = cpu_profile_fusion,
+    .time_products = cpu_time_products,
 };

@@ -62,6 +62,7 @@ static struct {
     propane_trainer *trainer, *done, *saver, *cancelled;
     /* The objects that arguments point to. */
     propane_products products;
+    propane_product_times times;
     propane_allocator allocator;
     propane_feature feature;
     propane_shape shape;

@@ -350,6 +350,43 @@ TEST(the_choice_is_measured_once_and_kept) {
     mem_free(folder);
 }
 
+/* ---- types ------------------------------------------------------------------------------------------------------------------- */
+
+/* Both ways of a product that the library computes, and of one that is too small, are the same: nothing is measured. */
+TEST(types_are_compared_only_where_they_differ) {
+    cpu_blas blas = open_double(true);
+    cpu_gemm_types sum = {.agreed = true};
+    const cpu_gemm small = shape_of(96, 80, 64), large = shape_of(160, 160, 160);
+    cpu_gemm_compare_bf16(NULL, &small, &sum);
+    EXPECT(!sum.agreed && sum.fp32_ns == 0 && sum.bf16_ns == 0);
+    sum.agreed = true;
+    const long before = calls();
+    cpu_gemm_compare_bf16(&blas, &large, &sum);
+    EXPECT(!sum.agreed && sum.fp32_ns == 0 && calls() == before);
+    cpu_gemm_compare_bf16(NULL, &large, &sum);
+    EXPECT(!sum.agreed && sum.fp32_ns > 0 && sum.bf16_ns > 0); /* one product that was not compared spoils the sum */
+    const int64_t fp32_ns = sum.fp32_ns;
+    cpu_gemm_compare_bf16(NULL, &large, &sum);
+    EXPECT(sum.fp32_ns == 2 * fp32_ns); /* from the table */
+}
+
+TEST(a_device_times_products_of_any_size) {
+    propane_error err = {0};
+    propane_device *cpu = NULL, *null = NULL;
+    propane_product_times t = {.size = sizeof t};
+    EXPECT_OK(propane_device_open("cpu", &cpu, &err));
+    EXPECT_OK(propane_device_open("null", &null, &err));
+    EXPECT_OK(propane_device_time_products(cpu, 8, 8, 8, &t, &err));
+    EXPECT(t.fp32_ms == 0 && t.bf16_ms == 0 && !t.reproduced && !t.bf16_pays);
+    EXPECT_OK(propane_device_time_products(cpu, 1 << 30, 1, 1, &t, &err)); /* measured in part */
+    EXPECT(t.fp32_ms > 0 && t.bf16_ms > 0);
+    EXPECT_FAIL(propane_device_time_products(cpu, 8, 0, 8, &t, &err), PROPANE_ERR_INVALID, "columns is 0");
+    EXPECT_FAIL(propane_device_time_products(cpu, 8, 8, (1LL << 30) + 1, &t, &err), PROPANE_ERR_INVALID, "positions");
+    EXPECT_FAIL(propane_device_time_products(null, 8, 8, 8, &t, &err), PROPANE_ERR_UNSUPPORTED, "use 'cpu'");
+    propane_device_close(null);
+    propane_device_close(cpu);
+}
+
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
 static void run_product(float *z, bool *by_library) {
@@ -413,6 +450,8 @@ int main(int argc, char **argv) {
                                       T(what_it_does_not_take),
                                       T(libraries_that_cannot_be_used),
                                       T(the_choice_is_measured_once_and_kept),
+                                      T(types_are_compared_only_where_they_differ),
+                                      T(a_device_times_products_of_any_size),
                                       T(programs)};
     const char *slash = strrchr(argv[0], '/');
     snprintf(library, sizeof library, "%.*s/cblas/cblas_double.so", slash ? (int)(slash - argv[0]) : 1,

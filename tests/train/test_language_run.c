@@ -394,7 +394,7 @@ TEST(wrong_options_are_named) {
     o = options(NULL), o.resume = true;
     refuse(&o, "--resume needs the run's folder");
     o = options(NULL), o.precision = "fp8";
-    refuse(&o, "--precision is 'fp8'; it must be auto, fp32, fp16 or bf16");
+    refuse(&o, "--precision is 'fp8'; it must be standard, auto, fp32, fp16 or bf16");
     propane_error err = {0};
     static log_book l;
     bool restart;

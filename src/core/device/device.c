@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/base/sized.h"
 #include "core/base/text.h"
 #include "core/device/uri.h"
 
-enum { STANDARD_DEPTH = 127, MAX_DEPTH = 4096 };
+enum { STANDARD_DEPTH = 127, MAX_DEPTH = 4096, MAX_PRODUCT = 1 << 30 };
 
 int propane_driver_count(void) { return propane_drivers_count; }
 
@@ -114,4 +115,23 @@ void propane_device_close(propane_device *device) {
 
 const propane_device_info *propane_device_describe(const propane_device *device) {
     return device ? &device->info : NULL;
+}
+
+propane_status propane_device_time_products(propane_device *device, int64_t rows, int64_t columns, int64_t positions,
+                                            propane_product_times *out, propane_error *err) {
+    NEED(err, device, out);
+    PROPANE_TRY(sized_check(out, "propane_product_times", err));
+    const int64_t sizes[] = {rows, columns, positions};
+    static const char *const names[] = {"rows", "columns", "positions"};
+    for (int i = 0; i < 3; i++)
+        if (sizes[i] < 1 || sizes[i] > MAX_PRODUCT)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is %lld; it must be from 1 to %d", __func__, names[i],
+                                (long long)sizes[i], MAX_PRODUCT);
+    if (!device->driver->time_products)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: device '%s' does not choose between fp32 and bf16; use 'cpu'", __func__, device->uri);
+    propane_product_times own = {.size = sizeof own};
+    device->driver->time_products(device->impl, rows, columns, positions, &own);
+    (void)sized_give(out, &own, sizeof own);
+    return PROPANE_OK;
 }

@@ -96,6 +96,9 @@ struct propane_driver {
     int (*profile_count)(const driver_program *program);
     void (*profile_row)(const driver_program *program, int step, propane_profile_row *out);
     const char *(*profile_fusion)(const driver_program *program, int index, int *count);
+    /* Fills in what propane_device_time_products returns. (optional) NULL means that the device does not choose between
+     * fp32 and bf16. */
+    void (*time_products)(void *impl, int64_t rows, int64_t columns, int64_t positions, propane_product_times *out);
     /* Returns the operating system's native object behind a buffer, for use with the system's other libraries.
      * (optional) */
     bool (*buffer_native)(void *impl, const driver_buffer *buffer, propane_native *out);

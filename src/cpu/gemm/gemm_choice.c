@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of measured products and its file. A product is characterized by its sizes and the layout of its
- * operands, so generated operands of that layout serve as well as those of the step. A line that cannot be parsed, or a
+ * Owns the table of measured products and its file. A row compares two ways to compute the same product. A product is
+ * characterized by its sizes and the layout of its operands, so generated operands of that layout serve as well as
+ * those of the step. A line that cannot be parsed, or a
  * full table, leads to measuring again, never to a wrong choice.
  */
 #include "cpu/gemm/gemm_choice.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "core/base/checksum.h"
 #include "core/base/clock.h"
@@ -24,18 +29,25 @@
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
 enum { CHOICE_MOST_ROUNDS = 7, CHOICE_LEAST_ROUNDS = 2 };
-/* A choice counts if both times were reproduced to within 10 %, or if the same one was better twice. The library is chosen if
- * it saves at least 5 %, because within a program Propane's matrix product also adds to the existing values and packs ahead
- * for the next one. */
-static const double gemm_choice_agreed = 1.1, gemm_choice_margin = 0.95;
+/* A choice counts if both times were reproduced to within 10 %, or if the same one was better twice. The second way is
+ * chosen if it saves at least 5 %. It may be a library, and within a program Propane's matrix product also adds to the
+ * existing values and packs ahead for the next one. Or it may be bf16, which changes a run's numbers. */
+static const double gemm_choice_agreed = 1.1;
+const double cpu_gemm_choice_margin = 0.95;
 /* For larger products the longest dimension is shortened before measuring. */
-static const double gemm_choice_most_flops = 3e9;
+static const double gemm_choice_most_flops = 3e9, gemm_choice_most_elements = 1 << 25;
+static const double gemm_choice_least_flops = 4e6;    /* shorter products are not measured in two types */
 static const int64_t gemm_choice_round_ns = 60000000; /* no new round after that if the times agree */
 static const int64_t gemm_choice_most_ns = 300000000;
 
+typedef struct gemm_choice_way {
+    const cpu_blas *blas; /* NULL: Propane's kernels */
+    bool bf16;
+} gemm_choice_way;
+
 typedef struct gemm_choice_row {
     char key[CHOICE_KEY_ROOM];
-    int64_t own_ns, library_ns;
+    int64_t ns[2]; /* of the two ways */
     /* Other work on the machine did not affect the result: such rows are saved, others are valid only in this
      * process. */
     bool agreed;
@@ -56,15 +68,34 @@ static char gemm_choice_orientation(const cpu_matrix *x) {
 }
 static char gemm_choice_type(const cpu_matrix *x) { return x->dtype == CPU_F16 ? 'h' : 's'; }
 
-/* Makes the key: machine, library, instruction set and threads as one word, then the sizes and the layout. */
-static void gemm_choice_key(const cpu_blas *blas, const cpu_gemm *g, int threads, char key[CHOICE_KEY_ROOM]) {
-    char host[256] = "", sum[17];
+/* Returns the processor's name, because a virtual machine may start on another one next time, or "". */
+static const char *gemm_choice_processor(char out[49]) {
+    memset(out, 0, 49);
+#ifdef __x86_64__
+    unsigned int words[4];
+    for (unsigned int i = 0; i < 3; i++) {
+        if (!__get_cpuid(0x80000002u + i, &words[0], &words[1], &words[2], &words[3])) break;
+        memcpy(out + 16 * i, words, 16);
+    }
+#endif
+    return out;
+}
+
+static void gemm_choice_add_word(checksum *c, const char *word) { checksum_update(c, word, strlen(word) + 1); }
+
+/* Makes the key: machine, libraries, instruction set and threads as one word, then the sizes and the layout. */
+static void gemm_choice_key(const gemm_choice_way ways[2], const cpu_gemm *g, char key[CHOICE_KEY_ROOM]) {
+    char host[256] = "", processor[49], sum[17];
     checksum c;
+    const int threads = g->threads > 0 ? (int)min_i64(g->threads, pool_threads()) : pool_threads();
     if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
     checksum_init(&c);
-    checksum_update(&c, host, strlen(host) + 1);
-    checksum_update(&c, blas->identity, strlen(blas->identity) + 1);
+    gemm_choice_add_word(&c, host);
+    gemm_choice_add_word(&c, gemm_choice_processor(processor));
+    for (int i = 0; i < 2; i++)
+        if (ways[i].blas) gemm_choice_add_word(&c, ways[i].blas->identity);
     checksum_final(&c, sum);
+    const char *types = ways[0].bf16 != ways[1].bf16 ? "-or-bf16" : ways[0].bf16 ? "-bf16" : "";
     const bool shared_a = g->batch > 1 && !g->a.batch && !g->a.batch_stride;
     const bool shared_b = g->batch > 1 && !g->b.batch && !g->b.batch_stride;
     snprintf(key, CHOICE_KEY_ROOM,
@@ -72,7 +103,7 @@ static void gemm_choice_key(const cpu_blas *blas, const cpu_gemm *g, int threads
              cpu_isa_name(g->kernels->isa), threads, g->m, g->n, g->k, g->batch, g->piece, gemm_choice_type(&g->a),
              gemm_choice_orientation(&g->a), shared_a ? "1" : "", gemm_choice_type(&g->b),
              gemm_choice_orientation(&g->b), shared_b ? "1" : "", gemm_choice_type(&g->c),
-             gemm_choice_orientation(&g->c), g->bf16 ? "-bf16" : "", g->accumulate || g->residual ? "-add" : "");
+             gemm_choice_orientation(&g->c), types, g->accumulate || g->residual ? "-add" : "");
 }
 
 /* ---- the file ----------------------------------------------------------------------------------------------------------------- */
@@ -91,25 +122,28 @@ static void gemm_choice_add(const char *key, const gemm_choice_row *measured) {
     snprintf(row->key, sizeof row->key, "%s", key);
 }
 
-/* Reads lines of "KEY: OWN LIBRARY" with times in nanoseconds. This process's own measurements take precedence. */
+/* Reads lines of "KEY: FIRST SECOND" with times in nanoseconds. This process's own measurements take precedence. */
 static void gemm_choice_read(void) {
     char path[USER_CACHE_PATH_ROOM], *data = NULL;
     size_t length;
     propane_error ignored = {0};
     gemm_choice_table.read = true;
     if (!user_cache_path("products.txt", path) || !file_exists(path)) return;
-    if (file_read(path, CHOICE_FILE_LIMIT, &data, &length, &ignored) != PROPANE_OK) return;
+    if (file_read(path, CHOICE_FILE_LIMIT, &data, &length, &ignored) != PROPANE_OK) {
+        mem_forget();
+        return;
+    }
     for (char *line = data, *end; line && *line; line = end) {
         end = strchr(line, '\n');
         if (end) *end++ = 0;
         char *colon = strstr(line, ": ");
-        long long own = 0, library = 0;
+        long long first = 0, second = 0;
         int used = 0;
         if (!colon || colon - line >= CHOICE_KEY_ROOM) continue;
         *colon = 0;
-        if (sscanf(colon + 2, "%18lld %18lld%n", &own, &library, &used) != 2 || colon[2 + used]) continue;
-        const gemm_choice_row row = {.own_ns = own, .library_ns = library, .agreed = true};
-        if (own > 0 && library > 0 && !gemm_choice_find(line)) gemm_choice_add(line, &row);
+        if (sscanf(colon + 2, "%18lld %18lld%n", &first, &second, &used) != 2 || colon[2 + used]) continue;
+        const gemm_choice_row row = {.ns = {first, second}, .agreed = true};
+        if (first > 0 && second > 0 && !gemm_choice_find(line)) gemm_choice_add(line, &row);
     }
     mem_free(data);
 }
@@ -123,7 +157,7 @@ static void gemm_choice_write(void) {
     gemm_choice_read();
     for (int i = 0; i < gemm_choice_table.count; i++) {
         const gemm_choice_row *r = &gemm_choice_table.rows[i];
-        if (r->agreed) text_printf(&t, "%s: %" PRId64 " %" PRId64 "\n", r->key, r->own_ns, r->library_ns);
+        if (r->agreed) text_printf(&t, "%s: %" PRId64 " %" PRId64 "\n", r->key, r->ns[0], r->ns[1]);
     }
     propane_status status = t.failed ? propane_fail_memory(&err, t.capacity) : file_make_dir(folder, &err);
     if (status == PROPANE_OK) status = file_write(path, t.data, t.length, &err);
@@ -178,8 +212,10 @@ static bool gemm_choice_operand_make(gemm_choice_operand *o, cpu_matrix *x, int6
 
 static void gemm_choice_shorten(cpu_gemm *g) {
     if (g->batch > CHOICE_ITEMS) g->batch = CHOICE_ITEMS;
-    for (int i = 0; i < 40; i++) {
-        if (2.0 * (double)g->m * (double)g->n * (double)g->k * (double)g->batch <= gemm_choice_most_flops) return;
+    for (int i = 0; i < 80; i++) {
+        const double m = (double)g->m, n = (double)g->n, k = (double)g->k, items = (double)g->batch;
+        const double elements = fmax(fmax(m * n, m * k), n * k) * items;
+        if (2 * m * n * k * items <= gemm_choice_most_flops && elements <= gemm_choice_most_elements) return;
         if (g->m >= g->n && (g->m >= g->k || g->piece))
             g->m = div_up(g->m, 2);
         else if (g->n >= g->k || g->piece)
@@ -189,13 +225,24 @@ static void gemm_choice_shorten(cpu_gemm *g) {
     }
 }
 
-static int64_t gemm_choice_time(const cpu_blas *blas, const cpu_gemm *g, void *scratch) {
-    const int64_t start = clock_ns();
-    if (blas)
-        cpu_gemm_blas_run(blas, g, scratch);
+/* Products of one thread are measured in its processor time, which does not include other work on the machine. */
+static int64_t gemm_choice_time(const gemm_choice_way *way, const cpu_gemm *g, void *scratch) {
+    int64_t (*clock)(void) = g->threads == 1 && !way->blas ? clock_thread_ns : clock_ns;
+    cpu_gemm now = *g;
+    now.bf16 = way->bf16;
+    const int64_t start = clock();
+    if (way->blas)
+        cpu_gemm_blas_run(way->blas, &now, scratch);
     else
-        cpu_gemm_run(g, scratch);
-    return clock_ns() - start;
+        cpu_gemm_run(&now, scratch);
+    return clock() - start;
+}
+
+static size_t gemm_choice_scratch_bytes(const gemm_choice_way *way, const cpu_gemm *g) {
+    cpu_gemm now = *g;
+    now.bf16 = way->bf16;
+    return way->blas ? cpu_gemm_blas_scratch_bytes(way->blas, &now, pool_threads())
+                     : cpu_gemm_scratch_bytes(&now, pool_threads());
 }
 
 typedef struct gemm_choice_best {
@@ -213,29 +260,28 @@ static bool gemm_choice_repeats(const gemm_choice_best *best) {
 
 /* Returns true if both times were reproduced, or if the second time of one is still better than the best of the
  * other. */
-static bool gemm_choice_is_agreed(const gemm_choice_best *own, const gemm_choice_best *library) {
-    return (gemm_choice_repeats(own) && gemm_choice_repeats(library)) || own->second < library->first ||
-           (double)library->second < gemm_choice_margin * (double)own->first;
+static bool gemm_choice_is_agreed(const gemm_choice_best best[2]) {
+    return (gemm_choice_repeats(&best[0]) && gemm_choice_repeats(&best[1])) || best[0].second < best[1].first ||
+           (double)best[1].second < cpu_gemm_choice_margin * (double)best[0].first;
 }
 
 /* Runs both in alternation and keeps the best time of each. The first run of each is a warm-up. */
-static void gemm_choice_alternate(const cpu_blas *blas, const cpu_gemm *g, void *scratch, gemm_choice_row *row) {
-    gemm_choice_best own = {INT64_MAX, INT64_MAX}, library = own;
+static void gemm_choice_alternate(const gemm_choice_way ways[2], const cpu_gemm *g, void *scratch,
+                                  gemm_choice_row *row) {
+    gemm_choice_best best[2] = {{INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MAX}};
     const int64_t start = clock_ns();
-    (void)gemm_choice_time(NULL, g, scratch);
-    (void)gemm_choice_time(blas, g, scratch);
+    for (int way = 0; way < 2; way++) (void)gemm_choice_time(&ways[way], g, scratch);
     row->agreed = false;
     for (int i = 0; i < CHOICE_MOST_ROUNDS; i++) {
         const int64_t spent = clock_ns() - start;
         if (i >= CHOICE_LEAST_ROUNDS && spent > (row->agreed ? gemm_choice_round_ns : gemm_choice_most_ns)) break;
-        gemm_choice_note(&own, gemm_choice_time(NULL, g, scratch));
-        gemm_choice_note(&library, gemm_choice_time(blas, g, scratch));
-        row->agreed = gemm_choice_is_agreed(&own, &library);
+        for (int way = 0; way < 2; way++) gemm_choice_note(&best[way], gemm_choice_time(&ways[way], g, scratch));
+        row->agreed = gemm_choice_is_agreed(best);
     }
-    row->own_ns = max_i64(own.first, 1), row->library_ns = max_i64(library.first, 1);
+    for (int way = 0; way < 2; way++) row->ns[way] = max_i64(best[way].first, 1);
 }
 
-static bool gemm_choice_measure(const cpu_blas *blas, const cpu_gemm *wanted, gemm_choice_row *row) {
+static bool gemm_choice_measure(const gemm_choice_way ways[2], const cpu_gemm *wanted, gemm_choice_row *row) {
     cpu_gemm g = *wanted;
     gemm_choice_operand a = {0}, b = {0}, c = {0};
     gemm_choice_shorten(&g);
@@ -244,13 +290,12 @@ static bool gemm_choice_measure(const cpu_blas *blas, const cpu_gemm *wanted, ge
     bool ready = gemm_choice_operand_make(&a, &g.a, g.m, g.k, &g, CHOICE_K_COLUMNS) &&
                  gemm_choice_operand_make(&b, &g.b, g.k, g.n, &g, CHOICE_K_ROWS) &&
                  gemm_choice_operand_make(&c, &g.c, g.m, g.n, &g, CHOICE_K_NONE);
-    const size_t own = cpu_gemm_scratch_bytes(&g, pool_threads()),
-                 other = cpu_gemm_blas_scratch_bytes(blas, &g, pool_threads());
-    const size_t bytes = (own > other ? own : other) + 64;
+    const size_t first = gemm_choice_scratch_bytes(&ways[0], &g), second = gemm_choice_scratch_bytes(&ways[1], &g);
+    const size_t bytes = (first > second ? first : second) + 64;
     void *scratch = ready ? mem_pages_alloc(bytes) : NULL;
     ready = ready && scratch;
     if (ready)
-        gemm_choice_alternate(blas, &g, scratch, row);
+        gemm_choice_alternate(ways, &g, scratch, row);
     else
         mem_forget();
     mem_pages_free(scratch, bytes);
@@ -258,21 +303,50 @@ static bool gemm_choice_measure(const cpu_blas *blas, const cpu_gemm *wanted, ge
     return ready;
 }
 
-bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g) {
+/* Fills *out from the table, or else measures. Returns false if there is no memory. */
+static bool gemm_choice_compare(const gemm_choice_way ways[2], const cpu_gemm *g, gemm_choice_row *out) {
     char key[CHOICE_KEY_ROOM];
-    gemm_choice_row now, *row;
-    if (!blas || !cpu_gemm_blas_takes(blas, g)) return false;
-    if (!blas->measured) return true;
-    gemm_choice_key(blas, g, g->threads > 0 ? min_i64(g->threads, pool_threads()) : pool_threads(), key);
+    gemm_choice_key(ways, g, key);
     fork_mutex_lock(&gemm_choice_table.mutex);
     if (!gemm_choice_table.read) gemm_choice_read();
-    row = gemm_choice_find(key);
-    if (!row && gemm_choice_measure(blas, g, &now)) {
-        gemm_choice_add(key, &now);
-        if (now.agreed) gemm_choice_write();
-        row = &now;
+    const gemm_choice_row *row = gemm_choice_find(key);
+    if (row) *out = *row;
+    const bool known = row || gemm_choice_measure(ways, g, out);
+    if (!row && known) {
+        gemm_choice_add(key, out);
+        if (out->agreed) gemm_choice_write();
     }
-    const bool library = row && row->agreed && (double)row->library_ns < gemm_choice_margin * (double)row->own_ns;
     fork_mutex_unlock(&gemm_choice_table.mutex);
-    return library;
+    return known;
+}
+
+bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g) {
+    const gemm_choice_way ways[2] = {{NULL, g->bf16}, {blas, g->bf16}};
+    gemm_choice_row row;
+    if (!blas || !cpu_gemm_blas_takes(blas, g)) return false;
+    if (!blas->measured) return true;
+    return gemm_choice_compare(ways, g, &row) && row.agreed &&
+           (double)row.ns[1] < cpu_gemm_choice_margin * (double)row.ns[0];
+}
+
+/* ---- types ------------------------------------------------------------------------------------------------------------------ */
+
+/* The way in which a program would compute the product in that type. */
+static gemm_choice_way gemm_choice_way_of(const cpu_blas *blas, const cpu_gemm *g, bool bf16) {
+    cpu_gemm typed = *g;
+    typed.bf16 = bf16;
+    return (gemm_choice_way){cpu_gemm_choose_blas(blas, &typed) ? blas : NULL, bf16};
+}
+
+void cpu_gemm_compare_bf16(const cpu_blas *blas, const cpu_gemm *g, cpu_gemm_types *sum) {
+    gemm_choice_row row = {.agreed = false};
+    if (2 * (double)g->m * (double)g->n * (double)g->k >= gemm_choice_least_flops) {
+        const gemm_choice_way ways[2] = {gemm_choice_way_of(blas, g, false), gemm_choice_way_of(blas, g, true)};
+        const bool both = ways[0].blas && ways[1].blas; /* it multiplies fp32 numbers in either case */
+        cpu_gemm single = *g;
+        if (!ways[0].blas && !ways[1].blas) single.threads = 1;
+        if (both || !gemm_choice_compare(ways, &single, &row)) row = (gemm_choice_row){.agreed = false};
+    }
+    sum->fp32_ns += row.ns[0], sum->bf16_ns += row.ns[1];
+    sum->agreed = sum->agreed && row.agreed;
 }

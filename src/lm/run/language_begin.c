@@ -359,13 +359,6 @@ static propane_status language_make_weights(language_run *t, const train_input *
                                                         : PROPANE_OK;
 }
 
-/* An engine computes in fp16. Gradients of fp32 programs would get no loss scale there, and would vanish
- * (docs/simulator.md). */
-static void language_choose_precision(train_options *o) {
-    const bool wide = !o->device || propane_uri_names(o->device, "cpu") || propane_uri_names(o->device, "null");
-    if (strcmp(o->precision, "auto") == 0) o->precision = wide ? "fp32" : "fp16";
-}
-
 /* Returns the bytes of a model that the step will use in the form of its file, or 0. */
 static size_t language_base_bytes(const train_options *o, const model_weights *initial) {
     const mil_dtype precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;
@@ -376,7 +369,7 @@ static size_t language_base_bytes(const train_options *o, const model_weights *i
 
 propane_status language_begin(language_run *t, const train_input *input, propane_error *err) {
     train_options *o = &t->run.options;
-    language_choose_precision(o);
+    PROPANE_TRY(train_choose_precision(o, input->config, err));
     PROPANE_TRY(language_check_options(o, input->config, err));
     PROPANE_TRY(language_check_pairs(o, input, err));
     if (o->outer > 0 && (!o->mpi || mpi_size(o->mpi) == 1))

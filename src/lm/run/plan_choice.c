@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choices of --device auto, --plan auto and, for adapters, --weights auto. A plan changes how a step is cut
- * and where the head runs. Batches, accumulation and moments stay as given, because they affect the result of training.
- * The choice compares estimates and measures nothing, so a resumed run makes the same choice again. Refuses devices
- * without a known chip, and fp32 on an engine.
+ * Owns the choices of --device auto, --precision auto, --plan auto and, for adapters, --weights auto. A plan changes how
+ * a step is cut and where the head runs. Batches, accumulation and moments stay as given, because they affect the result
+ * of training. These choices compare estimates and measure nothing, so a resumed run makes the same ones again; only the
+ * precision is measured, and a checkpoint records it. Refuses devices without a known chip, and fp32 on an engine.
  */
 #include "lm/run/plan_choice.h"
 
@@ -79,6 +79,53 @@ static propane_status plan_choice_search(train_options *o, const model_config *c
     partition_comparison_free(&all);
     return status;
 }
+
+/* ---- the precision ------------------------------------------------------------------------------------------------------------ */
+
+static propane_status plan_choice_times(const train_options *o, const model_config *config, propane_product_times *out,
+                                        propane_error *err) {
+    propane_device *own = NULL;
+    const int64_t rows = config->num_experts ? config->moe_intermediate_size : config->intermediate_size;
+    const int64_t share = o->batch / (o->mpi ? mpi_size(o->mpi) : 1);
+    if (!o->shared) PROPANE_TRY(propane_device_open(o->device ? o->device : "cpu", &own, err));
+    const propane_status status = propane_device_time_products(own ? own : o->shared, rows, config->hidden_size,
+                                                               (share > 0 ? share : 1) * o->context, out, err);
+    propane_device_close(own);
+    return status;
+}
+
+static void plan_choice_print_precision(const char *taken, const propane_product_times *t, bool ranks) {
+    if (t->fp32_ms <= 0)
+        log_print("--precision auto: %s: this model's matrix products are not compared with bf16's, because they are "
+                  "small or a library computes them",
+                  taken);
+    else if (!t->reproduced)
+        log_print("--precision auto: %s: other work on this machine affected the comparison with bf16", taken);
+    else
+        log_print("--precision auto: %s: with bf16, matrix products take %.2f of fp32's time on this processor%s",
+                  taken, t->bf16_ms / t->fp32_ms, ranks ? ", but not for every rank" : "");
+}
+
+propane_status train_choose_precision(train_options *o, const model_config *config, propane_error *err) {
+    const bool cpu = !o->device || propane_uri_names(o->device, "cpu");
+    const bool wide = cpu || propane_uri_names(o->device, "null"), open = strcmp(o->precision, "auto") == 0;
+    if (strcmp(o->precision, "standard") == 0 || (open && !cpu)) o->precision = wide ? "fp32" : "fp16";
+    if (!cpu || o->resume || (!open && strcmp(o->precision, "bf16") != 0)) return PROPANE_OK;
+    propane_product_times t = {.size = sizeof t};
+    PROPANE_TRY(plan_choice_times(o, config, &t, err));
+    if (!open && t.reproduced && 0.95 * t.bf16_ms > t.fp32_ms && mpi_leads(o->mpi))
+        log_print("--precision bf16: matrix products take %.2f times as long as with fp32 on this processor",
+                  t.bf16_ms / t.fp32_ms);
+    if (!open) return PROPANE_OK;
+    double votes = t.bf16_pays;
+    if (o->mpi) PROPANE_TRY(mpi_sum(o->mpi, &votes, 1, err));
+    const bool all = votes >= (o->mpi ? mpi_size(o->mpi) : 1);
+    o->precision = all ? "bf16" : "fp32";
+    if (mpi_leads(o->mpi)) plan_choice_print_precision(o->precision, &t, t.bf16_pays && !all);
+    return PROPANE_OK;
+}
+
+/* ---- the plan --------------------------------------------------------------------------------------------------------------- */
 
 propane_status train_choose_plan(train_options *o, const model_config *config, propane_error *err) {
     const chip *c = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Resolves the options with the value "auto". --weights, for adapters: makes the base constant if the device accepts
+ * Resolves the options with the value "auto". --precision: on cpu, takes bf16 if it was measured to be faster. --weights, for adapters: makes the base constant if the device accepts
  * that. --plan: selects the plan and the place of the head that lm/step/partition_compare.h estimates as fastest for
  * the run's device. --device: selects the engine if there is one and the estimates rank it ahead of the processor, otherwise cpu.
  */
@@ -9,6 +9,12 @@
 #include "ane/chip/cost_units.h"
 #include "lm/arch/config.h"
 #include "train/train_options.h"
+
+/* Sets o->precision if it is "standard" or "auto". Both are fp16 on engines. On cpu, "standard" is fp32, so that the
+ * numbers of a run do not depend on the processor's speed; "auto" is what propane_device_time_products finds for the
+ * feed-forward half, and is logged. All ranks take the same. Logs a note if the user asked for bf16 where it takes
+ * longer. A resumed run has its precision from the checkpoint, and measures nothing. */
+PROPANE_CHECK propane_status train_choose_precision(train_options *o, const model_config *config, propane_error *err);
 
 /* Sets o->plan, o->head and o->gradients if the plan is "auto", and logs the choice; o->weights has already been
  * chosen. */

@@ -236,6 +236,13 @@ propane_status propane_options_load(propane_options *options, const char *path, 
 
 /* ---- a resumed run ----------------------------------------------------------------------------------------------- */
 
+/* Returns true for "auto" as the value of an option that cannot change: the run keeps what was chosen when it began. */
+static bool api_options_is_open(const train_option *row, const train_options *o) {
+    if (row->keep != TRAIN_FIXED || !train_option_is_text(row)) return false;
+    const char *value = *(const char *const *)train_option_at(row, o);
+    return value && strcmp(value, "auto") == 0;
+}
+
 propane_status propane_options_recall(propane_options *options, propane_error *err) {
     NEED(err, options);
     train_options *o = &options->o, recalled = *o;
@@ -247,7 +254,7 @@ propane_status propane_options_recall(propane_options *options, propane_error *e
     if (status != PROPANE_OK) return status;
     for (int i = 0; i < TRAIN_OPTIONS; i++) {
         const train_option *row = &train_option_rows[i];
-        if (!o->given[i]) continue;
+        if (!o->given[i] || api_options_is_open(row, o)) continue;
         if (train_option_is_text(row))
             *(const char **)train_option_at(row, &recalled) = *(const char *const *)train_option_at(row, o);
         else if (row->type == TRAIN_BOOL)

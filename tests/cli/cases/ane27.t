@@ -40,7 +40,7 @@ $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/stan
 $ echo '{' > cache/propane/engine.json; export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --run c; propane devices | grep -c ' remembered: '
 >~ kernels: *; standard evaluation is used, the cached trial results of the engine are not used: */cache/propane/engine.json: line 2, *
 = 0
-$ XDG_CACHE_HOME=$PWD/cache propane devices --forget; ls cache/propane
+$ XDG_CACHE_HOME=$PWD/cache propane devices --forget; ls cache/propane | grep -v products.txt; true
 > the cached trial results of the ane device were deleted
 = 0
 # macOS 27 refuses a program with two weight files: every weight mode trains, with the bits of macOS 26.

@@ -12,7 +12,7 @@ $ propane run product.mil --seed 1 --blas $PWD/blas.so --profile | grep -c ' z  
 > 1
 = 0
 $ PROPANE_BLAS=$PWD/blas.so propane devices | tr -s ' \n' ' '; echo
->~ *cpu yes *large products: */blas.so ane *
+>~ *cpu yes *large products: */blas.so *bf16: * a library computes both ane *
 = 0
 # auto measures: the stand-in is slow. What was measured is kept.
 $ XDG_CACHE_HOME=$PWD/cache propane run product.mil --seed 1 --blas auto:$PWD/blas.so --profile | grep -c ' z  *gemm ' && sed 's/: .*//; s/.* 130 140/130 140/' cache/propane/products.txt

@@ -119,7 +119,7 @@ $ tiny --kv-heads 3
 2> propane train: the model's sizes: num_attention_heads (2) must be a multiple of num_key_value_heads (3)
 = 1
 $ tiny --precision fp8
-2> propane train: --precision: 'fp8' is not one of auto|fp32|fp16|bf16
+2> propane train: --precision: 'fp8' is not one of standard|auto|fp32|fp16|bf16
 2> Try 'propane train --help'.
 = 2
 $ tiny --plan twelve
