@@ -42,7 +42,7 @@ $ put 10 20; propane train --resume auto --steps 8 --precision auto > log; grep 
 $ propane train --resume auto --steps 9 --precision standard
 2~ propane train: *precision*bf16*
 = 1
-# bf16 that was asked for is used, with a note where it costs time.
+# A requested bf16 is used, with a note where it costs time.
 $ put 10 20; propane $(cat args) --run asked --precision bf16 > /dev/null; taken asked
 > bf16
 2> propane: --precision bf16: matrix products take 2.00 times as long as with fp32 on this processor
@@ -50,4 +50,13 @@ $ put 10 20; propane $(cat args) --run asked --precision bf16 > /dev/null; taken
 $ put 10 20; propane $(cat args) --width 16 --hidden 32 --run small --precision auto > /dev/null; taken small
 > fp32
 2> propane: --precision auto: fp32: this model's matrix products are not compared with bf16's, because they are small or a library computes them
+= 0
+# Ranks take the same type: bf16 only if it was measured to be faster for all of them.
+? mpirun
+@ cp "$REPO/tests/cli/ranks" ../bin; sed -i.old 's/256 256 64 1/256 128 64 1/; s/64 256 256 1/64 128 256 1/; s/256 64 256 1/256 64 128 1/' ../bin/put
+$ put 10 20; mkdir -p other; cp -r ../cache/propane other; put 20 10; ranks 2 propane $(cat args) --run both --precision auto > log 2>&1; ranks 1 propane $(cat args) --run one --precision auto : -n 1 -x XDG_CACHE_HOME=$PWD/other propane $(cat args) --run one --precision auto >> log 2>&1; grep 'precision auto' log; taken both; taken one
+> propane: --precision auto: bf16: with bf16, matrix products take 0.50 of fp32's time on this processor
+> propane: --precision auto: fp32: with bf16, matrix products take 0.50 of fp32's time on this processor, but not for every rank
+> bf16
+> fp32
 = 0
