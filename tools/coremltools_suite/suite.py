@@ -150,7 +150,8 @@ def report(rows, show):
         print(f"FAILED {row['test']}\n       {row['why'][:300]}")
     good = len(ran) - len(failed)
     print(f"{good} of {len(ran)} pass ({100 * good / max(1, len(ran)):.2f} %), {predicted} of them predicted; {len(rows) - len(ran) - lacking} "
-          f"skip themselves; {lacking} need a missing package; {len(failed) - len(unknown)} fail for known reasons; "
+          f"skip themselves; {lacking} need a missing package; {len(failed) - len(unknown)} fail for known reasons, "
+          f"{sum(r['predictions'] == 0 for r in failed)} of all failures before a prediction; "
           f"{len({r['test'].split('[')[0] for r in ran})} test functions")
     return not unknown and bool(ran)
 
