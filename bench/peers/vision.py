@@ -5,6 +5,12 @@ run by `propane run`, in alternation with ONNX Runtime and PyTorch on the same r
 
     vision.py [--propane build/release/propane] [--models resnet50,mobilenetv3,vit] [--peers onnxruntime,pytorch]
               [--rounds 3] [--runs 10] [--threads N] [--folder build/vision] [--profile]
+    vision.py --zoo 30 [--models swin_t,zoo:conformer] [--threads 1]
+
+--zoo takes models of torchvision (224 x 224) and the small models of tools/coreml_zoo.py (zoo:NAME; those without states,
+compression or operations of their own), and prints a table of medians and ratios. A sample is the median of 3 runs, by the
+wall clock; samples of Propane and ONNX Runtime alternate, and each of Propane's is from a new process. Models that cannot be
+exported to ONNX are listed. Exits with 1 if Propane takes more than 3 times as long for a model, or if an output differs.
 
 With one thread, all times are processor times, so that other work on the machine counts less; otherwise they are wall times.
 A round has one process of each. The figure is the median of all runs (with one thread: of the rounds' means). The packages
@@ -117,25 +123,72 @@ def vit(nn, F):
 
 
 MODELS = {"resnet50": resnet50, "mobilenetv3": mobilenetv3, "vit": vit}
+TORCHVISION = """resnet18 vgg11 squeezenet1_1 densenet121 googlenet mobilenet_v2 mobilenet_v3_small mnasnet0_5 shufflenet_v2_x0_5
+efficientnet_b0 regnet_y_400mf resnext50_32x4d convnext_tiny swin_t maxvit_t lraspp_mobilenet_v3_large
+deeplabv3_mobilenet_v3_large""".split()
+TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools")
+
+
+def zoo_cases():
+    """Returns the cases of tools/coreml_zoo.py that are plain PyTorch modules: ONNX Runtime can run those, too."""
+    sys.path.insert(0, TOOLS)
+    import coreml_zoo
+
+    return coreml_zoo, [name for name, make_case in coreml_zoo.ZOO.items() if zoo_is_plain(make_case())]
+
+
+def zoo_is_plain(case):
+    return not (case.states or case.built or case.after or case.script or case.flexible or isinstance(case.inputs, list))
+
+
+def torchvision_model(name):
+    import torch
+    import torchvision
+
+    class Out(torch.nn.Module):
+        """Takes the map out of the dictionary that a segmentation model returns."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            return self.model(x)["out"]
+
+    segments = "_mobilenet_v3_large" in name
+    more = {"init_weights": True} if name == "googlenet" else {"weights_backbone": None} if segments else {}
+    model = torchvision.models.get_model(name, weights=None, **more)
+    return Out(model) if segments else model
 
 
 def model_of(name):
-    """Sets the same weights in every process, and running statistics as after training, from a few random images."""
+    """Sets the same weights in every process, and running statistics as after training, from a few random images. Returns the
+    model and its inputs by name."""
     import torch
 
     torch.manual_seed(sum(name.encode()))
-    model = MODELS[name](torch.nn, torch.nn.functional)
+    if name.startswith("zoo:"):
+        zoo, _ = zoo_cases()
+        torch.manual_seed(sum(name.encode()))
+        case = zoo.ZOO[name[4:]]()
+        zoo.randomise(case.model)
+        return case.model.eval(), case.inputs
+    model = MODELS[name](torch.nn, torch.nn.functional) if name in MODELS else torchvision_model(name)
     norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
     for m in norms:
         m.momentum = None
     if norms:
         with torch.no_grad():
             model.train()(torch.randn(4, 3, 224, 224))
-    return model.eval(), torch.randn(1, 3, 224, 224)
+    return model.eval(), {"image": torch.randn(1, 3, 224, 224)}
+
+
+def base_of(options, name):
+    return os.path.join(options.folder, name.replace(":", "."))
 
 
 def make(options, name):
-    """Writes NAME.mlpackage, NAME.onnx, NAME.npy (the image) and NAME.out.npy (PyTorch's result) in a separate process."""
+    """Writes NAME.mlpackage, NAME.onnx, NAME.npz (the inputs) and NAME.out.npz (PyTorch's results) in a separate process."""
     import logging
 
     logging.disable(logging.WARNING)
@@ -143,45 +196,71 @@ def make(options, name):
     import numpy as np
     import torch
 
-    model, image = model_of(name)
-    base = os.path.join(options.folder, name)
+    model, inputs = model_of(name)
+    base = base_of(options, name)
     os.makedirs(options.folder, exist_ok=True)
     with torch.no_grad():
-        traced = torch.jit.trace(model, image, check_trace=False)
-        np.save(base + ".out.npy", model(image).numpy())
+        given = tuple(inputs.values())
+        traced = torch.jit.trace(model, given, check_trace=False)
+        results = model(*given)
+        results = results if isinstance(results, tuple) else (results,)
         if "onnxruntime" in options.peers:
-            torch.onnx.export(model, image, base + ".onnx", opset_version=17, input_names=["image"], output_names=["y"],
-                              dynamo=False)
-    np.save(base + ".npy", image.numpy())
-    package = ct.convert(traced, inputs=[ct.TensorType(name="image", shape=tuple(image.shape))], convert_to="mlprogram", skip_model_load=True,
-                         compute_precision=ct.precision.FLOAT32, minimum_deployment_target=ct.target.iOS17)
+            torch.onnx.export(model, given, base + ".onnx", opset_version=17, input_names=list(inputs), dynamo=False)
+    types = [ct.TensorType(name=k, shape=tuple(v.shape), dtype=np.int32 if v.dtype == torch.int32 else np.float32) for k, v in inputs.items()]
+    package = ct.convert(traced, inputs=types, convert_to="mlprogram", skip_model_load=True, compute_precision=ct.precision.FLOAT32,
+                         minimum_deployment_target=ct.target.iOS17)
     package.save(base + ".mlpackage")
+    np.savez(base + ".out.npz", *[y.numpy() for y in results])
+    np.savez(base + ".npz", **{k: v.numpy() for k, v in inputs.items()})
 
 
 # ---- peers, each in a separate process
 # ------------------------------------------------------------------------------------------
 
 
+def onnx_runner(options, name):
+    import numpy as np
+    import onnxruntime as ort
+
+    given = ort.SessionOptions()
+    given.intra_op_num_threads, given.inter_op_num_threads = options.threads, 1
+    session = ort.InferenceSession(base_of(options, name) + ".onnx", given, providers=["CPUExecutionProvider"])
+    wanted = {i.name for i in session.get_inputs()}
+    inputs = {k: v for k, v in np.load(base_of(options, name) + ".npz").items() if k in wanted}
+    return (lambda: session.run(None, inputs)), ort.__version__
+
+
+def alternate(options, name):
+    """Prints the samples of both, in milliseconds."""
+    run, _ = onnx_runner(options, name)
+    run()
+    ours, theirs = [], []
+    for _ in range(options.zoo):
+        out, _ = propane(options, name, "--warmup", "3", "--iterations", "3", "--json")
+        ours.append(json.loads(out)["median_ms"])
+        times = []
+        for _ in range(4):
+            start = time.perf_counter()
+            run()
+            times.append((time.perf_counter() - start) * 1e3)
+        theirs.append(statistics.median(times[1:]))
+    print(json.dumps([ours, theirs]))
+
+
 def child(options):
     name, threads = options.models, options.threads
     if options.child == "make":
         return make(options, name)
-    import numpy as np
-
-    image = np.load(os.path.join(options.folder, name + ".npy"))
+    if options.child == "alternate":
+        return alternate(options, name)
     if options.child == "onnxruntime":
-        import onnxruntime as ort
-
-        given = ort.SessionOptions()
-        given.intra_op_num_threads, given.inter_op_num_threads = threads, 1
-        session = ort.InferenceSession(os.path.join(options.folder, name + ".onnx"), given, providers=["CPUExecutionProvider"])
-        run, version = (lambda: session.run(None, {"image": image})), ort.__version__
+        run, version = onnx_runner(options, name)
     else:
         import torch
 
         torch.set_num_threads(threads)
-        model, _ = model_of(name)
-        x, version = torch.from_numpy(image), torch.__version__
+        model, inputs = model_of(name)
+        (x,), version = inputs.values(), torch.__version__
         if options.child == "pytorch":  # its fastest form without a compiler: traced, frozen, operations fused
             with torch.no_grad():
                 model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x, check_trace=False)))
@@ -201,7 +280,8 @@ def child(options):
 
 def run_child(options, name, kind):
     command = [sys.executable, os.path.abspath(__file__), "--child", kind, "--models", name, "--runs", str(options.runs),
-               "--threads", str(options.threads), "--folder", options.folder, "--peers", options.peers]
+               "--threads", str(options.threads), "--folder", options.folder, "--peers", options.peers, "--zoo", str(options.zoo),
+               "--propane", options.propane]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "failed")
@@ -212,9 +292,9 @@ def run_child(options, name, kind):
 
 
 def propane(options, name, *arguments):
-    base = os.path.join(options.folder, name)
+    base = base_of(options, name)
     env = dict(os.environ, PROPANE_THREADS=str(options.threads))
-    command = [options.propane, "run", base + ".mlpackage", "--input", f"image={base}.npy", *arguments]
+    command = [options.propane, "run", base + ".mlpackage", "--input", base + ".npz", *arguments]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -230,19 +310,25 @@ def run_ours(options, name):
 
 
 def difference(options, name):
+    """Returns the largest difference from PyTorch's outputs, relative to the largest value of each."""
     import numpy as np
 
-    folder = os.path.join(options.folder, name + ".result")
-    propane(options, name, "--output", folder)
-    want = np.load(os.path.join(options.folder, name + ".out.npy")).reshape(-1)
-    got = [np.load(os.path.join(folder, f)) for f in os.listdir(folder) if f.endswith(".npy")][0].reshape(-1)
-    return float(np.abs(got - want).max() / np.abs(want).max())
+    folder, worst = base_of(options, name) + ".result", 0.0
+    names = [o["name"] for o in json.loads(propane(options, name, "--output", folder, "--json")[0])["outputs"]]
+    for which, want in zip(names, np.load(base_of(options, name) + ".out.npz").values()):
+        got = np.load(os.path.join(folder, which + ".npy")).reshape(-1)
+        worst = max(worst, float(np.abs(got - want.reshape(-1)).max() / max(np.abs(want).max(), 1e-9)))
+    return worst
+
+
+def make_once(options, name):
+    wanted = [".mlpackage", ".npz"] + [".onnx"] * ("onnxruntime" in options.peers)
+    if not all(os.path.exists(base_of(options, name) + end) for end in wanted):
+        run_child(options, name, "make")
 
 
 def compare(options, name):
-    wanted = [".mlpackage"] + [".onnx"] * ("onnxruntime" in options.peers)
-    if not all(os.path.exists(os.path.join(options.folder, name + end)) for end in wanted):
-        run_child(options, name, "make")
+    make_once(options, name)
     worst, results = difference(options, name), {"propane": []}
     peers = options.peers.split(",") if options.peers else []
     for _ in range(options.rounds):
@@ -263,10 +349,33 @@ def compare(options, name):
         print(propane(options, name, "--warmup", "3", "--iterations", str(options.runs), "--profile")[0])
 
 
+def compare_zoo(options, names):
+    """Prints the table of --zoo. Returns 1 if a ratio is above 3 or an output differs."""
+    options.peers, ratios, left, bad = "onnxruntime", [], [], False
+    print(f"| model | Propane, ms | ONNX Runtime, ms | ratio | ratio of the least | difference |\n|{' --- |' * 6}")
+    for name in names:
+        try:
+            make_once(options, name)
+            ours, theirs = json.loads(run_child(options, name, "alternate"))
+        except RuntimeError as why:
+            left.append(f"{name} ({str(why)[:80]})")
+            continue
+        worst, middle, other = difference(options, name), statistics.median(ours), statistics.median(theirs)
+        ratios.append(middle / other)
+        bad |= ratios[-1] > 3 or not worst < 1e-3
+        print(f"| {name} | {middle:.3f} | {other:.3f} | {middle / other:.2f} | {min(ours) / min(theirs):.2f} | {worst:.0e} |", flush=True)
+    if ratios:
+        print(f"{len(ratios)} models; the median of the ratios is {statistics.median(ratios):.2f}, the largest {max(ratios):.2f}")
+    if left:
+        print("left out: " + "; ".join(left))
+    return 1 if bad or not ratios else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--propane", default="build/release/propane")
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", help="comma-separated; default: all")
+    parser.add_argument("--zoo", type=int, default=0, help="samples of each model in a table next to ONNX Runtime")
     parser.add_argument("--peers", default="onnxruntime,pytorch", help="also: eager (PyTorch without tracing)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=10)
@@ -291,11 +400,16 @@ def main():
             print(f"onnxruntime is left out; not installed: {', '.join(gone)}; pip install {' '.join(gone)}")
         else:
             peers += ", " + versions(("onnxruntime", "onnx"))
-    print(f"{peers}, fp32, threads {options.threads}, {options.rounds} processes of {options.runs} runs; "
-          f"{'processor time' if options.threads == 1 else 'wall time'}")
-    for name in options.models.split(","):
+    print(f"{peers}, fp32, threads {options.threads}, "
+          + (f"{options.zoo} samples in alternation; wall time" if options.zoo else
+             f"{options.rounds} processes of {options.runs} runs; {'processor time' if options.threads == 1 else 'wall time'}"))
+    if options.zoo:
+        names = options.models.split(",") if options.models else [*MODELS, *TORCHVISION, *("zoo:" + n for n in zoo_cases()[1])]
+        return compare_zoo(options, names)
+    for name in options.models.split(",") if options.models else MODELS:
         compare(options, name)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
