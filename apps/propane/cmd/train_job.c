@@ -137,15 +137,19 @@ static int train_job_load_all(train_job *j, int argc, char **argv) {
     return -1;
 }
 
-/* Returns whether the argument without a flag is a run, as in `propane train --resume my-run`; otherwise it is a
- * model. */
+static bool train_job_has_checkpoint(const char *run) {
+    char *path = run ? run_log_path(run, "checkpoint.safetensors") : NULL;
+    const bool has = path && file_exists(path);
+    mem_free(path);
+    return has;
+}
+
+/* Returns whether the argument without a flag is a run, as in `propane train --resume my-run`. It is a model if only
+ * the default run folder has a checkpoint. */
 static bool train_job_place_is_run(const train_job *j) {
     const char *resume = train_job_value(j, "resume");
     if (!resume || strcmp(resume, "true") != 0 || j->run_given) return false;
-    char *path = run_log_path(j->place, "checkpoint.safetensors");
-    const bool run = !path || file_exists(path);
-    mem_free(path);
-    return run || !file_exists(j->place);
+    return train_job_has_checkpoint(j->place) || !train_job_has_checkpoint(train_job_value(j, TRAIN_JOB_RUN));
 }
 
 static propane_status train_job_take_place(train_job *j, propane_error *err) {

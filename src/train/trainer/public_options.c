@@ -267,7 +267,11 @@ propane_status propane_options_recall(propane_options *options, propane_error *e
 }
 
 propane_status api_options_check(const train_options *o, bool data_in_memory, propane_error *err) {
-    if (!data_in_memory && !*o->sources) return propane_fail(err, PROPANE_ERR_INVALID, "--data is missing");
+    if (!data_in_memory && !*o->sources) {
+        const bool lost =
+            o->resume && o->run_dir && !run_holds(o->run_dir, TRAIN_CHECKPOINT); /* nothing was recalled */
+        return lost ? run_fail_resume(o->run_dir, err) : propane_fail(err, PROPANE_ERR_INVALID, "--data is missing");
+    }
     return api_trainer_kinds[o->kind]->check(o, err);
 }
 

@@ -61,11 +61,14 @@ static propane_status run_folder_check_free(const char *dir, const char *const *
     return PROPANE_OK;
 }
 
+propane_status run_fail_resume(const char *dir, propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                        "%s: there is no checkpoint to resume from; leave out --resume to start a new run", dir);
+}
+
 static propane_status run_folder_check(const char *dir, bool resume, const run_files *files, propane_error *err) {
     bool run = run_holds(dir, TRAIN_CHECKPOINT);
-    if (resume && !run)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no checkpoint to resume from; leave out --resume to start a new run", dir);
+    if (resume && !run) return run_fail_resume(dir, err);
     if (!resume && run)
         return propane_fail(
             err, PROPANE_ERR_INVALID,

@@ -11,6 +11,8 @@
 /* Returns DIR/NAME, or NULL if memory runs out. Release it with mem_free. */
 char *run_path(const char *dir, const char *name);
 bool run_holds(const char *dir, const char *name);
+/* Reports that the folder has no checkpoint to resume from. */
+propane_status run_fail_resume(const char *dir, propane_error *err);
 /* A run's folder while this process trains in it. */
 typedef struct run_hold {
     int lock;  /* -1 for none */

@@ -178,3 +178,14 @@ $ : > log; tiny --run int --steps 100000000 --json >> log & p=$!; until grep -q 
 > {"event":"stopped"
 2~ propane train: stopped after step * of 100000000; continue with: propane train --resume int
 = 0
+# A run without a checkpoint cannot be resumed, however it is named; what is missing is not its data.
+$ mkdir begun; : > begun/.propane-run; propane train --resume begun; propane train begun --resume; propane train --resume no-such-run; propane train --resume --run begun
+2> propane train: begun: there is no checkpoint to resume from; leave out --resume to start a new run
+2> Try 'propane train --help'.
+2> propane train: begun: there is no checkpoint to resume from; leave out --resume to start a new run
+2> Try 'propane train --help'.
+2> propane train: no-such-run: there is no checkpoint to resume from; leave out --resume to start a new run
+2> Try 'propane train --help'.
+2> propane train: begun: there is no checkpoint to resume from; leave out --resume to start a new run
+2> Try 'propane train --help'.
+= 2
