@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import List, Optional
 
 from ._propane import ffi, lib
-from .error import Handle, check, error, structure, text, text_or_none
+from .error import Handle, check, error, structure, text, text_or_none, utf8
 from .report import Table
 
 
@@ -34,7 +34,7 @@ class Device(Handle):
 
     def __init__(self, uri: str = "cpu") -> None:
         out, err = ffi.new("propane_device **"), error()
-        check(lib.propane_device_open(uri.encode(), out, err), err)
+        check(lib.propane_device_open(utf8(uri), out, err), err)
         self._own(out[0], lib.propane_device_close)
         info = lib.propane_device_describe(out[0])
         self.uri, self.summary, self.note = text(info.uri), text(info.summary), text_or_none(info.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, List, Union
+from typing import TYPE_CHECKING, Any, List, Mapping, NoReturn, Union
 
 from ._propane import ffi, lib
 
@@ -97,13 +97,24 @@ def taken(chars: Any, length: int | None = None) -> str:
         lib.propane_free(chars)
 
 
+def utf8(value: str) -> bytes:
+    """Converts an argument. The library would read it only up to a zero character."""
+    raw = value.encode()
+    if b"\0" in raw:
+        raise invalid(f"{value[:60]!r} contains a zero character")
+    return raw
+
+
 def chars(value: str | None) -> Any:
     """Converts an argument: None becomes NULL."""
-    return ffi.NULL if value is None else value.encode()
+    return ffi.NULL if value is None else utf8(value)
 
 
 def path_chars(path: Path) -> bytes:
-    return os.fsencode(path)
+    raw = os.fsencode(path)
+    if b"\0" in raw:
+        raise invalid(f"the path {raw[:60]!r} contains a zero character")
+    return raw
 
 
 def structure(name: str) -> Any:
@@ -111,6 +122,11 @@ def structure(name: str) -> Any:
     made = ffi.new(name + " *")
     made.size = ffi.sizeof(name)
     return made
+
+
+def check_inputs(inputs: object) -> None:
+    if not isinstance(inputs, Mapping):
+        raise invalid(f"the inputs must be a dictionary such as {{\"x\": array}}, not {type(inputs).__name__}")
 
 
 class Handle:
@@ -138,6 +154,9 @@ class Handle:
         if self._pointer is not None:
             ffi.release(self._pointer)  # harmless if done twice because Ctrl-C came before the next line
         self._pointer = None
+
+    def __reduce__(self) -> NoReturn:  # a shallow copy would share the pointer, which one of the two frees
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: open it again where it is needed")
 
     def __enter__(self) -> Self:
         return self

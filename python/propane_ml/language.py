@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from ._propane import ffi, lib
-from .error import (Handle, Path, chars, check, error, interrupted, invalid, path_chars, raise_interrupt, structure, taken,
-                    text)
+from .error import (Handle, Path, chars, check, error, interrupted, invalid, path_chars, raise_interrupt, structure,
+                    taken, text, utf8)
 from .program import Program
 
 Messages = Sequence[Mapping[str, str]]
@@ -54,7 +54,7 @@ class Tokenizer(Handle):
         """Learns a vocabulary from a text: "bpe" with up to `size` ids (257 to 65536), "chars", or "bytes" (which needs no
         text)."""
         raw, out, err = words.encode(), ffi.new("propane_tokenizer **"), error()
-        check(lib.propane_tokenizer_train(kind.encode(), raw, len(raw), size, out, err), err)
+        check(lib.propane_tokenizer_train(utf8(kind), raw, len(raw), size, out, err), err)
         return cls(out[0])
 
     def __len__(self) -> int:
@@ -290,7 +290,7 @@ class Model(Handle):
         if self._generator is None:
             options, out, err = structure("propane_generator_options"), ffi.new("propane_generator **"), error()
             device, precision, weights, context, parallel = self._choice
-            words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (device, precision, weights)]
+            words = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (device, precision, weights)]
             options.uri, options.precision, options.weights = words
             options.context, options.parallel = context, parallel
             tokenizer = ffi.NULL if self.tokenizer is None else self.tokenizer._alive()
@@ -335,7 +335,7 @@ class Model(Handle):
     def _answer(self, messages: Messages, format: Optional[str], sampling: Mapping[str, Any]) -> _Stream:
         if self.tokenizer is None:
             raise invalid("a conversation needs a tokenizer, and this model has none; give tokenizer=")
-        keep = [(ffi.new("char[]", str(m["role"]).encode()), ffi.new("char[]", str(m["content"]).encode())) for m in messages]
+        keep = [(ffi.new("char[]", utf8(str(m["role"]))), ffi.new("char[]", utf8(str(m["content"])))) for m in messages]
         rows = ffi.new("propane_chat_message[]", [{"role": r, "content": c} for r, c in keep] or 1)
         out, ids, count, err = ffi.new("propane_chat **"), ffi.new("int32_t **"), ffi.new("int64_t *"), error()
         check(lib.propane_chat_open(self._alive(), self.tokenizer._alive(), chars(format), out, err), err)
@@ -432,7 +432,7 @@ def _sampling(given: Mapping[str, Any]) -> Tuple[Any, Any]:
     for name, value in values.items():
         setattr(options, name, value)
     if stops:
-        keep = [ffi.new("char[]", stop.encode()) for stop in ([stops] if isinstance(stops, str) else stops)]
+        keep = [ffi.new("char[]", utf8(stop)) for stop in ([stops] if isinstance(stops, str) else stops)]
         if len(keep) > lib.PROPANE_MAX_STOPS:
             raise invalid(f"{len(keep)} stop strings; the maximum is {lib.PROPANE_MAX_STOPS}")
         keep.append(ffi.new("char *[]", keep))

@@ -15,8 +15,8 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import (Handle, Path, PropaneError, chars, check, error, invalid, path_chars, structure, taken, text,
-                    text_or_none)
+from .error import (Handle, Path, PropaneError, chars, check, check_inputs, error, invalid, path_chars, structure, taken, text,
+                    text_or_none, utf8)
 from .nonfinite import NonfiniteWarning, check_action, counts, explain, tell
 from .report import Estimate, Report, Table, check_module, estimate_module
 from .session import Session, Shapes, State, shape_list
@@ -94,8 +94,8 @@ class _Function:
     """What predict() needs to know about a function at every call, looked up once."""
 
     def __init__(self, module: Any, name: str) -> None:
-        of = {role: [_feature(module, name.encode(), code, i)
-                     for i in range(lib.propane_module_feature_count(module, name.encode(), code))]
+        of = {role: [_feature(module, utf8(name), code, i)
+                     for i in range(lib.propane_module_feature_count(module, utf8(name), code))]
               for role, code in _ROLES.items()}
         self.inputs, self.outputs, self.states = of["input"], of["output"], of["state"]
         self.open = {f.name: f for f in self.inputs if f.flexible}
@@ -173,7 +173,7 @@ class Program(Handle):
         name = self.function if function is None else function
         if name not in self._classes:
             whole = any(f.kind == "label" and f.dtype != "string" for f in self._of(name).outputs)
-            pointer, key, room = self._alive(), name.encode(), ffi.new("char[4096]")
+            pointer, key, room = self._alive(), utf8(name), ffi.new("char[4096]")
             labels: List[Union[str, int]] = []
             for i in range(lib.propane_module_label_count(pointer, key)):
                 lib.propane_module_label(pointer, key, i, room, 4096)
@@ -183,7 +183,7 @@ class Program(Handle):
 
     def metadata(self, key: str) -> Optional[str]:
         """"author", "description", "version", "license", or a key of the package's own."""
-        return text_or_none(lib.propane_module_metadata(self._alive(), key.encode()))
+        return text_or_none(lib.propane_module_metadata(self._alive(), utf8(key)))
 
     def text(self, canonical: bool = False) -> str:
         """Returns MIL text; constants in a weight file remain references."""
@@ -220,7 +220,7 @@ class Program(Handle):
         check() reports for each operation. target: "m1,m4" if None. colour: by "kind" (None), "verdict", "cost", "time" or
         "error". path: the page is also written there."""
         options, out, length, err = structure("propane_page_options"), ffi.new("char **"), ffi.new("size_t *"), error()
-        words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (title, target, colour)]
+        words = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (title, target, colour)]
         options.title, options.target, options.colour = words
         check(lib.propane_module_page(self._alive(), options, out, length, err), err)
         page = taken(out[0], length[0])
@@ -237,7 +237,7 @@ class Program(Handle):
     def gradient(self, wrt: Optional[Sequence[str]] = None, *, function: Optional[str] = None) -> Program:
         """Differentiates in reverse mode. Returns a program that takes the inputs, and d_RESULT (the incoming adjoint) for
         each float result. It returns the results, and d_INPUT for each of `wrt` (None: every float input)."""
-        names = [ffi.new("char[]", name.encode()) for name in wrt or ()]
+        names = [ffi.new("char[]", utf8(name)) for name in wrt or ()]
         pointers = ffi.new("char *[]", names) if names else ffi.NULL
         out, err = ffi.new("propane_module **"), error()
         with self._lock:
@@ -302,6 +302,7 @@ class Program(Handle):
         PropaneError unless the inputs alone contain them, or "ignore" them without a check.
         """
         check_action(nonfinite)
+        check_inputs(inputs)
         with self._lock:
             f = self._of(function)
             name = self.function if function is None else function
@@ -462,7 +463,7 @@ def parse(mil: str, *, name: str = "text", model_dir: Optional[Path] = None, dev
     """Parses MIL text. name: the program's name in messages; model_dir: the folder that @model_path refers to."""
     raw, out, err = mil.encode(), ffi.new("propane_module **"), error()
     folder = ffi.NULL if model_dir is None else path_chars(model_dir)
-    check(lib.propane_module_parse(raw, len(raw), name.encode(), folder, out, err), err)
+    check(lib.propane_module_parse(raw, len(raw), utf8(name), folder, out, err), err)
     return Program(out[0], device=device, precision=precision, threads=threads)
 
 

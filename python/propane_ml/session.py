@@ -11,7 +11,8 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import Handle, Path, PropaneError, chars, check, error, failure, invalid, path_chars, structure, text
+from .error import (Handle, Path, PropaneError, chars, check, check_inputs, error, failure, invalid, path_chars,
+                    structure, text, utf8)
 from .report import Table
 
 LENT_BYTES = 1 << 20  # from this size, a copy costs more than binding the memory
@@ -26,7 +27,7 @@ class Slot:
 
     def __init__(self, io: Any) -> None:
         self.name = text(io.name)
-        self.chars = ffi.new("char[]", self.name.encode())
+        self.chars = ffi.new("char[]", utf8(self.name))
         self.code = int(io.dtype)
         self.dtype = arrays.dtype_of(self.code)
         self.shape: Tuple[int, ...] = tuple(io.dim[d] for d in range(io.rank))
@@ -43,7 +44,7 @@ class Slot:
 
 def shape_list(shapes: Optional[Shapes]) -> Tuple[Any, Any]:
     """Returns a propane_shape[] of the chosen shapes, and the objects that keep its names alive."""
-    names = [ffi.new("char[]", name.encode()) for name in shapes or ()]
+    names = [ffi.new("char[]", utf8(name)) for name in shapes or ()]
     made = ffi.new("propane_shape[]", max(1, len(names)))
     for row, name, dims in zip(made, names, (shapes or {}).values()):
         if len(dims) > lib.PROPANE_MAX_RANK:
@@ -118,7 +119,7 @@ class Session(Handle):
                  precision: Optional[str] = None, threads: int = 0, keep: bool = False, resize: bool = False,
                  shapes: Optional[Shapes] = None) -> None:
         options = structure("propane_session_options")
-        words = [ffi.NULL if w is None else ffi.new("char[]", w.encode()) for w in (function, device, precision)]
+        words = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (function, device, precision)]
         options.function, options.device, options.precision = words
         options.threads, options.keep, options.resize = threads, keep, resize
         rows, names = shape_list(shapes)
@@ -181,7 +182,7 @@ class Session(Handle):
 
     def _put_keys(self, slot: Slot, value: Union[str, Mapping[Any, Any]]) -> None:
         one = isinstance(value, str)
-        words = [ffi.new("char[]", str(key).encode()) for key in ([value] if one else value)]
+        words = [ffi.new("char[]", utf8(str(key))) for key in ([value] if one else value)]
         values = ffi.NULL if one else ffi.new("double[]", [float(number) for number in value.values()])  # type: ignore[union-attr]
         self._check(lib.propane_session_set_keys(self._pointer, slot.chars, ffi.new("char *[]", words) if words else
                                                  ffi.new("char *[1]"), values, len(words), self._err))
@@ -238,6 +239,7 @@ class Session(Handle):
 
         The resulting arrays are new and belong to the caller. Other Python threads keep running while it works.
         """
+        check_inputs(inputs)
         with self._lock:
             pointer = self._alive()
             asked = self.outputs if outputs is None or self._late else [self._find(self._results, n, "output") for n in outputs]
@@ -292,7 +294,7 @@ class Session(Handle):
         if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
             raise invalid(f"'{name}': an image is uint8 [height, width, 3]; this is {pixels.dtype} {list(pixels.shape)}")
         with self._lock:
-            self._check(lib.propane_session_set_image(self._alive(), name.encode(), ffi.from_buffer("uint8_t[]", pixels),
+            self._check(lib.propane_session_set_image(self._alive(), utf8(name), ffi.from_buffer("uint8_t[]", pixels),
                                                       pixels.shape[0], pixels.shape[1], self._err))
 
     def profile(self, runs: int = 10) -> Table:

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import Handle, Path, check, error, invalid, raise_interrupt, structure, taken, text
+from .error import Handle, Path, check, error, invalid, path_chars, raise_interrupt, structure, taken, text, utf8
 from .language import Model, Tokenizer
 from .program import Program, load
 from .report import Table
@@ -181,7 +181,7 @@ class _Options(Handle):
         err = error()
         for one in value if isinstance(value, (list, tuple)) else [value]:
             word = str(one).lower() if isinstance(one, bool) else os.fspath(one) if isinstance(one, os.PathLike) else str(one)
-            check(lib.propane_options_set(self._alive(), name.replace("_", "-").encode(), word.encode(), err), err)
+            check(lib.propane_options_set(self._alive(), utf8(name.replace("_", "-")), utf8(word), err), err)
 
     def table(self) -> Table:
         info, rows, index = structure("propane_option_info"), [], 0
@@ -207,7 +207,7 @@ def _tensors(given: Mapping[str, Any], keep: List[Any]) -> Any:
         array = np.ascontiguousarray(array)
         if array.ndim < 1 or array.ndim > lib.PROPANE_MAX_RANK:
             raise invalid(f"'{name}' has {array.ndim} dimensions; samples are counted by the first of 1 to 8")
-        keep += [array, ffi.new("char[]", name.encode()), ffi.from_buffer(array)]
+        keep += [array, ffi.new("char[]", utf8(name)), ffi.from_buffer(array)]
         row.name, row.values, row.dtype, row.rank = keep[-2], keep[-1], code, array.ndim
         row.dim[0:array.ndim] = list(array.shape)
     return rows
@@ -332,7 +332,7 @@ class Trainer(Handle):
     def option(self, name: str) -> str:
         """Returns the run's value of an option."""
         out, err = ffi.new("char **"), error()
-        check(lib.propane_trainer_option(self._alive(), name.replace("_", "-").encode(), out, err), err)
+        check(lib.propane_trainer_option(self._alive(), utf8(name.replace("_", "-")), out, err), err)
         return taken(out[0])
 
     # ---- learning
@@ -411,7 +411,7 @@ class Trainer(Handle):
         """Writes the current weights: for a language model in the form that the file name implies, with adapters merged; for
         a program as a package."""
         err = error()
-        check(lib.propane_trainer_write(self._alive(), os.fsencode(path), err), err)
+        check(lib.propane_trainer_write(self._alive(), path_chars(path), err), err)
 
     def program(self) -> Program:
         """Returns the program with the current weights."""

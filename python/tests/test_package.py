@@ -170,3 +170,31 @@ def test_other_threads_go_on_while_it_computes():
     stop.set()
     thread.join()
     assert len(ticks) - begin >= 5
+
+
+def test_zero_characters_are_refused(tmp_path):
+    """The library would read a text only up to it: another file would be opened, or half a message sent."""
+    path = tmp_path / "a.mil"
+    path.write_text("program(1.3)\n{\n  func main<ios18>(tensor<fp16, [1, 4]> x) {\n    tensor<fp16, [1, 4]> y = relu(x = x);\n  } -> (y);\n}\n")
+    for call in (lambda: propane.load(str(path) + "\0x"), lambda: propane.Device("cpu\0x"),
+                 lambda: propane.load(path).predict({"x\0": [[0] * 4]}), lambda: propane.load(path).check("m4\0")):
+        with pytest.raises(propane.PropaneError, match="zero character|there is no input"):
+            call()
+
+
+def test_objects_are_neither_copied_nor_pickled(tmp_path):
+    """A shallow copy would share the library's object: closing one would free it under the other."""
+    import copy
+    import pickle
+    device = propane.Device("cpu")
+    for call in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="a Device cannot be copied or pickled: open it again where it is needed"):
+            call(device)
+
+
+def test_inputs_are_named(tmp_path):
+    path = tmp_path / "a.mil"
+    path.write_text("program(1.3)\n{\n  func main<ios18>(tensor<fp16, [1, 4]> x) {\n    tensor<fp16, [1, 4]> y = relu(x = x);\n  } -> (y);\n}\n")
+    for given in (None, [[0] * 4], 5, "x"):
+        with pytest.raises(propane.PropaneError, match="the inputs must be a dictionary such as"):
+            propane.load(path).predict(given)
