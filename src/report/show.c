@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/mil/coreml/blob.h"
 #include "core/mil/ops.h"
 
@@ -15,8 +16,8 @@
 static propane_status api_show_blob(text *to, const char *path, propane_error *err) {
     mil_blob_file *file = NULL;
     PROPANE_TRY(mil_blob_open(path, &file, err));
-    text_printf(to, "%s: MILBlob version 2, header counts %" PRIu32 " records\n  %10s %-7s %12s %s\n", path,
-                mil_blob_count(file), "offset", "type", "bytes", "elements");
+    text_printf(to, "%s: MILBlob version 2, header counts %" PRIu32 " record%s\n  %10s %-7s %12s %s\n", path,
+                mil_blob_count(file), text_plural(mil_blob_count(file)), "offset", "type", "bytes", "elements");
     mil_blob blob;
     uint64_t at = 0;
     propane_status status;
@@ -27,7 +28,7 @@ static propane_status api_show_blob(text *to, const char *path, propane_error *e
                     (blob.bytes * 8 - (uint64_t)blob.padding_bits) / (uint64_t)type->bits);
         records++;
     }
-    text_printf(to, "  %d record%s\n", records, records == 1 ? "" : "s");
+    text_printf(to, "  %d record%s\n", records, text_plural(records));
     mil_blob_close(file);
     return status == PROPANE_ERR_NOT_FOUND ? PROPANE_OK : status;
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
@@ -165,8 +166,8 @@ static propane_status api_show_program_function(const mil_module *m, const mil_f
     work w;
     char bytes[32];
     api_show_program_work(f, &w);
-    text_printf(to, "func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset),
-                f->op_count, w.flops / 1e6, text_bytes(bytes, w.constants));
+    text_printf(to, "func %s<%s>: %d operation%s, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset),
+                f->op_count, text_plural(f->op_count), w.flops / 1e6, text_bytes(bytes, w.constants));
     for (int role = PROPANE_INPUT; role <= PROPANE_STATE; role++)
         PROPANE_TRY(api_show_program_features(m, f, (propane_role)role, to, err));
     if (f->late) text_printf(to, "  dimensions marked ? depend on values and are planned at run time\n");
@@ -182,7 +183,7 @@ propane_status api_show_program(const char *path, text *to, propane_error *err) 
     PROPANE_TRY(mil_read(path, &(mil_read_options){.late = true}, &m, err));
     propane_status status = PROPANE_OK;
     text_printf(to, "%s: %sMIL program(%d.%d), %d function%s\n", path, m->package ? "Core ML model, " : "",
-                m->version_major, m->version_minor, m->function_count, m->function_count == 1 ? "" : "s");
+                m->version_major, m->version_minor, m->function_count, text_plural(m->function_count));
     api_show_program_metadata(m, to);
     for (int i = 0; i < m->build_info_count; i++)
         text_printf(to, "  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);

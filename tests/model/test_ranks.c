@@ -284,7 +284,7 @@ TEST(what_is_wrong_is_said) {
          "token 0 must have its number as 'rank'", PROPANE_ERR_INVALID},
         {"{\"config\": {\"pattern\": \"a\", \"default_vocab_size\": 400, \"default_num_special_tokens\": 300}, "
          "\"vocab\": [{\"rank\": 0, \"token_bytes\": \"YQ==\"}]}",
-         "'vocab' has 1 tokens, but 'config' requires 100", PROPANE_ERR_INVALID},
+         "'config' requires 100 tokens, but 'vocab' has 1", PROPANE_ERR_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tokenizer *t = NULL;

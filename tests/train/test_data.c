@@ -97,7 +97,7 @@ TEST(refuses_what_it_cannot_use) {
     EXPECT_FAIL(token_windows_init(&d, tokens, 2, CONTEXT, 100, CONTEXT, 0, 1, "a.tok", &err), PROPANE_ERR_INVALID,
                 "a.tok: only 16 tokens to train on, but a window needs 17");
     EXPECT_FAIL(token_windows_init(&d, tokens, 2, 100, 100, CONTEXT, 0.1, 1, "a.tok", &err), PROPANE_ERR_INVALID,
-                "a.tok: only 10 tokens are held out, but a window needs 17");
+                "a.tok: a window needs 17 tokens, but 10 are held out");
     EXPECT_FAIL(token_windows_init(&d, tokens, 2, 100, 100, CONTEXT, 0.9, 1, "a.tok", &err), PROPANE_ERR_INVALID,
                 "held-out part is 0.9");
     EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, 500, CONTEXT, 0.1, 1, "a.tok", &err));

@@ -154,7 +154,8 @@ static bool cmd_chat_on_step(void *context, const propane_token *step) {
 
 static void cmd_chat_print_finish(const chat_job *j, const propane_generation *result) {
     if (result->finish == PROPANE_FINISH_LENGTH)
-        fprintf(stderr, "(stopped after %" PRId64 " tokens; --count allows more)\n", result->made);
+        fprintf(stderr, "(stopped after %" PRId64 " token%s; --count allows more)\n", result->made,
+                text_plural(result->made));
     else if (result->finish == PROPANE_FINISH_CONTEXT)
         fprintf(stderr, "(stopped: the context of %" PRId64 " positions is full)\n",
                 propane_generator_context(j->m.generator));

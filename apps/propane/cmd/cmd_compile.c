@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "apps/propane/cli.h"
+#include "core/base/text.h"
 
 static propane_status cmd_compile_write(const char *from, const char *function, const char *target, const char *to,
                                         bool print, propane_error *err) {
@@ -17,7 +18,7 @@ static propane_status cmd_compile_write(const char *from, const char *function, 
     if (!status && propane_object_describe(o, &info)) {
         if (print) fputs(report, stdout);
         printf("%s: %d task%s, %llu bytes of constants, %llu of scratch memory\n", to, info.tasks,
-               info.tasks == 1 ? "" : "s", (unsigned long long)info.constant_bytes,
+               text_plural(info.tasks), (unsigned long long)info.constant_bytes,
                (unsigned long long)info.scratch_bytes);
     }
     propane_free(report);

@@ -77,7 +77,7 @@ static propane_status cmd_convert_program(const convert_job *j, bool package, pr
     if (status == PROPANE_OK) status = cmd_convert_write_program(m, to, dialect, err);
     const int count = propane_module_function_count(m);
     if (status == PROPANE_OK && package)
-        printf("%s: a Core ML package with %d function%s\n", to, count, count == 1 ? "" : "s");
+        printf("%s: a Core ML package with %d function%s\n", to, count, text_plural(count));
     if (status == PROPANE_OK && package) cmd_convert_print_changed(m);
     propane_module_free(m);
     if (status == PROPANE_OK && j->for_engine) status = engine_difference_print(from, to, until, err);
@@ -91,7 +91,7 @@ static void cmd_convert_print_calls(const propane_module *m, bool package) {
     propane_shape shape;
     if (propane_module_feature(m, NULL, PROPANE_INPUT, 0, &ids, NULL)) return;
     if (propane_module_feature(m, NULL, PROPANE_STATE, 0, &cache, NULL)) {
-        printf("calls of %" PRId64 " tokens, no cache\n", ids.dim[1]);
+        printf("calls of %" PRId64 " token%s, no cache\n", ids.dim[1], text_plural(ids.dim[1]));
         return;
     }
     printf("calls of ");

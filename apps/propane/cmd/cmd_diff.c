@@ -15,6 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 #include "core/base/npy.h"
+#include "core/base/text.h"
 
 static double cmd_diff_relative(const diff_row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
@@ -81,8 +82,8 @@ static int cmd_diff_report(const diff_job *j) {
     for (int i = 0; i < j->row_count; i++)
         if (j->all || &j->rows[i] == first) cmd_diff_print_row(&j->rows[i]);
     if (!j->all && first && worst != first) cmd_diff_print_row(worst);
-    printf("%d values compared; the largest relative difference is %.3g (%s)\n", j->row_count, cmd_diff_relative(worst),
-           worst->name);
+    printf("%d value%s compared; the largest relative difference is %.3g (%s)\n", j->row_count,
+           text_plural(j->row_count), cmd_diff_relative(worst), worst->name);
     cmd_diff_print_nonfinite(j);
     if (first && first->beyond)
         printf("they differ at %s '%s': infinite on one side\n", first->op ? first->op : "value", first->name);

@@ -51,8 +51,8 @@ static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
                                                   &j->ids, &j->count, &j->text_bytes, err));
     }
     if (j->count >= 2) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %" PRId64 " token(s); a loss needs at least two", path,
-                        j->count);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %" PRId64 " token%s; a loss needs at least two", path, j->count,
+                        text_plural(j->count));
 }
 
 /* Checks the length before anything is computed: logits and gradients are written for one stretch, and for
@@ -142,10 +142,10 @@ static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
         if (j->examples) printf(",\"examples\":%" PRId64, j->examples);
         printf("}\n");
     } else {
-        printf("loss %.6f nats per token over %" PRId64 " predictions", mean, predictions);
+        printf("loss %.6f nats per token over %" PRId64 " prediction%s", mean, predictions, text_plural(predictions));
         printf(", perplexity %.4f", exp(mean));
         if (j->text_bytes) printf(", %.6f nats per byte", per_byte);
-        if (j->examples) printf(", the answers of %" PRId64 " examples", j->examples);
+        if (j->examples) printf(", the answers of %" PRId64 " example%s", j->examples, text_plural(j->examples));
         printf("\n");
     }
     return PROPANE_OK;

@@ -244,9 +244,9 @@ static bool cmd_generate_item_print(item *it) {
     if (!cli_flush()) return false;
     if (it->done && !j->json && it->result.finish == PROPANE_FINISH_CONTEXT)
         fprintf(stderr,
-                "propane generate: stopped after %" PRId64 " tokens, because the context of %" PRId64
+                "propane generate: stopped after %" PRId64 " token%s, because the context of %" PRId64
                 " positions is full\n",
-                it->result.made, propane_generator_context(j->m.generator));
+                it->result.made, text_plural(it->result.made), propane_generator_context(j->m.generator));
     return true;
 }
 
@@ -414,8 +414,8 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
     cmd_generate_item_free(single);
     double seconds = (double)(clock_ns() - start) / 1e9;
     if (!status && cli_is_terminal(2))
-        fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s, weights in %s\n", j->made, seconds,
-                (double)j->made / seconds, propane_generator_weights(j->m.generator));
+        fprintf(stderr, "%" PRId64 " token%s in %.2f s: %.0f tokens/s, weights in %s\n", j->made, text_plural(j->made),
+                seconds, (double)j->made / seconds, propane_generator_weights(j->m.generator));
     return status;
 }
 

@@ -16,6 +16,7 @@
 #include "apps/propane/cmd/run_compiled.h"
 #include "apps/propane/cmd/run_profile.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 enum { MAX_GIVEN = 64 };
 
@@ -62,7 +63,7 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
         json_put(j->printed, "simulated", json_boolean(simulated));
         return;
     }
-    printf("%" PRId64 " run%s%s: min %.3f ms, median %.3f ms, p90 %.3f ms, p99 %.3f ms\n", n, n == 1 ? "" : "s",
+    printf("%" PRId64 " run%s%s: min %.3f ms, median %.3f ms, p90 %.3f ms, p99 %.3f ms\n", n, text_plural(n),
            simulated ? " (modelled times, not measured ones)" : "", least, median, p90, p99);
 }
 
@@ -169,7 +170,7 @@ static void cmd_run_print_nonfinite(run_job *j, const propane_nonfinite *found, 
     }
     nonfinite_words(words, first->nan, first->infinite);
     fprintf(stderr, "propane run: output '%s' has %s of %lld", first->name, words, (long long)first->numbers);
-    if (others) fprintf(stderr, " (and %d other output%s)", others, others == 1 ? "" : "s");
+    if (others) fprintf(stderr, " (and %d other output%s)", others, text_plural(others));
     fprintf(stderr, ": %s\n", *found->text ? found->text : why);
 }
 
@@ -278,7 +279,7 @@ static propane_status cmd_run_session(run_job *j, propane_session *s, propane_er
     if (!j->json && !j->session.keep) PROPANE_TRY(cmd_run_print_outputs(s, j->session.function, err));
     if (j->output) PROPANE_TRY(propane_session_write(s, j->output, err));
     const int count = propane_program_output_count(propane_session_program(s));
-    if (j->output && !j->json) printf("%d array%s in %s\n", count, count == 1 ? "" : "s", j->output);
+    if (j->output && !j->json) printf("%d array%s in %s\n", count, text_plural(count), j->output);
     if (!cli_interrupted) PROPANE_TRY(cmd_run_explain(j, s, err));
     return j->json && !cli_interrupted ? cmd_run_print_json(j, err) : PROPANE_OK;
 }

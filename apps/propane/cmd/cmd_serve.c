@@ -86,7 +86,7 @@ static void cmd_serve_reload_keys(serve_job *j, serve_server *server) {
         return;
     }
     serve_set_keys(server, keys);
-    fprintf(stderr, "propane serve: read %d key%s\n", keys->count, keys->count == 1 ? "" : "s");
+    fprintf(stderr, "propane serve: read %d key%s\n", keys->count, text_plural(keys->count));
 }
 
 static void cmd_serve_forget(char **secret) {

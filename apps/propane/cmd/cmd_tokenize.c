@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 static propane_status cmd_tokenize_print_line(const propane_tokenizer *t, const char *data, size_t length,
                                               propane_error *err) {
@@ -66,10 +67,10 @@ static int cmd_tokenize_write(const char *path, const propane_corpus_options *op
     propane_status status = propane_corpus_open(path, options, &c, &err);
     if (status == PROPANE_OK) status = cmd_tokenize_files(c, out, tokens_out, &err);
     if (status == PROPANE_OK && propane_tokenizer_describe(propane_corpus_tokenizer(c), &info))
-        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path,
-               propane_corpus_bytes(c), propane_corpus_count(c),
-               (double)propane_corpus_bytes(c) / (double)propane_corpus_count(c), info.kind, info.size_of_vocabulary,
-               (double)(clock_ns() - start) / 1e9);
+        printf("%s: %" PRId64 " byte%s, %" PRId64 " token%s (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path,
+               propane_corpus_bytes(c), text_plural(propane_corpus_bytes(c)), propane_corpus_count(c),
+               text_plural(propane_corpus_count(c)), (double)propane_corpus_bytes(c) / (double)propane_corpus_count(c),
+               info.kind, info.size_of_vocabulary, (double)(clock_ns() - start) / 1e9);
     propane_corpus_free(c);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
 }

@@ -78,11 +78,11 @@ static void cmd_watch_put_model(watch *w, const run_history *h) {
                       run_history_number(h, "trained", 0), run_history_number(h, "samples", 0),
                       run_history_text(h, "loss", "?"), run_history_text(h, "device", "?"));
     else
-        cmd_watch_put(w, "%.0f parameters, %.0f layers, width %.0f, context %.0f; %s, %s, plan %s",
+        cmd_watch_put(w, "%.0f parameters, %.0f layer%s, width %.0f, context %.0f; %s, %s, plan %s",
                       run_history_number(h, "parameters", 0), run_history_number(h, "layers", 0),
-                      run_history_number(h, "width", 0), run_history_number(h, "context", 0),
-                      run_history_text(h, "device", "?"), run_history_text(h, "precision", "?"),
-                      run_history_text(h, "plan", "?"));
+                      run_history_number(h, "layers", 0) == 1 ? "" : "s", run_history_number(h, "width", 0),
+                      run_history_number(h, "context", 0), run_history_text(h, "device", "?"),
+                      run_history_text(h, "precision", "?"), run_history_text(h, "plan", "?"));
 }
 
 static void cmd_watch_put_head(watch *w) {

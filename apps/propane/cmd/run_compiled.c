@@ -14,6 +14,7 @@
 #include "core/base/float16.h"
 #include "core/base/memory.h"
 #include "core/base/rng.h"
+#include "core/base/text.h"
 #include "core/run/session.h"
 
 static int64_t run_compiled_count(const engine_surface *s) { return s->n * s->c * s->h * s->w; }
@@ -110,7 +111,7 @@ static propane_status run_compiled_object(const engine_object *o, const session_
             status =
                 run_compiled_print(&o->surfaces[i], buffers[o->surfaces[i].bar], output, given_finite, not_finite, err);
     if (!status)
-        printf("%d tasks of %s, with %s\n", o->task_count, o->source,
+        printf("%d task%s of %s, with %s\n", o->task_count, text_plural(o->task_count), o->source,
                how == ENGINE_WIDE ? "wide sums: the rounding of an M1 is not known for certain" : "sums in Q15.16");
     return status;
 }

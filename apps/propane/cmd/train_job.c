@@ -18,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training, propane_error *err) {
     j->kind = kind;
@@ -217,7 +218,7 @@ void train_job_print_epochs(const train_job *j, const char *unit, int64_t count)
     if (count <= 0) return;
     double epochs = steps * batch * accumulate / (double)count;
     if (epochs > 0.95) epochs = round(10 * epochs) / 10;
-    printf("%.0f step%s = %.*g epoch%s of %" PRId64 " %s\n", steps, steps == 1 ? "" : "s", epochs < 1 ? 2 : 15, epochs,
+    printf("%.0f step%s = %.*g epoch%s of %" PRId64 " %s\n", steps, text_plural(steps), epochs < 1 ? 2 : 15, epochs,
            epochs == 1 ? "" : "s", count, unit);
 }
 
@@ -337,7 +338,7 @@ static void train_job_print_done(const train_job *j, int64_t done, double second
         printf("}\n");
         return;
     }
-    printf("done: %" PRId64 " steps in %.1f s; ", done - j->first_step, seconds);
+    printf("done: %" PRId64 " step%s in %.1f s; ", done - j->first_step, text_plural(done - j->first_step), seconds);
     j->kind->print_end(j,
                        done > j->first_step ? "" : "the run is already complete; continue it with a larger --steps\n");
     train_job_print_best(j, &info);

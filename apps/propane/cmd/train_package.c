@@ -7,6 +7,7 @@
 
 #include "apps/propane/cmd/train_command.h"
 #include "apps/propane/cmd/train_job.h"
+#include "core/base/text.h"
 
 /* ---- output of the run
  * ---------------------------------------------------------------------------------------------------- */
@@ -30,22 +31,22 @@ static void train_package_print_start(const train_job *j) {
                   together = train_job_int(j, "samples_at_a_time");
     printf("%s: %" PRId64 " of %" PRId64 " weights are trained, %" PRId64 " numbers\n", train_job_text(j, "model"),
            train_job_int(j, "weights_trained"), train_job_int(j, "weights"), train_job_int(j, "trained"));
-    if (dense) printf("decompressed %" PRId64 " weight%s for training\n", dense, dense == 1 ? "" : "s");
+    if (dense) printf("decompressed %" PRId64 " weight%s for training\n", dense, text_plural(dense));
     if (masks) printf("%" PRId64 " constants with values of 1e4 or more are treated as masks and not trained\n", masks);
-    printf("%" PRId64 " operations, of which %" PRId64 " are differentiated; %" PRId64
-           " operations compute gradients\n",
+    printf("operations: %" PRId64 ", differentiated: %" PRId64 ", for gradients: %" PRId64 "\n",
            train_job_int(j, "operations"), train_job_int(j, "operations_differentiated"),
            train_job_int(j, "operations_of_gradients"));
     if (json_object_get(j->facts, "classes")) printf("%" PRId64 " classes of images\n", train_job_int(j, "classes"));
-    printf("%s: %" PRId64 " samples to train on, %" PRId64 " to validate with\n", train_job_text(j, "source"),
-           train_job_int(j, "samples"), train_job_int(j, "validation_samples"));
+    printf("%s: %" PRId64 " sample%s to train on, %" PRId64 " to validate with\n", train_job_text(j, "source"),
+           train_job_int(j, "samples"), text_plural(train_job_int(j, "samples")),
+           train_job_int(j, "validation_samples"));
     train_job_print_epochs(j, "samples", train_job_int(j, "samples"));
     printf("loss %s%s\n", train_job_option(j, "loss"),
            json_is_true(json_object_get(j->facts, "softmax")) ? ", of the input of the program's softmax" : "");
     if (*train_job_text(j, "why_one_at_a_time"))
         printf("training one sample at a time: %s\n", train_job_text(j, "why_one_at_a_time"));
     else
-        printf("%" PRId64 " sample%s at a time\n", together, together == 1 ? "" : "s");
+        printf("%" PRId64 " sample%s at a time\n", together, text_plural(together));
     printf("device %s, threads %d\n", train_job_option(j, "device"), propane_threads());
     if (j->first_step > 0) printf("resumed after step %" PRId64 "\n", j->first_step);
     progress_flush();

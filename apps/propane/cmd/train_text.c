@@ -14,6 +14,7 @@
 #include "apps/propane/cmd/train_job.h"
 #include "apps/propane/power_meter.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 /* ---- output of the run
  * ----------------------------------------------------------------------------------------------------- */
@@ -52,12 +53,12 @@ static void train_text_print_data(const train_job *j) {
     if (files > 1) printf("%" PRId64 " files\n", files);
     if (*train_job_text(j, "parts")) printf("%s\n", train_job_text(j, "parts"));
     if (left)
-        printf("skipped %" PRId64 " files in folders that are %s\n", left,
+        printf("skipped %" PRId64 " file%s in folders that are %s\n", left, text_plural(left),
                *train_job_text(j, "parts") ? "of other kinds" : "neither text nor tokens");
     if (*train_job_text(j, "chat")) {
-        printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
-               source, train_job_int(j, "examples"), train_job_int(j, "examples_trained"), train_job_int(j, "tokens"),
-               train_job_text(j, "chat"));
+        printf("%s: %" PRId64 " example%s, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
+               source, train_job_int(j, "examples"), text_plural(train_job_int(j, "examples")),
+               train_job_int(j, "examples_trained"), train_job_int(j, "tokens"), train_job_text(j, "chat"));
         train_text_print_cut(train_job_int(j, "examples_cut"), train_job_int(j, "examples_empty"));
         if (train_job_int(j, "pairs"))
             printf("pairs: %" PRId64 ", beta %s, relative to the initial model\n", train_job_int(j, "pairs"),
@@ -82,28 +83,30 @@ static void train_text_print_trained(const train_job *j) {
 }
 
 static void train_text_print_start(const train_job *j) {
-    const int64_t ranks = train_job_int(j, "ranks");
+    const int64_t ranks = train_job_int(j, "ranks"), steps = strtoll(train_job_option(j, "steps"), NULL, 10),
+                  warmup = strtoll(train_job_option(j, "warmup"), NULL, 10);
     train_text_print_data(j);
-    printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %s\n",
-           train_job_int(j, "parameters"), train_job_int(j, "layers"), train_job_int(j, "width"),
-           train_job_option(j, "context"));
+    printf("model: %" PRId64 " parameters, %" PRId64 " layer%s, width %" PRId64 ", context %s\n",
+           train_job_int(j, "parameters"), train_job_int(j, "layers"), text_plural(train_job_int(j, "layers")),
+           train_job_int(j, "width"), train_job_option(j, "context"));
     train_text_print_trained(j);
     train_job_print_epochs(j, "windows", train_job_int(j, "windows"));
-    printf("training: %s steps of %" PRId64
-           " tokens, learning rate %.6g after %s steps of warm-up, schedule %s, --keep %s\n",
-           train_job_option(j, "steps"),
+    printf("training: %" PRId64 " step%s of %" PRId64 " tokens, learning rate %.6g after %" PRId64
+           " step%s of warm-up, schedule %s, --keep %s\n",
+           steps, text_plural(steps),
            (int64_t)json_integer_value(json_object_get(json_object_get(j->facts, "log"), "tokens_per_step")),
-           strtod(train_job_option(j, "lr"), NULL), train_job_option(j, "warmup"), train_job_option(j, "schedule"),
+           strtod(train_job_option(j, "lr"), NULL), warmup, text_plural(warmup), train_job_option(j, "schedule"),
            train_job_option(j, "keep"));
     printf("device %s, %s, plan %s, weights %s, threads %d\n", train_job_option(j, "device"),
            train_job_option(j, "precision"), train_job_option(j, "plan"), train_job_option(j, "weights"),
            propane_threads());
     if (*train_job_text(j, "device_note"))
         printf("kernels: %s; %s\n", train_job_text(j, "programs"), train_job_text(j, "device_note"));
+    const int64_t each =
+        ranks ? json_integer_value(json_object_get(json_object_get(j->facts, "options"), "batch")) / ranks : 0;
     if (ranks)
-        printf("%" PRId64 " ranks, each with %" PRId64 " sequences per batch, gradients as %s%s\n", ranks,
-               (int64_t)json_integer_value(json_object_get(json_object_get(j->facts, "options"), "batch")) / ranks,
-               train_job_option(j, "wire"),
+        printf("%" PRId64 " rank%s, each with %" PRId64 " sequence%s per batch, gradients as %s%s\n", ranks,
+               text_plural(ranks), each, text_plural(each), train_job_option(j, "wire"),
                strcmp(train_job_option(j, "shard"), "true") == 0 ? ", moments sharded" : "");
     if (j->first_step > 0) printf("resumed after step %" PRId64 "\n", j->first_step);
     progress_flush();

@@ -302,8 +302,8 @@ static void trial_print_losses(const trial_row *cpu, const trial_row *other) {
     if (n < 1) return;
     double most = 0;
     for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(cpu->loss[i] - other->loss[i]));
-    printf("  %s: after %lld steps the loss is %.4f on %s and %.4f on %s; they differ by %.4f at most\n", cpu->mode,
-           (long long)n, cpu->loss[n - 1], cpu->device, other->loss[n - 1], other->device, most);
+    printf("  %s: after %lld step%s the loss is %.4f on %s and %.4f on %s; they differ by %.4f at most\n", cpu->mode,
+           (long long)n, text_plural(n), cpu->loss[n - 1], cpu->device, other->loss[n - 1], other->device, most);
 }
 
 static void trial_print_text(const where_trial *t, const trial_row *rows, int count) {

@@ -8,6 +8,7 @@
 
 #include "ane/chip/check_report.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 enum { CELL_BYTES = 32, LEAST_WIDTH = 40, NAMES_SHOWN = 8 };
 
@@ -161,7 +162,7 @@ static void check_text_print_rule(printer *p, int from, bool *printed) {
         p->out->failed |= line.failed;
         text_deinit(&line);
     }
-    if (hidden > 0) text_printf(p->out, "  and in %d more place%s\n", hidden, hidden == 1 ? "" : "s");
+    if (hidden > 0) text_printf(p->out, "  and in %d more place%s\n", hidden, text_plural(hidden));
     check_text_print_evidence(p, f);
 }
 
@@ -268,7 +269,7 @@ static void check_text_print_silent(printer *p, int left, const column *columns,
             operations += p->r->op_counts[row];
         }
     if (!kinds) return;
-    snprintf(name, sizeof name, "(%d other%s)", kinds, kinds == 1 ? "" : "s");
+    snprintf(name, sizeof name, "(%d other%s)", kinds, text_plural(kinds));
     text_printf(p->out, "%-*s %6d", left, name, operations);
     for (int i = 0; i < count; i++) text_printf(p->out, i + 1 < count ? "  %-*s" : "  -", columns[i].width, "-");
     text_append(p->out, "\n");
@@ -366,8 +367,8 @@ void chip_report_put_verdict(const chip_report *r, const chip *c, text *out) {
     if (n[CHIP_FALL] && !s->engine && s->cpu) {
         text_append(out, "; nothing is left on the engine");
     } else if (n[CHIP_FALL] && s->moved) {
-        text_printf(out, "; %d operation%s off the engine, %d switch%s%s", s->moved, s->moved == 1 ? "" : "s",
-                    s->switches, s->switches == 1 ? "" : "es", *s->places ? " at " : "");
+        text_printf(out, "; %d operation%s off the engine, %d switch%s%s", s->moved, text_plural(s->moved), s->switches,
+                    s->switches == 1 ? "" : "es", *s->places ? " at " : "");
         check_text_put(out, s->places);
         text_printf(out, ", about %.2f ms (estimated)", s->ms);
     }

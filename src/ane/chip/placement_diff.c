@@ -10,6 +10,7 @@
 #include "core/base/arena.h"
 #include "core/base/map.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 /* ---- pairing ---------------------------------------------------------------------------------------------------------------- */
 
@@ -263,12 +264,16 @@ static void placement_print_row(const placement_row *r, text *out) {
 void placement_diff_print(const placement_diff *d, text *out) {
     text_printf(out, "\nplan of '");
     placement_put(out, d->function);
-    text_printf(out, "': %d operations, %d on the engine, %d on the GPU, %d on the CPU; ", d->planned,
-                d->on[COMPUTE_ENGINE], d->on[COMPUTE_GPU], d->on[COMPUTE_CPU]);
+    text_printf(out, "': %d operation%s, %d on the engine, %d on the GPU, %d on the CPU; ", d->planned,
+                text_plural(d->planned), d->on[COMPUTE_ENGINE], d->on[COMPUTE_GPU], d->on[COMPUTE_CPU]);
     text_printf(out, "check agrees on %d and differs on %d\n", d->same, d->count);
     for (int i = 0; i < d->count; i++) placement_print_row(&d->rows[i], out);
-    if (d->unplanned) text_printf(out, "  the plan does not mention %d operations of the program\n", d->unplanned);
-    if (d->strange) text_printf(out, "  %d operations of the plan are not in the program\n", d->strange);
+    if (d->unplanned)
+        text_printf(out, "  the plan does not mention %d operation%s of the program\n", d->unplanned,
+                    text_plural(d->unplanned));
+    if (d->strange)
+        text_printf(out, "  %d operation%s of the plan %s not in the program\n", d->strange, text_plural(d->strange),
+                    d->strange == 1 ? "is" : "are");
 }
 
 json_t *placement_diff_json(const placement_diff *d) {

@@ -7,6 +7,7 @@
 #include "ane/chip/placed_cost.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/mil/ops.h"
 #include "core/mil/specialize.h"
 #include "core/run/public.h"
@@ -160,8 +161,10 @@ static void api_estimate_print_row(cost_path path, const chip *c, const cost_pro
                 api_estimate_time(most, cost_first_load_most_ms(c, path, p->weight_bytes)));
     if (p->moved)
         text_printf(out, "; %d operation%s on the CPU about %.3f ms, %d switch%s about %.3f ms", p->moved,
-                    p->moved == 1 ? "" : "s", p->cpu_ms, p->switches, p->switches == 1 ? "" : "es", p->switch_ms);
-    if (p->uncounted) text_printf(out, "; not counting %d operations whose shapes depend on values", p->uncounted);
+                    text_plural(p->moved), p->cpu_ms, p->switches, p->switches == 1 ? "" : "es", p->switch_ms);
+    if (p->uncounted)
+        text_printf(out, "; not counting %d operation%s whose shapes depend on values", p->uncounted,
+                    text_plural(p->uncounted));
     text_printf(out, "\n");
 }
 

@@ -4,6 +4,7 @@
  */
 #include "ane/chip/rule.h"
 #include "core/base/bytes.h"
+#include "core/base/text.h"
 
 bool chip_rule_blob_header(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
@@ -18,7 +19,7 @@ bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     if (b->bytes < 64 || bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return false;
     uint32_t count = bytes_u32(b->data);
     return count != (uint32_t)b->record_count && chip_found(out, "the header declares %u record%s, but there are %d",
-                                                            count, count == 1 ? "" : "s", b->record_count);
+                                                            count, text_plural(count), b->record_count);
 }
 
 /* Returns whether only byte 10 of the record is set, and the rest of the size and the data offset are zero. */

@@ -9,6 +9,7 @@
 
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
+#include "core/base/text.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/ops.h"
 #include "core/mil/ops/shape_util.h"
@@ -195,7 +196,7 @@ bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         MIL_FOR_OPERANDS (op, x)
             if ((double)mil_type_count(&x->type) >= large) return false;
     }
-    return chip_found(out, "its products are %d operation%s", layers, layers == 1 ? "" : "s");
+    return chip_found(out, "its products are %d operation%s", layers, text_plural(layers));
 }
 
 /* Finds the scores of attention: the product of computed queries and keys. */
@@ -248,7 +249,7 @@ bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         const int64_t n = v->type.rank ? v->type.dim[v->type.rank - 1] : 1;
         if (v->type.container == MIL_STATE && n % (int64_t)view->limit->value != 0)
             return chip_found(out, "the last axis of the state '%.60s' has %lld element%s, not a multiple of %.0f",
-                              v->name, (long long)n, n == 1 ? "" : "s", view->limit->value);
+                              v->name, (long long)n, text_plural(n), view->limit->value);
     }
     return false;
 }

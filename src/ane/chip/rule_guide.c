@@ -8,6 +8,7 @@
 #include "ane/chip/check.h"
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
+#include "core/base/text.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
@@ -156,7 +157,7 @@ bool chip_rule_turned_feature(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 
 bool chip_rule_linears(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int n = view->op_counts[MIL_OP_linear];
-    return n && chip_found(out, "%d linear operation%s", n, n == 1 ? "" : "s");
+    return n && chip_found(out, "%d linear operation%s", n, text_plural(n));
 }
 
 bool chip_rule_cache_written_inside(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

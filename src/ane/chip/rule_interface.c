@@ -7,6 +7,7 @@
 #include "ane/chip/check.h"
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
+#include "core/base/text.h"
 #include "core/mil/coreml/package.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
@@ -88,7 +89,7 @@ bool chip_rule_padded_outputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
         const int64_t row = (int64_t)chip_row_bytes(), padded = (width * size + row - 1) / row * row / size;
         if (width > 0 && padded != width && mil_type_count(t) > width)
             return chip_found(out, "the rows of '%.60s' have %lld element%s, and may be %lld apart",
-                              view->function->results[i]->name, (long long)width, width == 1 ? "" : "s",
+                              view->function->results[i]->name, (long long)width, text_plural(width),
                               (long long)padded);
     }
     return false;

@@ -7,6 +7,7 @@
 #include "ane/chip/check.h"
 #include "ane/chip/rule.h"
 #include "ane/chip/value_facts.h"
+#include "core/base/text.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/ops.h"
 
@@ -90,7 +91,7 @@ bool chip_rule_layout_ops(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_has_matmul(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int count = view->op_counts[MIL_OP_matmul];
-    return count > 0 && chip_found(out, "%d matrix product%s", count, count == 1 ? "" : "s");
+    return count > 0 && chip_found(out, "%d matrix product%s", count, text_plural(count));
 }
 
 /* Calls `wrong` with inputs, then results. Returns the first wrong one and counts them all. */

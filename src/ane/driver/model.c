@@ -25,6 +25,7 @@
 #include "core/base/memory.h"
 #include "core/base/poll.h"
 #include "core/base/temporary.h"
+#include "core/base/text.h"
 
 enum {
     FIRST_RETRY_MS = 100, /* doubled each time */
@@ -204,7 +205,7 @@ static propane_status model_fail_load(const job *j, const ane_failure *failure, 
     const int own = atomic_load(&loaded);
     const bool full = ane_failure_no_place(failure);
     if (full)
-        snprintf(holders, sizeof holders, "; this process has %d program%s loaded: %s", own, own == 1 ? "" : "s",
+        snprintf(holders, sizeof holders, "; this process has %d program%s loaded: %s", own, text_plural(own),
                  own < MANY_LOADED ? "other processes use the rest of the engine's slots"
                                    : "it uses most of the slots");
     return propane_fail(err, full ? PROPANE_ERR_LIMIT : PROPANE_ERR_DEVICE,

@@ -13,6 +13,7 @@
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
 #include "core/base/offset_planner.h"
+#include "core/base/text.h"
 
 enum { COMPILE_ZEROS = 16384, SURFACES_MAX = ENGINE_BARS - ENGINE_BAR_SURFACES };
 
@@ -265,9 +266,10 @@ static propane_status compile_function(compile *c, text *report, propane_error *
                     o->surface_count);
     if (report)
         text_printf(report,
-                    "%d tasks, %d values on chip between operations, %" PRIu64 " bytes of tasks, %" PRIu64
+                    "%d task%s, %d value%s on chip between operations, %" PRIu64 " bytes of tasks, %" PRIu64
                     " of constants, %" PRIu64 " of scratch\n",
-                    o->task_count, c->chained, o->text_bytes, o->constant_bytes, o->scratch_bytes);
+                    o->task_count, text_plural(o->task_count), c->chained, text_plural(c->chained), o->text_bytes,
+                    o->constant_bytes, o->scratch_bytes);
     return PROPANE_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "ane/h13/describe.h"
 #include "ane/h13/later.h"
+#include "core/base/text.h"
 
 static void difference_fields(bool header, uint32_t address, uint32_t a, uint32_t b, const char *indent, text *out) {
     if (!out) return;
@@ -50,7 +51,7 @@ static int difference_tasks(const engine_object *a, const engine_object *b, text
     for (int i = 0; i < both; i++) {
         text lines = {0};
         int differ = engine_task_difference(&a->tasks[i], &b->tasks[i], "    ", &lines);
-        text_printf(out, "  task %d: %d word%s\n%s", i, differ, differ == 1 ? "" : "s", lines.data ? lines.data : "");
+        text_printf(out, "  task %d: %d word%s\n%s", i, differ, text_plural(differ), lines.data ? lines.data : "");
         if (lines.failed) out->failed = true;
         text_deinit(&lines);
         words += differ;
@@ -64,7 +65,7 @@ static int difference_constants(const engine_object *a, const engine_object *b, 
     if (a->constant_bytes != b->constant_bytes)
         text_printf(out, "  bytes of constants %llu | %llu\n", (unsigned long long)a->constant_bytes,
                     (unsigned long long)b->constant_bytes);
-    if (words) text_printf(out, "  constants: %d word%s\n", words, words == 1 ? "" : "s");
+    if (words) text_printf(out, "  constants: %d word%s\n", words, text_plural(words));
     return words;
 }
 

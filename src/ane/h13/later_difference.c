@@ -4,6 +4,7 @@
 #include "ane/h13/later.h"
 #include "ane/h13/object.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +121,7 @@ static int later_difference_task(uint32_t subtype, uint32_t task, const later_di
         later_difference_fields(subtype, order <= 0 ? x : NULL, order >= 0 ? y : NULL, &lines);
         differ++;
     }
-    text_printf(out, "  task %u: %d word%s\n%s", task, differ, differ == 1 ? "" : "s", lines.data ? lines.data : "");
+    text_printf(out, "  task %u: %d word%s\n%s", task, differ, text_plural(differ), lines.data ? lines.data : "");
     if (lines.failed) out->failed = true;
     text_deinit(&lines);
     return differ;

@@ -177,6 +177,8 @@ static unsigned text_control_at(const unsigned char *at, size_t left, const char
     return 0;
 }
 
+const char *text_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep) {
     size_t used = 0, step;
     for (size_t i = 0; i < length; i += step) {

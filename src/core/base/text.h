@@ -47,6 +47,9 @@ const char *text_quote(char out[80], const char *bytes, size_t length);
 /* The same for a string; the result lives as long as the enclosing block. */
 #define TEXT_SHOWN(name) text_quote((char[80]){0}, name, strlen(name))
 
+/* Returns the ending of a regular noun after a count: "" for 1, else "s". */
+const char *text_plural(int64_t count);
+
 /* Escapes characters that control a terminal. Control bytes (except those in `keep`) become \x1b and the like;
  * Unicode's C1 control characters and those that change the writing direction become \u202e and the like. The text is
  * terminated and cut if `out` is full. Returns its length. */

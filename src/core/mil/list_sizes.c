@@ -5,6 +5,7 @@
  */
 #include "core/mil/list_sizes.h"
 
+#include "core/base/text.h"
 #include "core/mil/ir_edit.h"
 #include "core/mil/resolve_shapes.h"
 
@@ -80,7 +81,7 @@ static propane_status list_sizes_fill(const list_size *l, mil_op *op, propane_er
         if (at > l->element.rank || (k == o->count - 1 && at != l->element.rank))
             return mil_op_fail(op, err, PROPANE_ERR_INVALID,
                                "elem_shape has %lld size%s, but the written value has rank %d", (long long)at,
-                               at == 1 ? "" : "s", l->element.rank);
+                               text_plural(at), l->element.rank);
         if (of.dtype != MIL_string) continue;
         const mil_type type = mil_type_tensor(MIL_int32, of.rank, of.dim);
         int32_t *data = ARENA_ARRAY(a, count + 1, int32_t);

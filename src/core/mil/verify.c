@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/mil/empty_operands.h"
 #include "core/mil/ir_edit.h"
 
@@ -206,7 +207,7 @@ propane_status mil_verify_op(const mil_op *op, propane_error *err) {
     PROPANE_TRY(op->info->rule(op, types, &count, err));
     if (count != op->result_count)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "it returns %d result%s instead of %d", count,
-                           count == 1 ? "" : "s", op->result_count);
+                           text_plural(count), op->result_count);
     for (int i = 0; i < count; i++) {
         const mil_value *v = op->results[i];
         char why[200], says[160], gives[160];

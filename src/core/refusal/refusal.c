@@ -10,6 +10,7 @@
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/device/device.h"
 #include "core/mil/text/mil_text.h"
 #include "core/refusal/search.h"
@@ -114,7 +115,7 @@ static propane_status refusal_say(const refusal *r, const search_result *s, cons
         text_printf(out, "; the smallest refused program was not written: %.200s", why.text);
     else
         text_printf(out, "; the smallest refused program (%d operation%s) is %s/model.mil", s->operations,
-                    s->operations == 1 ? "" : "s", path);
+                    text_plural(s->operations), path);
     return PROPANE_OK;
 }
 
@@ -146,8 +147,8 @@ propane_status refusal_explain(propane_device *device, const mil_function *f, co
         memcpy(before, err->text, sizeof before);
         (void)propane_fail(err, given, "%.700s; the operation cannot be determined: %.200s", before, why.text);
     } else {
-        text_printf(&said, " [%d programs compiled, %d refused]: %s", found.asked, found.refused,
-                    found.reason[0] && found.verdict != SEARCH_OPEN ? found.reason : err->text);
+        text_printf(&said, " [%d program%s compiled, %d refused]: %s", found.asked, text_plural(found.asked),
+                    found.refused, found.reason[0] && found.verdict != SEARCH_OPEN ? found.reason : err->text);
         (void)propane_fail(err, given, "%s", said.data);
     }
     if (found.smallest) mil_module_free(found.smallest);

@@ -15,8 +15,8 @@ static int64_t token_at(const token_windows *d, int64_t index) {
 
 static propane_status token_windows_too_few(const char *source, int64_t held, int context, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: only %lld tokens are held out, but a window needs %d; hold out more, or give more text",
-                        source, (long long)held, context + 1);
+                        "%s: a window needs %d tokens, but %lld %s held out; hold out more, or give more text", source,
+                        context + 1, (long long)held, held == 1 ? "is" : "are");
 }
 
 propane_status token_windows_init(token_windows *d, const void *tokens, int token_bytes, int64_t count, int vocab,

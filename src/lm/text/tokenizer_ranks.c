@@ -293,8 +293,8 @@ static propane_status ranks_read_tekken(rank_list *l, const json_t *object, int6
                                         propane_error *err) {
     const json_t *vocab = json_object_get(object, "vocab");
     if ((int64_t)json_array_size(vocab) < count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'vocab' has %zu tokens, but 'config' requires %lld", source,
-                            json_array_size(vocab), (long long)count);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'config' requires %lld tokens, but 'vocab' has %zu", source,
+                            (long long)count, json_array_size(vocab));
     for (int64_t i = 0; i < count; i++) {
         const json_t *token = json_array_get(vocab, (size_t)i), *bytes = json_object_get(token, "token_bytes");
         const json_t *rank = json_object_get(token, "rank");

@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 
+#include "core/base/text.h"
 #include "lm/data/corpus.h"
 #include "report/show.h"
 
@@ -49,8 +50,8 @@ propane_status api_show_examples(const char *path, const propane_show_options *o
     const bool json = o->form == PROPANE_JSON, styled = !json && o->styled;
     if (!json)
         text_printf(
-            to, "%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
-            path, e->count, e->trained, c.count, chat_format_name(c.chat.format));
+            to, "%s: %" PRId64 " example%s, %" PRId64 " of %" PRId64 " tokens count toward the loss, chat format %s\n",
+            path, e->count, text_plural(e->count), e->trained, c.count, chat_format_name(c.chat.format));
     for (int64_t i = 0; i < e->count; i++) {
         if (json) {
             text_printf(to, "{");
@@ -60,7 +61,8 @@ propane_status api_show_examples(const char *path, const propane_show_options *o
             text_printf(to, "}\n");
             continue;
         }
-        text_printf(to, "--- %" PRId64 ", %" PRId64 " tokens\n", i + 1, e->start[i + 1] - e->start[i]);
+        text_printf(to, "--- %" PRId64 ", %" PRId64 " token%s\n", i + 1, e->start[i + 1] - e->start[i],
+                    text_plural(e->start[i + 1] - e->start[i]));
         api_examples_print_text(to, c.tokenizer, e, i, styled);
     }
     corpus_close(&c);

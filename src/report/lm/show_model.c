@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/files/safetensors.h"
 #include "lm/data/jsonl.h"
 #include "lm/files/gguf.h"
@@ -21,10 +22,11 @@
 
 static void api_show_config(text *to, const model_config *c) {
     text_printf(to,
-                "  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64
+                "  %s: %" PRId64 " layer%s, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " head%s of %" PRId64
                 " (%" PRId64 " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",
-                c->model_type, c->num_hidden_layers, c->hidden_size, model_config_hidden(c), c->num_attention_heads,
-                c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings);
+                c->model_type, c->num_hidden_layers, text_plural(c->num_hidden_layers), c->hidden_size,
+                model_config_hidden(c), c->num_attention_heads, text_plural(c->num_attention_heads), c->head_dim,
+                c->num_key_value_heads, c->vocab_size, c->max_position_embeddings);
     if (c->num_experts)
         text_printf(to, "%" PRId64 " experts, %" PRId64 " per token, ", c->num_experts, c->num_experts_per_tok);
     if (model_arch_of(c)->position == ARCH_LEARNED)
@@ -49,8 +51,8 @@ static propane_status api_show_safetensors(text *to, const char *path, propane_e
         bytes += (double)t->bytes;
         elements += (double)t->count;
     }
-    text_printf(to, "%s: safetensors, %d tensors, %.0f elements, %s\n", path, safetensors_count(s), elements,
-                text_bytes(size, bytes));
+    text_printf(to, "%s: safetensors, %d tensor%s, %.0f element%s, %s\n", path, safetensors_count(s),
+                text_plural(safetensors_count(s)), elements, elements == 1 ? "" : "s", text_bytes(size, bytes));
     for (int i = 0; i < safetensors_count(s); i++) {
         const safetensors_tensor *t = safetensors_at(s, i);
         text_printf(to, "  %-5s %-60s [", safetensors_dtype_name(t->dtype), t->name);
@@ -93,7 +95,8 @@ static propane_status api_show_gguf(text *to, const char *path, propane_error *e
     model_config config;
     propane_error why = {0};
     PROPANE_TRY(gguf_open(path, &g, err));
-    text_printf(to, "%s: GGUF, %d keys, %d tensors\n", path, gguf_value_count(g), gguf_tensor_count(g));
+    text_printf(to, "%s: GGUF, %d key%s, %d tensor%s\n", path, gguf_value_count(g), text_plural(gguf_value_count(g)),
+                gguf_tensor_count(g), text_plural(gguf_tensor_count(g)));
     for (int i = 0; i < gguf_value_count(g); i++) api_show_gguf_value(to, gguf_value_at(g, i));
     for (int i = 0; i < gguf_tensor_count(g); i++) {
         const gguf_tensor *t = gguf_tensor_at(g, i);
@@ -151,9 +154,10 @@ static propane_status api_show_tokens(text *to, const char *path, propane_error 
     token_file t;
     PROPANE_TRY(token_file_open(path, &t, err));
     text_printf(to,
-                "%s: token file, %" PRId64 " tokens of %" PRId64 " bytes of text, vocabulary %" PRId64
+                "%s: token file, %" PRId64 " token%s of %" PRId64 " byte%s of text, vocabulary %" PRId64
                 ", %d bytes per token\n  tokenizer sha256 %s\n",
-                path, t.count, t.text_bytes, t.vocab_size, t.id_bytes, t.tokenizer_hash);
+                path, t.count, text_plural(t.count), t.text_bytes, text_plural(t.text_bytes), t.vocab_size, t.id_bytes,
+                t.tokenizer_hash);
     token_file_close(&t);
     return PROPANE_OK;
 }

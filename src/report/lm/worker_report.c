@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "core/base/text.h"
 #include "lm/run/memory_estimate.h"
 #include "lm/step/partition_compare.h"
 #include "train/dist/worker_estimate.h"
@@ -107,8 +108,9 @@ static void api_worker_print_warmup(text *to, const worker_question *q, const wo
     char sent[32], taken[32];
     if (q->warmup > 0)
         text_printf(
-            to, "  the first %lld steps (warm-up) are data-parallel: before outer steps each worker sends %s in %s\n",
-            (long long)q->warmup, text_bytes(sent, w->warmup_bytes), text_duration(taken, w->warmup_ms / 1e3));
+            to, "  the first %lld step%s (warm-up) %s data-parallel: before outer steps each worker sends %s in %s\n",
+            (long long)q->warmup, text_plural(q->warmup), q->warmup == 1 ? "is" : "are",
+            text_bytes(sent, w->warmup_bytes), text_duration(taken, w->warmup_ms / 1e3));
 }
 
 propane_status api_worker_estimate(const model_config *config, const propane_training_estimate_options *o,

@@ -8,7 +8,7 @@
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
 # what a model would see of the data
 $ head -1 plain.jsonl > one.jsonl; propane show one.jsonl --model base
-> one.jsonl: 1 examples, 1 of 4 tokens count toward the loss, chat format plain
+> one.jsonl: 1 example, 1 of 4 tokens count toward the loss, chat format plain
 > --- 1, 4 tokens
 > line 0 of[ 0]
 = 0

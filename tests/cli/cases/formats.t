@@ -38,7 +38,7 @@ $ propane show q.gguf
 >~   general.architecture * llama
 >~   tokenizer.ggml.tokens * list of 400
 >~   Q8_0  blk.0.attn_q.weight *[[]32, 32[]]
->~   llama: 1 layers, width 32*
+>~   llama: 1 layer, width 32*
 = 0
 $ propane generate m.gguf --prompt "The " --count 8 --temperature 0 > a 2> /dev/null && propane generate folder --prompt "The " --count 8 --temperature 0 > b 2> /dev/null && cmp a b
 = 0

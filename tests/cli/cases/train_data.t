@@ -7,7 +7,7 @@ $ learn one --data ab.txt > one.out; learn two --data a.txt --data b.txt | cmp o
 = 0
 $ propane train --data dir --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run told | head -3
 >~ 2 files
->~ skipped 1 files in folders that are neither text nor tokens
+>~ skipped 1 file in folders that are neither text nor tokens
 >~ dir: * tokens, bytes vocabulary of 256
 = 0
 $ learn n --data 'q*.txt'

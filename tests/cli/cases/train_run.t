@@ -35,7 +35,7 @@ $ propane train b --init a --data text
 = 2
 # a model without a flag is --init; its context is the run's most
 $ propane train a --data text --batch 2 --steps 2 --lora-rank 2 --eval-every 0 --run f | grep '^model'
->~ model: * parameters, 1 layers, width 16, context 16
+>~ model: * parameters, 1 layer, width 16, context 16
 = 0
 $ echo $(ls f)
 >~ adapter_config.json * tokenizer.json tokenizer.propane.json tokenizer_config.json train.json

@@ -10,7 +10,7 @@
 # y = 2 x0 - x1 is learnt, and comes out as a package.
 $ propane train line.mil --data reg --loss mse --trainable '*' --lr 0.05 --steps 300 --batch 4 --val-fraction 0 --run line > line.log; head -5 line.log && tail -1 line.log | sed 's/in [0-9.]* s/in T/'
 > line.mil: 2 of 2 weights are trained, 3 numbers
-> 1 operations, of which 1 are differentiated; 5 operations compute gradients
+> operations: 1, differentiated: 1, for gradients: 5
 > reg: 4 samples to train on, 0 to validate with
 > 300 steps = 300 epochs of 4 samples
 > loss mse
@@ -37,7 +37,7 @@ $ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "Samples per secon
 @ mkdir window; cp reg/x.npy reg/y.npy window; npy '<i4' '4, 1' '\000\000\000\000\001\000\000\000\001\000\000\000\000\000\000\000' > window/at.npy
 $ propane train at.mil --data window --loss mse --trainable w --lr 0.05 --steps 300 --batch 1 --val-fraction 0 --run at > at.log; sed -n 1,2p at.log; npy '<i4' '1,' '\001\000\000\000' > place.npy; propane run at/model.mlpackage --input x=one.npy --input at=place.npy | grep -c 'output y'
 > at.mil: 1 of 1 weights are trained, 2 numbers
-> 6 operations, of which 3 are differentiated; 10 operations compute gradients
+> operations: 6, differentiated: 3, for gradients: 10
 > 1
 = 0
 $ propane train range.mil --data window --loss mse --trainable w --run range

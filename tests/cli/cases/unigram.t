@@ -16,7 +16,7 @@ $ printf 'the cat <sep> going \357\274\241\357\274\221\n  two   spaces\n' > line
 = 0
 $ propane train --data text --tokenizer unigram.model --layers 1 --width 32 --heads 4 --context 32 --batch 2 --steps 2 --eval-every 0 --run run > log && propane convert run folder > log && propane show folder
 >~ folder: a model's folder
->~   llama: 1 layers, width 32*
+>~   llama: 1 layer, width 32*
 >~   vocabulary 300*
 >~   tokenizer: kind hf (Unigram), 300 ids, bos 1, eos 2
 = 0

@@ -14,7 +14,7 @@ $ grep -c '"loss"' r/log.jsonl; grep -c '"val_loss"' r/log.jsonl; grep '"event"'
 # the screen, off a terminal: once, without control characters
 $ LC_ALL=C.UTF-8 propane watch r | tee screen
 >~ r: done
->~ * parameters, 1 layers, width 16, context 32; cpu, fp32, plan layer
+>~ * parameters, 1 layer, width 16, context 32; cpu, fp32, plan layer
 >~ * 100.0 %
 >~ step 30/30   loss *   lr *   gradient *
 >~ * tokens/s   0m*s   memory * MB

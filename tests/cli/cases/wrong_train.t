@@ -30,13 +30,13 @@ $ propane train --data /dev/null
 2> propane train: cannot read /dev/null: it is a device or pipe, not a file
 = 1
 $ propane train --data short --kind chars --context 16
-2> propane train: short: only 2 tokens are held out, but a window needs 17; hold out more, or give more text
+2> propane train: short: a window needs 17 tokens, but 2 are held out; hold out more, or give more text
 = 1
 $ propane train --data short --kind chars --context 32
 2> propane train: short: only 18 tokens to train on, but a window needs 33; give more text or a smaller context
 = 1
 $ tiny --held-out 0.0001
-2> propane train: text: only 1 tokens are held out, but a window needs 17; hold out more, or give more text
+2> propane train: text: a window needs 17 tokens, but 1 is held out; hold out more, or give more text
 = 1
 $ tiny --held-out 0
 2> propane train: --held-out is 0, so there is nothing to evaluate on; give --eval-every 0
@@ -213,5 +213,5 @@ $ ls -d propane-run
 2~ *propane-run*
 = 2
 $ config ''
->~ done: 1 steps in *; model in propane-run
+>~ done: 1 step in *; model in propane-run
 = 0

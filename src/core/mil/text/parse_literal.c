@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/base/text.h"
 #include "core/mil/coreml/blob.h"
 #include "core/mil/text/parse_internal.h"
 
@@ -128,7 +129,7 @@ static propane_status parse_nested(parser *p, const mil_type *type, int level) {
     }
     if (count == type->dim[level]) return PROPANE_OK;
     return parse_fail_at(p, &t, "%lld element%s in dimension %d, but the type has %lld", (long long)count,
-                         count == 1 ? "" : "s", level, (long long)type->dim[level]);
+                         text_plural(count), level, (long long)type->dim[level]);
 }
 
 /* Reads a tensor's elements, nested like its dimensions or all in one list. */
