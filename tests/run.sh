@@ -19,6 +19,7 @@ trap 'rm -rf "$work" 2> /dev/null || { sleep 1; rm -rf "$work"; }' EXIT
 trap 'exit 130' INT TERM HUP
 mkdir "$work/tmp"
 export TMPDIR="$work/tmp"
+unset MAKEFLAGS MFLAGS MAKELEVEL # a test's own make is not one of make check's jobs
 # The machine that the stand-in for Apple's libraries simulates (tests/standin/standin.c).
 # PROPANE_STANDIN_MACHINE=system=15 selects another one.
 export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/tmp"

@@ -10,7 +10,7 @@
 
 enum { LONGEST_MARK = 64 };
 
-/* The key stands in the header, whose length is the first 8 bytes. It cannot occur unescaped inside a string. */
+/* The key is in the header, whose length is the first 8 bytes. It cannot occur unescaped inside a string. */
 static bool written_is_gradients(FILE *file) {
     static const char key[] = "\"propane.gradients\":";
     uint8_t length[8];

@@ -112,14 +112,8 @@ int cmd_tokenize(int argc, char **argv) {
     if (!use && !out)
         return cli_misuse("tokenize",
                           "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
-    const char *const outputs[] = {out, tokens_out}, *const inputs[] = {path, use, out};
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 2 + i; k++)
-            if (outputs[i] && inputs[k] && file_same(outputs[i], inputs[k]))
-                return cli_misuse("tokenize", "%s %s would overwrite %s", i ? "--tokens" : "--out", outputs[i],
-                                  k == 0   ? "the text"
-                                  : k == 1 ? "the tokenizer"
-                                           : "what --out writes");
+    if (out && tokens_out && file_same(out, tokens_out))
+        return cli_misuse("tokenize", "--tokens %s would overwrite what --out writes", tokens_out);
     const propane_corpus_options options = {
         .size = sizeof options, .tokenizer = use, .kind = kind, .vocabulary = (int)vocab};
     return cmd_tokenize_write(path, &options, out, tokens_out);

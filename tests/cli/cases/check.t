@@ -87,7 +87,7 @@ $ propane check C21.bad.mil --path e5rt
 2> Try 'propane check --help'.
 = 2
 
-# What has ended the process outside the engine is louder than what falls back, and quieter than a refusal.
+# A crash outside the engine is more severe than a fallback, and less than a refusal.
 $ propane check X9.bad.mil --path coreml --target m1,m4
 >~ crashes elsewhere X9: Normalizing a tensor with five axes crashes the process*
 >~     crashes elsewhere on all

@@ -69,7 +69,7 @@ $ propane show v | grep tokenizer:; rm v/tokenizer.*; propane show v | grep -c t
 = 1
 # Patterns of a tokenizer that read the text again at every place, or go deep: an error within seconds.
 @ printf 'import sys,json\nv={chr(c):c-33 for c in range(33,127)}\njson.dump({"model":{"type":"BPE","vocab":v,"merges":[]},"decoder":{"type":"ByteLevel"},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":sys.argv[1]},"behavior":"Isolated","invert":False},{"type":"ByteLevel","add_prefix_space":False,"use_regex":False}]}},open(sys.argv[2],"w"))\n' > pattern.py; python3 pattern.py '(?=a*b)' ahead.json; python3 pattern.py '(a(?R)?b)|a' deep.json; python3 pattern.py '(a|aa)+$' ways.json; python3 pattern.py 'b(?=z)|[cb]+' plain.json; awk 'BEGIN{for(i=0;i<300000;i++) printf "a"; print "cbbbx=z"}' | tr -d '\n' > as
-$ for p in ahead deep ways; do propane tokenize as --tokenizer $p.json --tokens out; done
+$ for p in ahead deep ways; do propane tokenize as --tokenizer $p.json --tokens ids; done
 2~ propane tokenize: as: a pattern of the tokenizer takes too long at byte * of 300007; *
 2~ propane tokenize: as: a pattern of the tokenizer takes too long at byte 0 of 300007; *
 2~ propane tokenize: as: a pattern of the tokenizer takes too long at byte 0 of 300007; *

@@ -23,7 +23,7 @@ $ mkdir -p none c; : > c/propane.keys; : > c/propane.cert; : > c/propane.key; fo
 = 0
 # make says what it makes, a line for each folder; make -s does not
 @ cp -R "$REPO/Makefile" . && mkdir -p src/core src/lm apps/ane-lab/macho apps/ane-lab/probe apps/serve apps/propane && echo 'int first; extern int second;' | tee src/core/a.c src/core/b.c > src/lm/c.c
-$ unset MAKEFLAGS MAKELEVEL; make BUILD=b b/src/core/a.o b/src/core/b.o b/src/lm/c.o ; rm -r b; make -s BUILD=b b/src/core/a.o; rm -r b; make BUILD=b V=1 b/src/core/a.o | grep -c -- '-c src/core/a.c'
+$ make BUILD=b b/src/core/a.o b/src/core/b.o b/src/lm/c.o ; rm -r b; make -s BUILD=b b/src/core/a.o; rm -r b; make BUILD=b V=1 b/src/core/a.o | grep -c -- '-c src/core/a.c'
 > cc      src/core
 > cc      src/lm
 > 1

@@ -3,7 +3,7 @@
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; echo 1 2 3 > ids.txt
 @ t="--data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0"; echo "propane train $t --threads 1 \"\$@\"" > train.sh
 @ sh train.sh --run r --steps 2 > /dev/null; sh train.sh --run other --seed 5 --steps 3 > /dev/null
-# A log that cannot be written is told, and does not end the run.
+# A log that cannot be written is reported, and does not end the run.
 @ mkdir -p n/log.jsonl
 $ sh train.sh --run n --steps 1 --no-report > log
 2~ propane train: n already contains log.jsonl, which this run would overwrite; give another --run

@@ -83,7 +83,7 @@ $ propane eval m --data text --ids text
 2> Try 'propane eval --help'.
 = 2
 $ propane eval m --data empty
-2> propane eval: empty: 0 token(s); a loss needs at least two
+2> propane eval: empty: 0 tokens; a loss needs at least two
 = 1
 $ propane eval m --data dir
 2> propane eval: cannot read dir: it is a folder, not a file
@@ -135,17 +135,15 @@ $ propane tokenize text --out pipe
 2> propane tokenize: cannot write pipe: it is a device or pipe, not a file
 = 1
 $ propane tokenize text --out text
-2> propane tokenize: --out text would overwrite the text
-2> Try 'propane tokenize --help'.
-= 2
+2> propane tokenize: text exists and is not a Propane tokenizer, so it is not overwritten: give another name, or remove it
+= 1
 $ propane tokenize text --out t --tokens ./t
 2> propane tokenize: --tokens ./t would overwrite what --out writes
 2> Try 'propane tokenize --help'.
 = 2
 $ propane tokenize text --tokenizer bpe.json --tokens bpe.json
-2> propane tokenize: --tokens bpe.json would overwrite the tokenizer
-2> Try 'propane tokenize --help'.
-= 2
+2> propane tokenize: bpe.json exists and is not a token file, so it is not overwritten: give another name, or remove it
+= 1
 $ propane tokenize text --kind chars --vocab 300 --out t
 2> propane tokenize: --vocab applies to --kind bpe; chars has as many ids as it needs
 2> Try 'propane tokenize --help'.
