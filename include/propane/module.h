@@ -169,7 +169,7 @@ PROPANE_CHECK propane_status propane_module_until(propane_module *module, const 
 typedef struct propane_op_info {
     size_t size;              /* sizeof(propane_op_info), set by the caller */
     const char *name, *since; /* `since` is the first opset that has it: "ios15" */
-    const char *gradient;     /* the rule's name, or "none" */
+    const char *gradient;     /* the rule's name, "none", or "expanded": by those of the operations it becomes */
     const char *cpu;          /* how the cpu driver runs it; "none", "reference", "fold" */
     bool evaluated;           /* the reference evaluator can compute it */
     bool stateful;            /* works on states: passes remove it before a device sees it */

@@ -31,6 +31,11 @@ propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *
         "this operation has no gradient; remove it from the path between the trained parameters and the results");
 }
 
+/* Called only for what pass_unroll left alone. */
+propane_status grad_rule_expanded(grad_context *g, const mil_op *op, propane_error *err) {
+    return grad_rule_none(g, op, err);
+}
+
 /* Never called, because the results of such an op do not vary. */
 propane_status grad_rule_zero(grad_context *g, const mil_op *op, propane_error *err) {
     (void)g, (void)op, (void)err;
@@ -59,8 +64,10 @@ static const mil_value *grad_find_param(const mil_function *f, const char *name)
  * reports them. Bytes that quantize made vary until they are floats again; other integers do not. */
 static bool grad_result_varies(const grad_context *g, const mil_op *op, const mil_value *result) {
     const mil_dtype dtype = result->type.dtype;
-    bool of_bytes = rules[op->info->code] == grad_rule_quantize;
-    if (mil_dtype_is_float(dtype) || rules[op->info->code] == grad_rule_none) return true;
+    const grad_rule rule = rules[op->info->code];
+    const bool refused = rule == grad_rule_none || rule == grad_rule_expanded;
+    bool of_bytes = rule == grad_rule_quantize;
+    if (mil_dtype_is_float(dtype) || refused) return true;
     MIL_FOR_OPERANDS (op, v) of_bytes |= g->varied[v->id] && v->type.dtype == dtype;
     return of_bytes && (dtype == MIL_int8 || dtype == MIL_uint8);
 }

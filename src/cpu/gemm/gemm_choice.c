@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the table of measured products and its file. A row compares two ways to compute the same product. A product is
  * characterized by its sizes and the layout of its operands, so generated operands of that layout serve as well as
- * those of the step. A line that cannot be parsed, or a
- * full table, leads to measuring again, never to a wrong choice.
+ * those of the step. A line that cannot be parsed, or a full table, leads to measuring again, never to a wrong choice.
  */
 #include "cpu/gemm/gemm_choice.h"
 
