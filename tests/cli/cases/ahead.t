@@ -1,5 +1,5 @@
-# A rank that is ahead of a slow one writes its file for the next checkpoint while the slow one still sweeps those of the last: the
-# file stays. Else a run that is killed then would go on with other bits.
+# A rank that is ahead of a slow one writes its file for the next checkpoint while the slow one still removes files of the last one.
+# The new file must stay. Otherwise a run that is killed at that moment would continue with different bits.
 ! mpirun part:lm
 @ so="$(dirname "$(readlink ../bin/propane)")/tests/cli/preload/slow_rank.so"; [ ! -f "$so" ] || ln -s "$so" ../bin/slow_rank.so; cp "$REPO/tests/cli/ranks" ../bin
 ! slow_rank.so

@@ -14,7 +14,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=sizes=equal propane device
 >~ *shared events: the engine waits for a Metal event and signals it*
 >~ *chaining: refused: com.apple.appleneuralengine, code 15:*
 = 0
-# What crashes or hangs is an answer; the device stays usable by its standard way.
+# A crash or a hang is recorded as an answer. The device stays usable in its standard way.
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,hide_class=_ANEChainingRequest ASAN_OPTIONS=handle_segv=0 propane devices
 >~ *evaluation: crashed with signal 11*
 >~ *several functions in one program: crashed with signal 11*
@@ -26,7 +26,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives,events=ig
 >~ *engine's own time: yes: *
 >~ *shared events did not finish within 2000 ms: its handler was not called*
 = 0
-# The engine's own time, where it is given.
+# The engine's own time, on systems that report it.
 $ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"a", "b"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 32, 1, 32]> x) {\n        tensor<fp16, [1, 32, 1, 32]> y = add(x = x, y = x)[name = string("y")];\n    } -> (y);\n}\n' > add.mil
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane run add.mil --seed 1 --device ane --profile --iterations 3
@@ -48,7 +48,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest pro
 >~ ane: the class _ANERequest is missing; this version of the system is not supported
 >~ missing  class _ANERequest (required)
 = 0
-# Baked weights: up to macOS 26 a process may compile 119 programs, so the run starts itself again, and ends with the same bits.
+# Baked weights: up to macOS 26 a process may compile 119 programs. The run therefore restarts itself, and ends with the same bits.
 @ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 130 --batch 1 --context 32 --precision fp16 --plan six' > args
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights inputs --run inputs
@@ -65,8 +65,8 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=sy
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane:client --weights inputs --run client && cmp inputs/model.safetensors client/model.safetensors && echo same
 >~ same
 = 0
-# All kernels are procedures of one compiled program: with baked weights that is one compile a step, and with weights as
-# inputs one compile for the run, behind one for each proof (of the weight mode, of procedures).
+# All kernels are procedures of one compiled program. Baked weights need one compile per step. Weights as inputs need one compile
+# per run, after one compile for each trial (of the weight mode, and of procedures).
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=system=26 propane $(cat args) --device ane --weights baked --run together > log; grep -c '^resumed' log; cmp inputs/model.safetensors together/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 1
@@ -96,7 +96,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 >~ time inside the engine: not reported by this engine
 >~ "programs":"6 procedures of 1 compiled program"
 = 0
-# Compiled programs that are loaded with other weights need neither restarts nor compiles.
+# Compiled programs that are reloaded with new weights need neither restarts nor compiles.
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights reload --run reload > log; grep -c '^resumed' log; cmp inputs/model.safetensors reload/model.safetensors && echo same; (ls tmp; ls ../engine) | wc -l | tr -d ' '
 > 0
@@ -116,7 +116,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=
 >~ device ane:memory?dispatch=standard, *
 2~ propane train: kernel '*': ane: the engine failed: com.apple.appleneuralengine, code *, status 0x1d: *; the number, size or order of the surfaces may be wrong (C11 to C13): *
 = 1
-# The product with the vocabulary on the engine: the same bits in every weight mode, restarts included.
+# The vocabulary product on the engine: the same bits in every weight mode, restarts included.
 ? part:lm
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs reload 'baked --compile-budget 40'; do propane $(cat args) --steps 12 --device 'ane:memory?procedures=off&dispatch=standard' --head device --weights $w --run head-${w% --*} > head-${w% --*}.log; done; grep -c '^resumed' head-baked.log; for w in baked reload; do cmp head-inputs/model.safetensors head-$w/model.safetensors && echo same; done
 > 2
@@ -127,7 +127,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for w in inputs re
 $ propane train --run head-inputs --resume --steps 13 --data text.txt --head host
 2~ propane train: *--head*
 = 1
-# The first weight mode that holds is taken.
+# The first weight mode that works is chosen.
 ? part:lm
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto
 >~ device ane, fp16, plan six, weights inputs, threads *
@@ -142,7 +142,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/t
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --weights inputs --run auto3
 2~ propane train: weights 'inputs' do not work here: *
 = 1
-# The probe: every question in a process of its own.
+# The probe: each question runs in its own process.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --probe --output probe.json
 >~ ane (a stand-in, not Apple's engine)
 >~     inputs (q, k) are reported as (k, q); bound in that order, q - k is right
@@ -154,7 +154,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --
 $ test "$(grep -c '"ended": "answered"' probe.json)" -gt 45 && grep '"stand_in"' probe.json
 >   "stand_in": true,
 = 0
-# What it measured of the host takes the place of the estimates' assumptions.
+# The host rates that it measured replace the assumptions of the estimates.
 ? part:lm
 $ propane estimate stories110m --rates probe.json | grep -c 'measured on a host (.*): matrix products .* AdamW .* ns per parameter'
 > 1
@@ -209,7 +209,7 @@ $ propane bench --sweep all --device 'cpu?threads=1'
 $ propane bench --sweep all --device nowhere
 2> propane bench: unknown device 'nowhere'; the devices are cpu, ane, sim, accel, registers, null
 = 1
-# More values than a device takes outputs: in parts.
+# More values than a device can output: they are computed in parts.
 @ awk 'BEGIN { t = "tensor<fp16, [1, 16, 1, 64]>"; printf "program(1.3)\n{\nfunc main<ios18>(%s v0) {\n", t; for (i = 1; i <= 300; i++) printf "%s v%d = relu(x = v%d)[name = string(\"v%d\")];\n", t, i, i - 1, i; print "} -> (v300);\n}" }' > many.mil
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane diff many.mil --seed 1 --device-b ane
 >~ 300 values compared;*

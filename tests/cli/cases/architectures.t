@@ -1,4 +1,4 @@
-# Every architecture: a fresh model trains and resumes, its forms give the same loss, it generates.
+# Every architecture: a fresh model trains and resumes, all its file forms give the same loss, and it generates.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%97, "of", i%7}' > text
 @ head -c 40 text > short
@@ -49,7 +49,7 @@ $ propane eval qwen3 --data short --gradients g.safetensors --plan seven
 $ propane convert qwen3 q.bin
 2> propane convert: q.bin: a llama2.c checkpoint can hold only a Llama without biases and rope scaling, not this model (qwen3): write a folder, .safetensors or .gguf
 = 1
-# only the ids that occur: the same model, and the whole one at the end
+# only the ids that occur: the same model, and the full vocabulary at the end
 $ fresh qwen3 --steps 3 --compact-vocab --run c > c.log; fresh qwen3 --steps 6 --resume --run c > c.log; propane show c/config.json | grep -o 'vocabulary 256'; propane show c/vocabulary.safetensors | sed -n '2,3s/  */ /gp'; propane generate c --prompt line --count 5 --temperature 0 | head -c 4; echo
 > vocabulary 256
 >  I32 ids [64]
@@ -59,7 +59,7 @@ $ fresh qwen3 --steps 3 --compact-vocab --run c > c.log; fresh qwen3 --steps 6 -
 $ fresh qwen3 --steps 9 --no-compact-vocab --resume --run c
 2> propane train: c/checkpoint.safetensors holds a different model from the one to train; resume with the configuration of its run folder
 = 1
-# what does not go
+# what is refused
 $ fresh mamba --steps 1
 2> propane train: unknown architecture 'mamba'; the known ones are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text, qwen3_moe
 = 1

@@ -1,4 +1,4 @@
-# A refused program names its operation: --bisect compiles parts of it until that is known.
+# A refused program: --bisect compiles parts of it until it can name the operation.
 @ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"a", "b"}})]\n{\n    func main<ios18>(%s x) {\n' 'tensor<fp16, [1, 4, 1, 32]>' > m.mil
 @ echo '        tensor<fp16, [1, 4, 1, 32]> a = add(x = x, y = x)[name = string("a")];' >> m.mil
 @ echo '        tensor<fp16, [4, 4, 1, 1]> w = const()[name = string("w"), val = tensor<fp16, [4, 4, 1, 1]>([[[[1]], [[2]], [[3]], [[4]]], [[[5]], [[6]], [[7]], [[8]]], [[[1]], [[2]], [[3]], [[4]]], [[[5]], [[6]], [[7]], [[8]]]])];' >> m.mil
@@ -21,7 +21,7 @@ $ propane run refused/model.mil --seed 1 --device sim:m1
 $ propane check refused/model.mil --target m1
 >~ *O2*
 = 1
-# Nothing that is there is written over, and what is taken runs.
+# No existing file is overwritten, and an accepted program simply runs.
 $ propane run m.mil --seed 1 --device sim:m1 --bisect --output out 2> /dev/null; cat out/refused/model.mil | cmp - refused/model.mil; touch refused/mine; propane run m.mil --seed 1 --device sim:m1 --bisect 2> /dev/null; rm err; ls
 > m.mil
 > out
@@ -31,11 +31,11 @@ $ propane run m.mil --seed 1 --device sim:m1 --bisect --output out 2> /dev/null;
 $ propane run m.mil --seed 1 --device sim:m4 --bisect
 >~ output y *
 = 0
-# A device that compiles no more.
+# A device that can compile no more programs.
 $ propane run m.mil --seed 1 --device 'sim:m1?budget=2' --bisect 2>&1 | tail -1
 >~ propane run: no more programs can be compiled (*); the refused operation is one of mul 'c' to sub 'y'; the smallest refused program (6 operations) is refused-3/model.mil *
 = 0
-# Nowhere to write.
+# An output that cannot be written.
 $ mkdir shut; : > shut/refused-x; propane run m.mil --seed 1 --device sim:m1 --bisect --output m.mil 2>&1 | tail -1
 >~ propane run: sin 'd' is refused*; the smallest refused program was not written: *
 = 0

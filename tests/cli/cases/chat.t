@@ -8,7 +8,7 @@ $ printf 'line 1\n\nline 2\n' | propane chat m --temperature 0 --count 8 > a; wc
 2> (stopped after 8 tokens; --count allows more)
 > two answers
 = 0
-# a reset forgets, a system's message changes what comes, commands are no messages
+# a reset clears the conversation, a system message changes the answer, and commands are not messages
 $ printf 'line 1\n/reset\nline 1\n' | propane chat m --temperature 0 --count 8 2> errors > b; grep -c 'a new conversation' errors; head -c $(($(wc -c < b) / 2)) b > c; tail -c +$(($(wc -c < b) / 2 + 1)) b | cmp c -
 > 1
 = 0
@@ -17,7 +17,7 @@ $ printf '/system of 1 of 2\n/what\n/system\n/quit\nline\n' | propane chat m
 2~ (/reset starts a new conversation; /system TEXT sets *
 2> (no system message)
 = 0
-# what does not fit is dropped or refused
+# text that does not fit is dropped or refused
 $ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "line $i of these lines"; done | propane chat m --count 16 --temperature 0 2>&1 > log | grep -c 'the context is full: the oldest'  | awk '{ print ($1 > 3) ? "dropped" : $1 }'
 > dropped
 = 0

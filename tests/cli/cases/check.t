@@ -4,7 +4,7 @@
 @ cp "$REPO"/fuzz/corpus/blob/four_records good.bin
 @ mkdir model.mlpackage
 
-# One rule refuses on one chip and is silent on the other.
+# One rule refuses on one chip and says nothing on the other.
 $ propane check C27a.bad.mil --target m1,m4
 > path: direct, as MIL text passed to the engine's compiler (--path coreml: through Core ML)
 > 
@@ -51,13 +51,13 @@ $ propane check C27a.good.mil --target m4 --strict
 > m4: no known rule refuses it
 = 0
 
-# A column of several chips says which they are.
+# A column for several chips names them.
 $ propane check C27a.bad.mil --target m1,m4,m4-max --strict > shared; grep -E '^operation|^m4 [+]1' shared
 > operation    count  m1       m4 +1
 > m4 +1: m4, m4-max
 = 0
 
-# The same program through Core ML: the operation moves to the CPU, and forms that only the compiler of MIL text minds are silent.
+# The same program through Core ML: the operation moves to the CPU. Forms that only the compiler of MIL text rejects give no message.
 $ propane check C27a.bad.mil --path coreml --target m1,m4
 >~ path: through Core ML*
 >~ falls back C27a: The last axis*
@@ -108,7 +108,7 @@ $ propane check X9.bad.mil --path direct --target m4 | grep -c X9
 > 0
 = 1
 
-# What the language itself refuses has a place too.
+# Errors of the language itself have a place too.
 $ propane check L1.bad.mil --target m4
 >~ refused L1: *
 >~   L1.bad.mil:5:*rellu*
@@ -122,7 +122,7 @@ $ propane check C27a.bad.mil --target m1 --json
 >~    "evidence": "measured",
 = 1
 
-# The system's version matters to some rules.
+# Some rules depend on the system's version.
 $ propane check C35.bad.mil --target m4 --os 26.3.1
 >~ warning C35: *
 >~   *: constexpr_affine_dequantize 'W' in 'main': it uses constexpr_affine_dequantize
@@ -135,7 +135,7 @@ $ propane check C35.bad.mil --os twenty
 2> Try 'propane check --help'.
 = 2
 
-# Weight files: the record that only 512 channels fit.
+# Weight files: the record in which only 512 channels fit.
 $ propane check bad.bin --target m4
 >~ refused C38: *
 >~   bad.bin: the record at offset 64: size and data offset were not written; the stray byte 0x08 at byte 10 reads as a size of 524288, *
@@ -149,7 +149,7 @@ $ propane check good.bin --target m4
 > m4: no known rule refuses it
 = 0
 
-# Wrong use, and what is not read.
+# Wrong use, and files that are not read.
 $ propane check
 2> propane check: a FILE is missing
 2> Try 'propane check --help'.
@@ -162,7 +162,7 @@ $ propane check model.mlpackage
 2~ propane check: model.mlpackage: a folder with neither Manifest.json*
 = 1
 
-# What the plans write: the engine takes the fp16 kernels, not the ones that the host runs in fp32.
+# Programs that the plans write: the engine accepts the fp16 kernels, but not those that the host runs in fp32.
 ? part:lm
 $ propane plan --plan six --precision fp16 --context 32 --write kernels --target m1,m4
 >~ m1        no known rule refuses its device kernels
@@ -183,7 +183,7 @@ $ propane check nothing.mil
 2> propane check: cannot open nothing.mil: No such file or directory
 = 1
 
-# One message for the places of which the same is said; more than --most are counted.
+# One message covers all places with the same text. Places beyond --most are only counted.
 @ { printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3505.4.1"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 32]> v0) {\n'; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf '        tensor<fp16, [1, 4, 8, 32]> v%d = sin(x = v%d)[name = string("v%d")];\n' $i $((i - 1)) $i; done; printf '    } -> (v12);\n}\n'; } > chain.mil
 $ propane check chain.mil --target m1 | grep -c 'measured: sbryngelson'
 > 1
@@ -195,7 +195,7 @@ $ propane check chain.mil --target m1 --most 2
 >~   chain.mil:5:9, 6:9: sin 'v1', 'v2' in 'main': *
 >~   and in 10 more places
 = 1
-# Colours by --color; a pipe has none, and NO_COLOR is about terminals that are asked for none.
+# --color chooses colours. A pipe gets none by default. NO_COLOR affects only automatic choices.
 $ propane check chain.mil --target m1 | grep -c "$(printf '\033')"
 > 0
 = 1
@@ -206,7 +206,7 @@ $ propane check chain.mil --target m1 --color sometimes
 2~ propane check: --color: *
 2> Try 'propane check --help'.
 = 2
-# What other tools take. A name in a property cannot end it or begin another command.
+# Formats for other tools. A name in a property cannot end it or start another command.
 @ cp C27a.bad.mil 'a,b:c%.mil'
 $ propane check a,b:c%.mil --target m1,m4 --format github
 >~ ::error file=a%2Cb%3Ac%25.mil,line=5,col=9,title=C27a refused::relu 'y' in 'main': the last axis of 'y' has 16385 elements; *
@@ -226,7 +226,7 @@ $ propane check good.bin --target m4 --format sarif
 = 0
 $ propane check C27a.bad.mil --target m1 --format json > a.json; propane check C27a.bad.mil --target m1 --json | cmp - a.json
 = 0
-# What is no program says so.
+# A file that is not a program gets an error that says so.
 @ printf '\211PNG\r\n\032\n\0\0\0\015IHDR' > cat.png; printf 'SQLite format 3\0' > a.db; printf '{"prompt": "a", "completion": "b"}\n' > chat.jsonl
 $ propane check cat.png
 2> propane check: cat.png: cannot be checked: it is a PNG image; give a program (.mil), a Core ML package, a folder with model.mil, or a weight file
@@ -239,13 +239,13 @@ $ propane check chat.jsonl
 2> propane check: chat.jsonl: cannot be checked: it is instruction data (JSON lines)
 = 1
 
-# The page of all rules is what the program knows.
+# The page of all rules matches the rules in the program.
 $ propane check --rules --markdown | diff - "$REPO/docs/constraints.md"
 = 0
 $ propane check --rules
 >~ C1a   process  disputed    Up to macOS 26, a process can compile about 119 programs; after that, compiles fail silently or crash.
 = 0
-# Which system reads a program: its opset and the version of a package, by macOS or iOS, the oldest of a list.
+# The systems that can read a program: its opset and package version, by macOS or iOS, and the oldest of a list.
 @ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "3505.4.1"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 16]> x) {\n        tensor<fp16, [1, 16]> y = relu(x = x)[name = string("y")];\n    } -> (y);\n}\n' > new.mil
 $ for s in ios18,macos15 ios17,macos26 macos14.7 15.2; do propane check new.mil --path coreml --target m4 --deploy $s > told; echo "$? $(tail -1 told)"; done; propane check new.mil --path coreml --target m4 | tail -1
 > 0 m4: no known rule refuses it

@@ -25,7 +25,7 @@ $ propane classes chained_relative.dylib --class Root
 $ propane classes chained_relative.dylib --class Sub --json
 > {"image":"chained_relative.dylib","arch":"arm64","kind":"class","name":"Sub","super":"External","protocols":[],"methods":[{"name":"sub","class_method":false,"types":"v16@0:8"}]}
 = 0
-# Against what the ane driver calls: here nothing is there.
+# Compared with the classes that the ane driver calls: this file has none of them.
 $ propane classes --driver fat.dylib | grep -c '^missing  [+-]\[_ANE' | awk '{print ($1 > 20)}'
 > 1
 2> propane classes: fat.dylib (arm64): the ane driver would not work with these classes

@@ -1,5 +1,5 @@
-# A system clock that is set, ten years ahead and back at every look at it, changes no result (not with the sanitizers, which nothing is
-# loaded before).
+# A system clock that jumps ten years ahead or back at every read changes no result. (Not with the sanitizers: no library can be
+# preloaded before theirs.)
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%977}' > text; mkdir calm jumping
 @ printf '#!/bin/sh\nlib=$(dirname "$(readlink -f "$(command -v propane)")")/tests/campaign/preload/jump_clock.so\n[ ! -f "$lib" ] || export LD_PRELOAD="$lib"\nexec propane "$@"\n' > ../bin/jumps; chmod +x ../bin/jumps

@@ -12,7 +12,7 @@ $ try propane train --kind ''; try propane train --kind = c; try propane generat
 > zsh
 > compare compile completion
 = 0
-# file names are the shell's own
+# the shell completes file names
 $ try propane train --data ''; try propane run mo
 > 
 > 

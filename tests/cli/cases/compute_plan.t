@@ -1,7 +1,7 @@
-# propane check --plan: a plan that Core ML made on a Mac, compared with the rules, in the forms in which people write it.
+# propane check --plan: a plan that Core ML made on a Mac, compared with the rules, in the formats that people use.
 @ cp -R "$REPO"/tests/data/compute_plan/. .
 
-# coremltools' MLComputePlan as scripts write it out; constants have no device. tan is R4's.
+# coremltools' MLComputePlan as scripts write it out. Constants have no device. tan is refused by R4.
 $ propane check m.mil --path coreml --target m4 --plan long.json | sed -n '/^plan of/,$p'
 > plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check agrees on 1 and differs on 3
 >   tan 'b': the plan says engine; check says CPU (R4)
@@ -15,18 +15,18 @@ $ propane check m.mil --path coreml --target m4 --plan swift.json | sed -n '/^pl
 >   relu 'd': the plan says GPU; check says engine
 = 0
 
-# Xcode's performance report: a folder, and devices as objects in objects.
+# Xcode's performance report: a folder, in which devices are nested objects.
 $ propane check m.mil --path coreml --target m4 --plan r.mlperf | sed -n '/^plan of/,$p'
 > plan of 'main': 4 operations, 2 on the engine, 1 on the GPU, 1 on the CPU; check agrees on 3 and differs on 1
 >   relu 'd': the plan says GPU, which prefers it to the engine (cost 0.25); check says engine
 = 0
 
-# Plans for three settings of the compute units in one file: that for CPU and engine is taken.
+# Plans for three settings of the compute units in one file: the one for CPU and engine is used.
 $ propane check m.mil --path coreml --target m4 --plan several.json | sed -n '/^plan of/,$p'
 > plan of 'main': 4 operations, 3 on the engine, 0 on the GPU, 1 on the CPU; check agrees on 4 and differs on 0
 = 0
 
-# ExecuTorch's form, as JSON; one operation is missing and one is strange.
+# ExecuTorch's format, as JSON: one operation is missing and one is unknown.
 $ propane check m.mil --path coreml --target m4 --plan executorch.json --json | sed -n '/"plan": {/,$p'
 >  "plan": {
 >   "function": "main",
@@ -50,7 +50,7 @@ $ propane check m.mil --path coreml --target m4 --plan executorch.json --json | 
 > }
 = 0
 
-# What is no plan, a device that is none, another model's plan, no file, and several chips.
+# Not a plan, an unknown device, another model's plan, a missing file, and several chips.
 @ echo '{"operations": [{"op": "relu"}]}' > none.json
 $ propane check m.mil --target m4 --plan none.json
 2> propane check: none.json: not a compute plan: it has no object with an operation ('operator_name', 'op') and a device ('preferred_compute_device', 'device')

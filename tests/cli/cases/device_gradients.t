@@ -5,7 +5,7 @@ $ propane plan --plan six --precision fp16 --gradients device --context 64 > pla
 > 2
 > 0
 = 1
-# A run that is interrupted goes on with the same bits, on the processor and on a simulated engine, and keeps the choice.
+# An interrupted run continues with the same bits, on the processor and on a simulated engine, and keeps the choice.
 $ for d in cpu sim:m4; do propane $(cat args) --device $d --gradients device --run w-$d > log 2>&1 || cat log; propane $(cat args) --device $d --gradients device --steps 4 --schedule constant --run p-$d > log 2>&1 || cat log; propane $(cat args) --device $d --gradients device --schedule constant --run q-$d > log 2>&1; propane train --resume p-$d --steps 8 > log 2>&1 || cat log; cmp p-$d/model.safetensors q-$d/model.safetensors; done
 = 0
 $ propane train --resume w-cpu --gradients host --steps 9

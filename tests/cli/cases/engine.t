@@ -1,4 +1,4 @@
-# Compiled programs of the engine: made, shown, compared, run in software.
+# Compiled programs of the engine: made, shown, compared, and run in software.
 @ printf '%s\n' 'program(1.3)' '[buildInfo = dict<string, string>({})]' '{' '  func main<ios18>(tensor<fp16, [1, 3, 1, 1]> x) {' '    tensor<fp16, [2, 3, 1, 1]> w = const()[name = string("w"), val = tensor<fp16, [2, 3, 1, 1]>([1, 2, 3, -4, -5, -6])];' '    tensor<fp16, [1, 2, 1, 1]> c = conv(x = x, weight = w)[name = string("c")];' '    tensor<fp16, [1, 2, 1, 1]> y = relu(x = c)[name = string("y")];' '  } -> (y);' '}' > e.mil
 @ sed 's/relu(x = c)/cumsum(x = c)/' e.mil > bad.mil
 $ propane compile e.mil -o e.hwx --report
@@ -93,7 +93,7 @@ $ propane run m.mil --seed 3 --device 'sim:m1?level=ops'
 $ propane run m.mil --seed 3 --device 'sim:m1?level=registers&table=0'
 2~ *unknown option 'table=0'*
 = 1
-# Training through compiled registers: the losses of the processor, although what is fp32 there is fp16 here.
+# Training through compiled registers: the losses match the processor's, although its fp32 values are fp16 here.
 ? part:lm
 @ seq 1 4000 > text; propane tokenize text --vocab 300 --out v.json --tokens ids > /dev/null
 @ printf 'propane train --data ids --tokenizer v.json --layers 2 --width 64 --heads 4 --kv-heads 2 --context 32 --batch 2 --warmup 2 --lr 1e-3 --eval-batches 1 --precision fp16 --json "$@"\n' > ../bin/small; chmod +x ../bin/small
@@ -102,7 +102,7 @@ $ propane run m.mil --seed 3 --device 'sim:m1?level=registers&table=0'
 $ small --steps 23 --run a | loss > a.loss; small --steps 23 --device registers --weights inputs --run b | loss > b.loss; paste a.loss b.loss | awk '{d = $1 - $2; print (d < 0.02 && d > -0.02 && $1 < 5) ? "near" : "far " $1 " " $2}'
 > near
 = 0
-# Weights overwritten in place give the bits of weights as inputs; it is what a device takes that can do so.
+# Weights overwritten in place give the bits of weights as inputs. A device that supports this mode uses it by default.
 ? part:lm
 @ for w in inputs patched auto; do small --steps 12 --device registers --weights $w --plan six --run w$w > w$w.log; done
 ? part:lm

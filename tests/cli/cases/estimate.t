@@ -1,4 +1,4 @@
-# propane estimate: programs, models, published points.
+# propane estimate: programs, models, published measurements.
 $ propane estimate
 2> propane estimate: name a program or a model, or give --points FILE.csv
 2> Try 'propane estimate --help'.
@@ -13,7 +13,7 @@ $ propane estimate $REPO/examples/add.mil --target m1,m4
 >~ */examples/add.mil: estimates for the path direct, not measurements
 >~ M4 *ms (*
 = 0
-# An operation without results has no value to name; it is there all the same.
+# An operation without results has no value to name, but it is listed.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> x, state<tensor<fp16, [2]>> acc) {\n        tensor<fp16, [2]> old = read_state(input = acc);\n        tensor<fp16, [2]> new = add(x = old, y = x);\n        write_state(data = new, input = acc);\n        tensor<fp16, [2]> y = mul(x = new, y = fp16(2));\n    } -> (y);\n}\n' > state.mil
 $ propane estimate state.mil --target m4 --json
 >~     "value": null,
@@ -36,7 +36,7 @@ $ propane estimate stories110m --target m4
 >~ M4, estimated: plan six, weights inputs, batch 1 x 256, head on the host, moments fp32, update after 1
 >~   assumed for the host of M4: *
 = 0
-# rows of a comparison fit a screen; what refuses some of them is said once, under the table
+# rows of a comparison fit a screen; the reason why some are refused is printed once, under the table
 ? part:lm
 $ propane estimate stories110m --target m4 --compare > table; grep -E '^(six|ten|layer) ' table | awk 'length($0) > 116'; grep -c ' \[1\]$' table; grep -c '^\[1\] refused: ' table
 > 3
@@ -58,7 +58,7 @@ $ propane estimate --points points.csv --json
 $ propane estimate --points wrong.csv
 2~ propane estimate: wrong.csv: column 'chip' is missing*
 = 1
-# A host's measured rates instead of the assumed ones: twice as fast an update is half of it, and the file is checked.
+# A host's measured rates replace the assumed ones: twice the update rate halves its time. The file is checked.
 @ printf '{"system": "Darwin 25 arm64", "answers": {"host-products": {"own_tflops": 0.2, "library_tflops": 2.75}, "host-memory": {"gb_per_s": 95}, "host-conversions": {"fp16_gb_per_s": 45}, "host-update": {"fp32_ns": 0.4, "bf16_ns": 0.3, "int8_ns": 0.2, "fp32_early_ns": 0.45, "bf16_early_ns": 0.35, "int8_early_ns": 0.25}}}' > rates.json; sed 's/"fp32_ns": 0.4/"fp32_ns": 0.2/' rates.json > quick.json; sed 's/"int8_ns": 0.2/"int8_ns": -1/' rates.json > wrong.json; echo '{"answers": 3}' > none.json; echo '[' > broken.json
 ? part:lm
 $ propane estimate stories110m --target m4 --rates rates.json | tail -1
@@ -69,7 +69,7 @@ $ for f in rates quick; do propane estimate stories110m --rates $f.json --json |
 > 43.8
 > 21.9
 = 0
-# Updates that are guessed go at their own measured rate, where there are such: packed weights wait for the norm.
+# Updates under a guessed norm use their own measured rate if there is one. Packed weights wait for the norm.
 ? part:lm
 $ for w in inputs packed; do propane estimate stories110m --rates rates.json --overlap early --weights $w | sed -nE 's/.*(updates guessed).*/\1/p; s/.*AdamW ([0-9., and]*) ns.*/\1/p'; done
 > updates guessed
@@ -99,7 +99,7 @@ $ propane plan stories110m --rates rates.json
 2> propane plan: --rates is for --search
 2> Try 'propane plan --help'.
 = 2
-# A simulated engine while the loss runs.
+# A simulated engine that works during the loss.
 @ yes 'the quick brown fox jumps over the lazy dog.' | head -400 > text.txt
 ? part:lm
 $ propane train --data text.txt --kind bytes --run run --device sim:m4 --plan six --precision fp16 --steps 2 --layers 1 --width 32 --heads 1 --batch 1 --context 32 --json 2> /dev/null
@@ -113,7 +113,7 @@ $ propane train --data text.txt --kind bytes --run plain --device sim:m4 --plan 
 $ propane train --data text.txt --kind bytes --run never --device sim:m9 --plan six --precision fp16 --steps 2
 2~ propane train: there is no chip 'm9'; *
 = 1
-# Adapters alone: less than half of a step that learns all weights, and no program is compiled again.
+# Adapters alone: less than half of a step that trains all weights, and no program is compiled again.
 ? part:lm
 $ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --weights baked
 >~ M4, estimated: *, update after 1, only adapters of rank 8
@@ -127,7 +127,7 @@ $ for n in 0 8; do propane estimate stories110m --target m4 --plan layer --lora-
 $ propane estimate stories110m --target m4 --plan layer --lora-rank 8 --json | grep -c '"weights": "baked"'
 > 1
 = 0
-# A model of more programs than a process may compile has its base as inputs, unless constants are asked for.
+# If a model has more programs than a process may compile, its base becomes inputs, unless constants are requested.
 @ printf '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 40, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 512, "max_position_embeddings": 64, "rms_norm_eps": 1e-5}' > deep.json
 $ for weights in '' '--weights baked'; do propane estimate deep.json --target m4 --plan layer --lora-rank 8 $weights | grep -oE 'weights (inputs|baked),|refuses this plan: .*'; done
 > weights inputs,
@@ -138,7 +138,7 @@ $ propane estimate $REPO/examples/add.mil --lora-rank 8
 2> propane estimate: --lora-rank does not apply to a program, only to the training of a model, as for 'propane plan'
 2> Try 'propane estimate --help'.
 = 2
-# Published steps: the same model at twice the positions, and a row whose chip is not known.
+# Published steps: the same model at twice the positions, and a row with an unknown chip.
 @ printf 'id,chip,os,path,workload,shape,latency_ms,source,note\na,M4,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=256",30,x,dynamic\nb,M4,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=512",3,x,dynamic\nc,M9,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=512",3,x,dynamic\nd-matmul,M2 Pro,,direct,train_step,"Qwen-like L=4,D=512,F=1536,V=8000,S=128",30,x,dynamic\n' > steps.csv
 $ propane estimate --points steps.csv
 >~ a * M4 * packed * 30.0 ms *
@@ -149,7 +149,7 @@ $ propane estimate --points steps.csv
 $ propane estimate --points steps.csv --json
 >~   "above_40_percent": 1
 = 0
-# Tables of which nothing can be compared: one error each, which names the row and the value.
+# Tables with nothing to compare: one error each, with the row and the value.
 @ for odd in 'M9|L=4,D=512,F=1536' 'M4|L=-4,D=512,F=1536' 'M4|L=4,D=1e300,F=1536' 'M4|L=4,D=512,F=nan' 'M4|L=4'; do n=$((n + 1)); printf 'id,chip,path,workload,shape,latency_ms\na,%s,direct,train_step,"Qwen-like %s,S=256",30\n' "${odd%|*}" "${odd#*|}" > odd$n.csv; done; head -1 steps.csv > bare.csv
 $ for n in 1 2 3 4 5; do propane estimate --points odd$n.csv; done
 2> propane estimate: odd1.csv: no row can be compared with an estimate; the first, 'a' (chip 'M9', path 'direct', workload 'train_step'): chip not known
@@ -161,7 +161,7 @@ $ for n in 1 2 3 4 5; do propane estimate --points odd$n.csv; done
 $ propane estimate --points bare.csv
 2> propane estimate: bare.csv: the table has a header and no rows
 = 1
-# A package goes through Core ML: what a rule takes off the engine is the CPU's, and the switches count. MIL text has no CPU.
+# A package goes through Core ML: operations that a rule keeps off the engine run on the CPU, and switches count. MIL text has no CPU.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [1, 4, 8, 8]> x) {\n        tensor<fp16, [1, 4, 8, 8]> a = add(x = x, y = fp16(1));\n        tensor<fp16, [1, 4, 8, 8]> s = cumsum(x = a, axis = int32(3), exclusive = bool(false), reverse = bool(false));\n        tensor<fp16, [1, 4, 8, 8]> y = mul(x = s, y = fp16(2));\n    } -> (y);\n}\n' > away.mil; propane convert away.mil away.mlpackage > /dev/null
 $ propane estimate away.mlpackage --target m4
 >~ away.mlpackage: estimates for the path coreml, not measurements

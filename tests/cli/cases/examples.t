@@ -1,12 +1,12 @@
-# The examples that need no training: built with the library, and once more from outside of the tree after make install.
+# The examples that need no training: built with the library, and again outside the tree after make install.
 ! make pkg-config cc part:images
 @ B=$(dirname "$(readlink -f "$(command -v propane)")")/examples/library; echo "$B" > at; cp "$REPO/fuzz/corpus/package/classifier.mlmodel" "$REPO/fuzz/corpus/image/rgb.jpg" .
-# A derivative and what differences say of it.
+# A derivative, compared with finite differences.
 $ $(cat at)/gradient
 >~ d_w?0? = *, by differences *
 >~ largest difference *e-0*
 = 0
-# A classifier and an image of another size.
+# A classifier, with an image of another size.
 $ $(cat at)/classify classifier.mlmodel rgb.jpg
 >~ * %  *
 = 0
@@ -24,7 +24,7 @@ $ $(cat at)/check_program "$REPO/examples/add.mil" m1,m4
 $ $(cat at)/check_program "$REPO/examples/add.mil" m99
 2~ check_program: *m99*
 = 1
-# Two runs in a row behind one gate, on the simulator and on the cpu.
+# Two successive runs under one gate, on the simulator and on the cpu.
 $ $(cat at)/events "$REPO/examples/add.mil"
 >~ queued; the device is at 0
 >~ the device is at 2
@@ -35,7 +35,7 @@ $ $(cat at)/events "$REPO/examples/add.mil" cpu | head -2
 > queued; the device is at 0
 > the device is at 2
 = 0
-# Text as it comes, from C++: what the command writes.
+# Streamed text, from C++: the same as the command's.
 ? part:lm
 @ awk 'BEGIN{for(i=0;i<300;i++) print "line", i*i%97, "of", i%7}' > text; propane tokenize text --vocab 280 --out v.json --tokens ids > log; propane train --data ids --tokenizer v.json --layers 1 --width 16 --heads 2 --context 32 --batch 2 --steps 5 --run m > log
 $ [ -x "$(cat at)/stream" ] || { echo same; exit 0; }; propane generate m --prompt 'line 1' --count 12 --temperature 0 > want; { printf 'line 1'; $(cat at)/stream m 'line 1' 12; } | tee got | sed '$d' | cmp - want && echo same
@@ -44,7 +44,7 @@ $ [ -x "$(cat at)/stream" ] || { echo same; exit 0; }; propane generate m --prom
 $ [ -x "$(cat at)/stream" ] || { echo 'stream: no compiler of C++' >&2; exit 1; }; $(cat at)/stream nowhere ab
 2~ stream: *
 = 1
-# From outside of the tree, with pkg-config and with CMake.
+# Outside the tree, with pkg-config and with CMake.
 @ nm "$(dirname "$(cat at)")/../libpropane.a" | grep -q __asan_init && echo -fsanitize=address,undefined > flags; nm "$(dirname "$(cat at)")/../libpropane.a" | grep -q __tsan_init && echo -fsanitize=thread > flags; touch flags; make -s -C "$REPO" BUILD="$(dirname "$(dirname "$(cat at)")")" PREFIX="$PWD/prefix" UNITS= install-files > install.log 2>&1 || cat install.log; cp -r "$REPO/examples/library" outside
 $ export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; for f in outside/*.c; do cc -std=c11 -Wall -Wextra -pedantic -Werror $(cat flags) "$f" $(pkg-config --cflags --libs propane) -lm -o "${f%.c}" || exit 1; done; LD_LIBRARY_PATH=$PWD/prefix/lib outside/gradient | tail -1
 >~ largest difference *e-0*

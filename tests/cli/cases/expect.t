@@ -1,4 +1,4 @@
-# Outputs that were recorded: the same, others, NaN where there was a number, and names that are none.
+# Recorded outputs: equal ones, different ones, NaN instead of a number, and unknown names.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> y = exp(x = x)[name = string("y")];\n        tensor<fp32, [1, 4]> z = sqrt(x = x)[name = string("z")];\n    } -> (y, z);\n}\n' > both.mil
 $ propane run both.mil --seed 1 --output recorded > /dev/null 2>&1; propane diff both.mil --seed 1 --expect recorded
 > 2 values compared; the largest relative difference is 0 (y)

@@ -1,4 +1,4 @@
-# Fine-tuning on instruction data: what is learnt of it, what is wrong with it, and that it can be interrupted.
+# Fine-tuning on instruction data: which tokens are learned, errors in the data, and interrupted runs.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ awk 'BEGIN{for(i=0;i<200;i++) printf "{\"prompt\": \"line %d of\", \"completion\": \" %d\"}\n", i*i%977, i%7}' > plain.jsonl
@@ -6,7 +6,7 @@
 @ propane train --data text --vocab 300 --layers 2 --width 32 --heads 4 --kv-heads 2 --context 64 --batch 4 --steps 20 --warmup 5 --lr 3e-3 --eval-batches 2 --run base > log
 @ printf 'propane train --init base --context 48 --batch 2 --accumulate 2 --steps 8 --warmup 0 --eval-batches 2 --eval-every 4 "$@"\n' > ../bin/tune; chmod +x ../bin/tune
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
-# what a model would see of the data
+# the data as the model would see it
 $ head -1 plain.jsonl > one.jsonl; propane show one.jsonl --model base
 > one.jsonl: 1 example, 1 of 4 tokens count toward the loss, chat format plain
 > --- 1, 4 tokens
@@ -21,7 +21,7 @@ $ head -1 chat.jsonl > two.jsonl; propane show two.jsonl --model base --chat cha
 $ propane show one.jsonl
 2> propane show: one.jsonl is instruction data; name the model that reads it with --model
 = 1
-# training on it: the model's own tokenizer, fewer windows than examples, the loss of the answers falls
+# training on it: the model's own tokenizer, fewer windows than examples, and a falling loss of the answers
 $ tune --data plain.jsonl --run a > a.log; head -4 a.log
 >~ plain.jsonl: 200 examples, * of * tokens count toward the loss, chat format plain
 >~ plain.jsonl: * tokens, bpe vocabulary of 300
@@ -34,7 +34,7 @@ $ tune --data plain.jsonl --run long --steps 60 --lr 3e-3 --json > long.log; awk
 $ tune --data chat.jsonl --no-pack --run c | grep windows
 >~ * steps = * epoch* of 54 windows
 = 0
-# what an interrupted run is resumed with stays the same
+# an interrupted run resumes with the same settings
 $ tune --data chat.jsonl --no-pack --run d --steps 4 > log; propane train --data chat.jsonl --run d --resume --steps 8 | grep -c windows
 > 1
 = 0
@@ -44,7 +44,7 @@ $ propane train --data chat.jsonl --run d --resume --pack --steps 9
 $ propane train --data plain.jsonl --run d --resume --steps 9
 2~ propane train: d/checkpoint.safetensors was written with data with this number of tokens: *, not *; resume with the same, or start a new run in another folder
 = 1
-# frozen weights: the rest is learnt, what is frozen stays to the bit
+# frozen weights: the others are trained, the frozen ones stay unchanged to the bit
 $ tune --data plain.jsonl --run f --freeze embed_tokens,layers.0. | grep frozen
 >~ frozen: * parameters are trained; the others have no gradient or optimizer state
 = 0
@@ -54,7 +54,7 @@ $ tune --data plain.jsonl --run g --trainable '*layers.1.*' --freeze norm --plan
 $ tune --data plain.jsonl --run e --trainable nowhere
 2~ propane train: --trainable 'nowhere' and --freeze '' leave nothing to train; tensors have names such as 'model.*'
 = 1
-# adapters: nothing but them is written, and a run that is restarted drops what it would have dropped
+# adapters: only they are written, and a resumed run applies the same dropout
 @ printf 'tune --data plain.jsonl --lora-rank 4 --lora-targets all --lora-dropout 0.1 --lr 1e-2 "$@"\n' > ../bin/lora; chmod +x ../bin/lora
 $ lora --run la > la.log; grep -E 'adapters|done' la.log; ls la; test -e la/model.safetensors
 >~ adapters: rank 4, alpha 16, dropout 0.1, of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj; * parameters are trained
@@ -69,7 +69,7 @@ $ lora --run lc --steps 4 --min-lr 1e-2 > log; propane train --resume --run lc -
 $ lora --run le --weights baked --compile-budget 40 --json > le.log; grep -c restart le.log; cmp la/adapter_model.safetensors le/adapter_model.safetensors
 > 0
 = 0
-# On an engine, the base is in constants by itself, unless its programs are too many; on the CPU it is not. Resumed, the bits are the same.
+# On an engine the base becomes constants by default, unless it needs too many programs. On the CPU it does not. Resumed runs keep the bits.
 @ propane train --data text --vocab 300 --layers 2 --width 64 --heads 2 --context 32 --batch 2 --steps 2 --eval-every 0 --no-report --run wide > log; printf 'propane train --init wide --data text --context 32 --batch 2 --device sim:m4 --lora-rank 2 --lora-targets all --warmup 0 --lr 1e-2 --min-lr 1e-2 --eval-every 0 --no-report "$@"\n' > ../bin/engine; chmod +x ../bin/engine
 $ for way in "engine" "few --compile-budget 6" "cpu --device cpu --precision fp16"; do engine --steps 4 --run lf-$way 2>&1 | grep -oE 'auto: .* inputs$|weights (inputs|baked)'; done
 > auto: baked: the base model is constants in 10 programs, compiled once; adapters are inputs
@@ -83,13 +83,13 @@ $ engine --steps 2 --run lf-half > log 2>&1; propane train --resume lf-half --st
 $ propane train --resume --run lc --init lc --data plain.jsonl --steps 9
 2~ propane train: lc contains an adapter but no model; *
 = 1
-# not done yet; its model moved away
+# not finished yet; its model was moved
 $ cp -r la li; rm li/adapter_*; propane generate li --prompt line; mv base moved; propane train --resume --run la --data plain.jsonl --steps 9; propane train --resume --run la --init moved --data plain.jsonl | grep complete; mv moved base
 > the run is already complete; continue it with a larger --steps
 2> propane generate: li contains an unfinished adapter run and no model; finish it first: propane train --resume li (--steps N ends it at step N)
 2> propane train: cannot open base: No such file or directory; the run started from this model: give its path with --init
 = 0
-# adapters can be used before the run is over: those in the folder are the best validation's, whatever the checkpoint's are
+# adapters can be used before the run ends: the folder holds those of the best validation, not those of the checkpoint
 @ printf '%s\n' 'import json' 'def tensors(path):' '    raw = open(path, "rb").read(); n = 8 + int.from_bytes(raw[:8], "little")' '    return [raw[n + t["data_offsets"][0]:n + t["data_offsets"][1]] for k, t in json.loads(raw[8:n]).items() if k[:2] != "__"]' 'mine, best, last = [tensors("lk/%s.safetensors" % f) for f in ("adapter_model", "best", "checkpoint")]' 'print(len(mine), all(t in best for t in mine), all(t in last for t in mine))' > same.py
 @ printf '%s\n' ': > lk.log' 'propane train --init base --data plain.jsonl --context 48 --batch 2 --warmup 0 --eval-batches 2 --eval-every 2 --checkpoint-every 1 --lora-rank 4 --lora-targets all --lr 30 --min-lr 30 --steps 1000000 --run lk > lk.log & i=0' 'until grep -q "step 20 " lk.log || [ $i = 400 ]; do sleep 0.1; i=$((i + 1)); done' 'kill -TERM $!; wait $!' > ../bin/ended; chmod +x ../bin/ended
 ? python3
@@ -103,7 +103,7 @@ $ grep -c "\"base_model_name_or_path\": \"$PWD/base\"" lk/adapter_config.json
 $ propane generate base --adapter base --prompt x
 2> propane generate: base contains no adapter: there is no adapter_config.json in it; a training run writes it with its first checkpoint or validation
 = 1
-# as a GGUF file for llama.cpp, which needs the model's sizes alone
+# as a GGUF file for llama.cpp, which needs only the model's sizes
 $ propane convert lb la.gguf && propane convert lb lo.gguf --base base && cmp la.gguf lo.gguf; grep -aoE 'adapter.type|blk.1.ffn_down.weight.lora_b' la.gguf
 > la.gguf: a LoRA adapter as F32, GGUF version 3
 > lo.gguf: a LoRA adapter as F32, GGUF version 3
@@ -115,7 +115,7 @@ $ mv base moved; propane convert lb no.gguf; mv moved base; propane convert base
 2> propane convert: --base is for an adapter's folder that becomes NAME.gguf
 2> Try 'propane convert --help'.
 = 2
-# an adapter in use: what eval tells of model and adapter is what it tells of the merged model
+# an adapter in use: eval prints the same for model and adapter as for the merged model
 $ propane convert base merged --adapter la > log; propane eval merged --data text > m.txt; propane eval base --adapter la --data text | cmp m.txt - && ! propane eval base --data text | cmp -s m.txt -
 = 0
 $ propane generate base --adapter la --prompt "line 4" --count 12 --temperature 0 > one; propane generate merged --prompt "line 4" --count 12 --temperature 0 | cmp one -
@@ -171,19 +171,19 @@ $ propane train --init base --data chat.jsonl --chat chatml --context 64 --batch
 > other
 > chat format chatml
 = 0
-# a folder that is converted keeps it, and a file called train.json that is no run's record is nobody's business
+# a converted folder keeps it, and a train.json that is not a run's record is ignored
 $ propane convert named copy > log; propane eval copy --data chat.jsonl | sed s/copy/named/ | cmp - own && echo same; echo '[' > copy/train.json; propane eval copy --data chat.jsonl | sed s/copy/named/ | cmp - own && echo same
 > same
 > same
 = 0
-# so does a GGUF file, forth and back
+# so does a GGUF file, in both directions
 $ propane convert named named.gguf > log; propane eval named.gguf --data chat.jsonl > ga; propane eval named.gguf --data chat.jsonl --chat chatml | cmp - ga && echo same; propane convert named.gguf again > log; head -1 chat.jsonl > two.jsonl; propane show two.jsonl --model again | grep -o 'chat format .*'
 > same
 > chat format chatml
 = 0
 
-# Below adapters, the model keeps the form of its file on the CPU. The bits are those of fp32 weights with the same values: with dropout, several batches
-# per update, each plan, and in a resumed run. On other devices, and with fp16 programs or constants, it gets fp32 masters.
+# Below adapters, the model keeps the number format of its file on the CPU. The bits are those of fp32 weights with the same values:
+# with dropout, several batches per update, each plan, and a resumed run. Other devices, and fp16 programs or constants, use fp32 masters.
 @ propane convert wide wide-q8.gguf --dtype q8_0 > log && propane convert wide-q8.gguf wide-q8-f32 > log && propane convert wide wide-bf16 --dtype bf16 > log && propane convert wide-bf16 wide-bf16-f32 > log
 @ printf '%s\n' 'from=$1; shift; propane train --init $from --data text --context 32 --batch 2 --lora-rank 2 --lora-targets all --warmup 0 --lr 1e-2 --min-lr 1e-2 --eval-every 2 --eval-batches 2 --no-report --json "$@"' > frozen.sh
 @ printf '%s\n' 'from=$1 to=$2; shift 2; sh frozen.sh $from --run $to-few "$@" > few.log && sh frozen.sh ${from%.gguf}-f32 --run $to-all "$@" > all.log && cmp $to-few/adapter_model.safetensors $to-all/adapter_model.safetensors && echo the same' > both.sh

@@ -1,4 +1,4 @@
-# What people bring in their first hour. Token files of nanoGPT and llm.c are read, what is no text is not learnt as one.
+# Files that people bring in their first hour. Token files of nanoGPT and llm.c are read. Binary data is not learned as text.
 ! python3 part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%97, "of", i%7}' > text; propane tokenize text --kind chars --out v.json > log
 @ python3 -c "import struct; ids=[i*7%11 for i in range(600)]; raw=struct.pack('<600H',*ids); open('train.bin','wb').write(raw); h=lambda m: struct.pack('<256i',m,1,600,*[0]*253); open('gpt2.tokens','wb').write(h(20240520)+raw); open('wide','wb').write(h(20240801)+struct.pack('<600I',*ids)); open('cut','wb').write((h(20240520)+raw)[:-2]); open('odd.bin','wb').write(raw+b'a'); open('far.bin','wb').write(raw+struct.pack('<H',60000))"
@@ -21,7 +21,7 @@ $ propane train --data far.bin --tokenizer v.json
 $ printf 'ab\0cd and more of it' > program; tiny --data program
 2> propane train: program: not a text, because byte 2 is zero; give UTF-8 text, instruction data (.jsonl) or a token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)
 = 1
-# the README's first screen: what has not been tried is said there, and its figures are those of the documents
+# the README's first screen: it names what is untested, and its figures match the other documents
 $ head -10 "$REPO/README.md" | grep -c 'has run on Apple silicon'; awk 'END {exit NR >= 120}' "$REPO/README.md"
 > 1
 = 0

@@ -1,9 +1,9 @@
-# Flags of every kind: values at both ends of their range, texts that are none, other names, and where they stand. Each line of
+# Flags of every kind: both ends of their ranges, invalid texts, other names, and their position. Each line of
 # the output is the exit code and the first line of the error.
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 4]> a, tensor<fp32, [1, 4]> b) {\n        tensor<fp32, [1, 4]> y = sub(x = a, y = b)[name = string("y")];\n    } -> (y);\n}\n' > a.mil
 @ printf '#!/bin/sh\nset -f\npropane "$@" > /dev/null 2> err\necho $? $(head -1 err)\n' > ../bin/t; chmod +x ../bin/t
 
-# Numbers: both ends of a range, texts that are no numbers, and where the value stands.
+# Numbers: both ends of a range, texts that are not numbers, and the position of the value.
 $ t run a.mil --seed 0; t run a.mil --seed=1000000000000000; t run a.mil --seed 1000000000000001; t run a.mil --seed -1; t run a.mil --seed 1x; t run a.mil --seed=
 > 0
 > 0
@@ -68,7 +68,7 @@ $ t run a.mil --seed 1 _-json; t run a.mil --seed 1 --top-p 1; t run a.mil --see
 > 2 propane run: there is no flag '--top-p'
 > 2 propane run: there is no flag '-q'
 = 0
-# Positional arguments, before or after the flags; after -- nothing is a flag.
+# Positional arguments, before or after the flags. After -- nothing is a flag.
 $ t run; t run --seed 1; t run --seed 1 a.mil; t run a.mil b.mil; t run ''; t run -
 > 2 propane run: MODEL is missing
 > 2 propane run: MODEL is missing
@@ -105,7 +105,7 @@ $ t compile a.mil; t compile -o x.anec
 > 2 propane compile: -o is missing
 > 2 propane compile: FILE is missing
 = 0
-# Help is help wherever it stands, but not after --.
+# Help works in any position, but not after --.
 $ t run --help; t run nothing -h; t run --seed x --help; t run -- --help; t run -- -h
 > 0
 > 0
@@ -114,7 +114,7 @@ $ t run --help; t run nothing -h; t run --seed x --help; t run -- --help; t run 
 > 1 propane run: cannot open -h: No such file or directory
 = 0
 
-# What the values do.
+# The effects of the values.
 $ for s in 1 1 2; do propane run a.mil --seed $s | tail -1; done | uniq -c | awk '{print $1}'
 > 2
 > 1
@@ -133,7 +133,7 @@ $ propane show a.mil --json | head -c1; echo; propane show a.mil --json --no-jso
 > a.mil
 > 2
 = 0
-# Other names are shown in the help, and a flag of that very name goes first.
+# Other names appear in the help. A flag of exactly that name has priority.
 ? part:lm
 $ propane train --help | grep -cE -e '--run, -o DIR' -e '--data, -d FILE' -e '--steps, -n N' -e '--threads, -t N'
 > 4

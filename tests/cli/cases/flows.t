@@ -1,4 +1,4 @@
-# The ways through the command that its documents describe: the numbers of every form, device plan and precision agree.
+# The workflows that the documents describe: the numbers of every form, device, plan and precision agree.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
@@ -10,13 +10,13 @@ $ propane tokenize text --vocab 300 --out v.json --tokens ids
 $ small --run m > m.log; tail -1 m.log
 >~ {"event":"done","step":40,"seconds":*,"val_loss":*,"val_nats_per_byte":*}
 = 0
-# a line of JSON has names and numbers, null or words, and nothing else
+# a line of JSON contains names with numbers, null or words, and nothing else
 $ V='"[a-z_]+":(-?[0-9][0-9.e+-]*|null|"[a-z]+")'; grep -vE "^\\{$V(,$V)*\\}\$" m.log
 = 1
 $ grep -cE '^\{"step":[0-9]+,"loss":[0-9.]+,"lr":[0-9.e-]+,"loss_scale":[0-9.]+,"tokens_per_s":[0-9.e+]+,"device_ms":[0-9.e-]+,"host_ms":[0-9.e-]+\}$' m.log
 > 40
 = 0
-# the same from the text itself, with every plan, weights as constants, another number of threads
+# the same from the plain text, with every plan, weights as constants, and another number of threads
 $ propane train --data text --tokenizer v.json --layers 2 --width 32 --heads 4 --kv-heads 2 --context 32 --batch 4 --steps 40 --warmup 5 --lr 3e-3 --eval-batches 4 --run t > t.log; cmp m/model.safetensors t/model.safetensors
 = 0
 $ small --run six --plan six > six.log; near "$(field loss < m.log)" "$(field loss < six.log)" 1e-4
@@ -27,7 +27,7 @@ $ small --run half --precision fp16 > half.log; near "$(field val_loss < m.log)"
 = 0
 $ small --run brain --precision bf16 > brain.log; near "$(field val_loss < m.log)" "$(field val_loss < brain.log)" 3e-2; cmp -s m/model.safetensors brain/model.safetensors
 = 1
-# where the time went: a row for each of the plan's kernels and one for the rest
+# where the time went: a row for each kernel of the plan and one for the rest
 $ small --run prof --profile | grep -cE '^\{"event":"kernel","kernel":"[a-zA-Z]+","place":"(host|device)","calls":[0-9]+,"ms":[0-9.]+,"gflops":[0-9.]+,"gbytes_per_s":[0-9.]+\}$'
 > 9
 = 0
@@ -38,7 +38,7 @@ $ small --run tenhalf --precision fp16 --plan ten > tenhalf.log; near "$(field v
 = 0
 $ small --run one --threads 1 > one.log; cmp m/model.safetensors one/model.safetensors
 = 0
-# a simulated Neural Engine: close to the cpu driver in fp16 (seen: 1.2e-2 for plan layer, 4e-4 for the others), weight modes among themselves to the bit
+# a simulated Neural Engine: close to the cpu driver in fp16 (seen: 1.2e-2 for plan layer, 4e-4 for others); weight modes agree to the bit
 @ printf 'small --width 64 --heads 2 --kv-heads 1 --precision fp16 --steps 20 "$@"\n' > ../bin/wide; chmod +x ../bin/wide
 @ wide --run wide > wide.log
 $ for p in layer six ten; do wide --run sim$p --device sim:m4 --plan $p > sim$p.log; near "$(field val_loss < wide.log)" "$(field val_loss < sim$p.log)" 2e-2 || exit 1; done

@@ -1,11 +1,11 @@
-# propane convert --for-engine: a program rewritten as the rules' fixes say, compared with the one it was.
+# propane convert --for-engine: a program rewritten by the fixes of the rules, compared with the original.
 @ cp "$REPO"/tests/chip/cases/N1.bad.mil bad.mil; cp "$REPO"/tests/chip/cases/N1.good.mil good.mil; cp "$REPO"/tests/chip/cases/N6.bad.mil mask.mil
 $ propane convert bad.mil out.mil --for-engine | grep -v bytes; propane check out.mil --path coreml | grep -c N1
 > 1 times N1: softplus as max(x, 0) + log(1 + exp(-abs(x)))
 > 256 numbers of random inputs (seed 1): none differs
 > 0
 = 1
-# a package comes out as a package, and a program that no fix is for as it is
+# a package stays a package, and a program that needs no fix stays unchanged
 $ propane convert bad.mil out.mlpackage --for-engine | sed -n 2p; propane convert good.mil same.mil --for-engine | grep -v bytes
 > out.mlpackage: a Core ML package with 1 function
 > nothing to rewrite: no rule's fix applies
@@ -16,7 +16,7 @@ $ propane convert bad.mil cut.mil --for-engine --until k | grep -v bytes
 > nothing to rewrite: no rule's fix applies
 > 256 numbers of random inputs (seed 1): none differs
 = 0
-# what was no number may become one
+# a NaN may become a number
 $ propane convert mask.mil out.mil --for-engine | head -1; propane run out.mil --seed 1 > log; grep -c -i nan log
 > 1 times N6: a mask of minus infinity as -10000
 > 0

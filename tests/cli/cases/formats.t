@@ -45,7 +45,7 @@ $ propane generate m.gguf --prompt "The " --count 8 --temperature 0 > a 2> /dev/
 $ propane show folder/tokenizer.json
 >~ folder/tokenizer.json: tokenizer, kind hf (BPE), 400 ids, bos -1, eos -1
 = 0
-# A vocabulary that the form cannot say does not keep the weights back.
+# If the format cannot express the vocabulary, the weights are still written.
 @ awk 'BEGIN{for(i=0;i<99;i++) print "abc"}' > abc.txt; propane train --data abc.txt --kind chars --layers 1 --width 16 --heads 2 --context 8 --batch 1 --steps 1 --eval-every 0 --run abc > /dev/null
 $ propane convert abc c.gguf
 >~ c.gguf: * parameters as F32, GGUF version 3
@@ -54,12 +54,12 @@ $ propane convert abc c.gguf
 $ propane convert run q4.gguf --dtype q4_0
 >~ q4.gguf: * parameters as Q4_0, GGUF version 3
 = 0
-# Rows of 32 are no block of 256.
+# Rows of 32 values do not fill a block of 256.
 $ propane convert run q4k.gguf --dtype q4_k && propane show q4k.gguf
 >~ q4k.gguf: * parameters as Q4_K, GGUF version 3
 >~   Q5_0  blk.0.attn_q.weight *[[]32, 32[]]
 = 0
-# A folder with parts of a model only, and a program that takes its weights along.
+# A folder with only parts of a model, and a program that includes its weights.
 $ mkdir parts && cp folder/tokenizer.json parts && propane show parts
 >~ parts/tokenizer.json: tokenizer, kind hf (BPE), 400 ids, *
 >~   sha256 *
@@ -95,7 +95,7 @@ $ propane convert cut.gguf x
 $ propane tokenize text.txt --tokenizer tokenizer.json --print-ids lines
 2> propane tokenize: tokenizer.json: model 'WordPiece' is not supported
 = 1
-# A model as one program: with a cache in states, and without one. Packages and text say the same.
+# A model as one program: with a cache in states, and without one. Packages and text give the same.
 $ propane convert run lm.mlpackage --tokens 1,8 --context 32
 >~ lm.mlpackage: * parameters in fp16 as a Core ML package; calls of 1 or 8 tokens, a cache of 32
 = 0
@@ -105,7 +105,7 @@ $ propane convert run lm.mil --tokens 8,1 --context 16
 $ propane run lm.mlpackage --seed 1 --shape inputIds=1,8 --shape causalMask=1,1,8,32 | grep logits
 >~ output logits ?1, 8, *
 = 0
-# The shape is that of the array; what is no input is said so, and what does not fit.
+# The shape is taken from the array. An unknown input and an array that does not fit are errors.
 @ npy() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<i4', 'fortran_order': False, 'shape': $2, }" > $1; head -c $3 /dev/zero >> $1; }; npy eight.npy '(1,8)' 32; npy seven.npy '(1,7)' 28; npy ids.npy '(8,)' 32
 $ propane run lm.mlpackage --seed 1 --input inputIds=eight.npy --shape causalMask=1,1,8,32 | grep logits
 >~ output logits ?1, 8, *
@@ -125,7 +125,7 @@ $ propane convert run lm.mil --tokens 1 --context 32 && propane run lm.mil --see
 $ propane convert run plain.mlpackage --stateless 8 --dtype f32 && propane run plain.mlpackage --seed 1 | grep -c logits
 >~ plain.mlpackage: * parameters in fp32 as a Core ML package; calls of 8 tokens, no cache
 = 0
-# A package takes the place of a package, whole or not at all, and of nothing else.
+# A package replaces only a package, completely or not at all.
 $ cp -r lm.mlpackage keep.mlpackage; (ulimit -f 16; propane convert run keep.mlpackage --stateless 8); echo $?; diff -r lm.mlpackage keep.mlpackage && ls -d keep*
 > 1
 > keep.mlpackage

@@ -1,4 +1,4 @@
-# Generation: what ends a text, what is written, several prompts.
+# Generation: the end of a text, the output formats, several prompts.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane tokenize text --vocab 300 --out v.json --tokens ids > log
@@ -6,15 +6,15 @@
 @ printf 'line 1\n\nline 22 of\r\nof' > prompts
 $ propane generate m --prompt 'line 1' --count 30 --temperature 0 > a; propane generate m --prompt 'line 1' --count 30 --temperature 0 --stop zzz > b; cmp a b
 = 0
-# without a prompt, and without an id for a text's beginning: from the beginning of a line, which is not printed
+# without a prompt, and without a start id: generation begins after a newline, which is not printed
 $ propane generate m --count 9 --temperature 0 2> log > a; head -c 1 a | tr '\n' '-'; propane generate m --count 9 --temperature 0 --json | grep -c '"prompt":"","text":"[^"]*","finish":"length","prompt_tokens":1,'
 > l1
 = 0
-# the text ends in front of the stop string
+# the text ends before the stop string
 $ propane generate m --prompt 'line 1' --count 60 --temperature 0 > a; propane generate m --prompt 'line 1' --count 60 --temperature 0 --stop 'never' --stop ' of ' > b; printf '%s of ' "$(cat b)" > c; head -c $(wc -c < c) a | cmp - c; grep -c ' of ' b
 > 0
 = 1
-# one object for each prompt, and the numbers fit together
+# one object for each prompt, with consistent numbers
 $ propane generate m --prompts prompts --count 5 --temperature 0 --json --logprobs 2 > j; grep -c '' j; grep -c '"finish":"length","prompt_tokens":[0-9]*,"completion_tokens":5,"tokens":\[{"id":' j
 > 3
 > 3
@@ -32,7 +32,7 @@ $ propane generate m --prompt 'line 22 of' --count 5 --temperature 0 --json | gr
 = 0
 $ propane generate m --prompts prompts --count 5 --temperature 0 > p; propane generate m --prompt 'line 1' --count 5 --temperature 0 > q; head -c $(wc -c < q) p | cmp - q
 = 0
-# how many are written at the same time changes nothing, not even the order
+# the number of texts generated at once changes nothing, not even the order
 $ awk 'BEGIN { for (i = 0; i < 23; i++) printf "line %d%s\n", i * 37, substr(" of 5 and so on and on", 1, i) }' > many; propane generate m --prompts many --count 20 --seed 3 --parallel 1 > p1; propane generate m --prompts many --count 20 --seed 3 --parallel 5 > p5; propane generate m --prompts many --count 20 --seed 3 > p8; cmp p1 p5; cmp p1 p8; propane generate m --prompts many --count 20 --temperature 0 --json > j1; propane generate m --prompts many --count 20 --temperature 0 --json --parallel 1 | cmp - j1; grep -c '' j1
 > 23
 = 0
@@ -46,7 +46,7 @@ $ printf '"of"\n{"text": "line 1"}\n' > q.jsonl; propane generate m --prompts q.
 $ propane generate m --prompt 'line 1' --count 3 --temperature 0 --logprobs 1
 >~ * -*.*  '*'   of '*' -*
 = 0
-# penalties change what comes, drawn the same way each time
+# penalties change the text, which is sampled the same way each time
 $ propane generate m --prompt line --count 40 --temperature 0 > g; propane generate m --prompt line --count 40 --temperature 0 --repetition-penalty 1.8 > h; propane generate m --prompt line --count 40 --temperature 0 --repetition-penalty 1.8 | cmp - h && cmp -s g h
 = 1
 $ propane generate m --prompt line --count 20 --min-p 1 --temperature 2 --seed 1 > g; propane generate m --prompt line --count 20 --temperature 0 | cmp - g
@@ -77,7 +77,7 @@ $ propane generate m --prompt line --logprobs 21
 $ awk 'BEGIN { for (i = 0; i < 40; i++) printf "line %d of ", i * 7919; print "" }' > long; propane generate m --prompts long
 2~ propane generate: long:1: the prompt has * tokens, but the context has room for 256; shorten it
 = 1
-# weights in fewer bits: nearly the same loss, and a perplexity with it
+# weights in fewer bits: nearly the same loss, with its perplexity
 $ propane eval m --data ids --json | sed -n 's/.*"loss":\([0-9.]*\),"perplexity":\([0-9.]*\).*/\1 \2/p' | awk '{ d = exp($1) - $2; print (d < 1e-3 && d > -1e-3) ? "good" : "bad" }'
 > good
 = 0
@@ -101,12 +101,12 @@ $ propane generate m 'line 22 of' --prompt x
 $ printf 'a\0b' | propane generate m
 2> propane generate: the prompt from standard input contains NUL bytes; give plain text
 = 1
-# a new seed each time, which is printed and repeats the text
+# a new seed each time; it is printed and repeats the text
 $ propane generate m line -n 40 --temperature 2 > a 2> said; propane generate m line -n 40 --temperature 2 > b 2> other; cmp -s said other || echo differ; propane generate m line -n 40 --temperature 2 --seed "$(sed -n 's/^seed //p' said)" > c; cmp a c; propane generate m line -n 4 --json | grep -c '"seed":[0-9]*}$'
 > differ
 > 1
 = 0
-# how far an evaluation is
+# the progress of an evaluation
 $ propane eval m --data text --progress bar 2>&1 > a | tr '\r' '\n' | grep -c ' %  loss [0-9.]*  [0-9]*m[0-9]*s left'; propane eval m --data text --progress none > b; cmp a b
 >~ [1-9]*
 = 0

@@ -1,4 +1,4 @@
-# propane gradient: the gradient of a program, written as a program that the other commands take.
+# propane gradient: the gradient of a program, written as a program that the other commands accept.
 @ printf '%s\n' 'program(1.3)' '{' 'func main<ios18>(tensor<fp32, [2, 3]> x, tensor<fp32, [3]> w) {' 'tensor<fp32, [2, 3]> p = mul(x = x, y = w)[name = string("p")];' 'tensor<fp32, []> loss = reduce_sum(x = p, axes = tensor<int32, [2]>([0, 1]), keep_dims = bool(false))[name = string("loss")];' '} -> (loss);' '}' > f.mil
 $ propane gradient f.mil g.mil --wrt w
 > inputs: x, w, d_loss
@@ -24,7 +24,7 @@ $ propane gradient f.mil h
 2> Try 'propane gradient --help'.
 = 2
 
-# A slice of known size that begins where an input says has the gradient of one that begins there; what only a run gives a shape is named.
+# A slice of known size has a gradient even if an input gives its beginning. An operation whose shape only a run determines is named.
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [4, 6, 2]> x, tensor<int32, [3]> b) {\n        tensor<fp32, [2, 3, 2]> s = slice_by_size(x = x, begin = b, size = tensor<int32, [3]>([2, 3, 2]));\n        tensor<fp32, [6, 2]> t = slice_by_index(x = x, begin = b, end = b, begin_mask = tensor<bool, [3]>([false, true, true]), end_mask = tensor<bool, [3]>([false, true, true]), squeeze_mask = tensor<bool, [3]>([true, false, false]));\n        tensor<fp32, [2, 3, 2]> y = mul(x = s, y = s);\n        tensor<fp32, [6, 2]> z = sin(x = t);\n    } -> (y, z);\n}\n' > begin.mil
 @ sed 's/begin = b, /begin = tensor<int32, [3]>([1, 2, 0]), /; s/end = b, /end = tensor<int32, [3]>([1, 2, 0]), /' begin.mil > fixed.mil
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1]> u) {\n        tensor<fp32, [1]> v = relu(x = u);\n        tensor<int32, [3]> b = const()[val = tensor<int32, [3]>([1, 2, 0])];\n    } -> (b, v);\n}\n' > b.mil

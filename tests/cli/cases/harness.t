@@ -1,4 +1,4 @@
-# tests/cli/run.sh itself: each kind of expectation can fail, and a file that is not there is an error.
+# tests/cli/run.sh itself: each kind of expectation can fail, and a missing file is an error.
 @ printf 'TEST_SKIPS=/dev/stdout sh "$REPO/tests/cli/run.sh" "$(command -v propane)" "$PWD/x.t" 2>&1 | sed "s,$PWD/,,"\n' > ../bin/tried; chmod +x ../bin/tried
 $ printf '$ echo a\n> a\n= 0\n$ true\n= 0\n$ echo a; echo b\n>~ b\n= 0\n$ echo c\n>~ *\n= 0\n$ echo d >&2; false\n2~ ?\n= 1\n' > x.t; tried
 > 100%: Checks: 5, Failures: 0, Errors: 0

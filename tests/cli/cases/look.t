@@ -1,4 +1,4 @@
-# Looking at models: the interface, and what is in a file as JSON.
+# Looking at models: the interface, and the contents of a file as JSON.
 ! python3 part:lm
 @ yes 'a line of text to learn from' | head -400 > text; propane train --data text --kind bytes --layers 4 --width 16 --heads 2 --context 32 --batch 2 --steps 1 --eval-every 0 --run r --no-report > log 2>&1
 @ propane convert r lm.mlpackage > log; propane convert r lm.gguf > log; propane convert r folder > log; propane convert r lm.mil --tokens 1 > log
@@ -16,7 +16,7 @@ $ propane show lm.mlpackage --json > a.json; python3 of.py a.json '[d[k] for k i
 $ python3 of.py a.json '[(i["name"], i["kind"], i["type"], i["shape"], i.get("shapes")) for i in d["functions"][0]["inputs"][:2]], [s["name"] for s in d["functions"][0]["states"]], sum(d["functions"][0]["operation_counts"].values()) == d["functions"][0]["operations"]'
 > ([('inputIds', 'array', 'int32', [1, 1], [[1, 1], [1, 32]]), ('position', 'array', 'int32', [1], None)], ['keyCache', 'valueCache'], True)
 = 0
-# Each other kind of file.
+# Each of the other kinds of file.
 $ for f in lm.mil weights/lm.bin folder lm.gguf folder/model.safetensors folder/config.json folder/tokenizer.json r/tokenizer.propane.json; do propane show $f --json > b.json; python3 of.py b.json 'd["kind"], sorted(set(d) - {"schema", "kind", "file"})'; done
 > ('program', ['build_info', 'default_function', 'functions', 'mil_version'])
 > ('weights', ['records'])
@@ -31,20 +31,20 @@ $ propane show lm.gguf --json > b.json; propane show folder --json > c.json; pyt
 >~ ([[][(][[]16, *], *)], 'llama')
 >~ ([[][(][[]16, *], *)], 4)
 = 0
-# What cannot be read is an error, and no half of an object.
+# A file that cannot be read is an error, without a partial object.
 $ head -c 3000 lm.gguf > cut.gguf; propane show cut.gguf --json
 2~ propane show: cut.gguf: *
 = 1
 $ propane show text --json
 2~ propane show: *
 = 1
-# Names out of a file cannot drive what reads the output.
+# Names from a file cannot control the program that reads the output.
 @ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"coremlc-version", "\\x1b]0;t\\x07\\xff"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 4]> x) {\n        tensor<fp16, [1, 4]> y = relu(x = x)[name = string("y")];\n    } -> (y);\n}\n' > evil.mil
 $ propane show evil.mil --json > e.json; python3 of.py e.json 'd["build_info"]'
 >~ {'coremlc-version': *}
 = 0
 
-# The graph as a page: one file, nothing from elsewhere, and its data cannot end the element that contains it.
+# The graph as a page: one file without external parts, whose data cannot end the element that contains it.
 @ printf 'import json, re, sys\np = open(sys.argv[1], encoding="utf-8").read()\nd = json.loads(re.search(r"id=.data.>(.*?)</script>", p, re.S).group(1))\ng = d["graphs"][d["start"]]\nprint(eval(sys.argv[2]))\n' > page.py
 $ propane show lm.mlpackage --html lm.html
 > lm.html: the graph of lm.mlpackage
@@ -55,7 +55,7 @@ $ python3 page.py lm.html 'p.count("<script"), p.count("<style"), re.findall(r"h
 $ python3 page.py lm.html '__import__("base64").b64encode(__import__("hashlib").sha256(re.search(r"<script>(.*?)</script>", p, re.S).group(1).encode()).digest()).decode() in p'
 > True
 = 0
-# Four layers are four blocks of one kind, one after the other; each node comes after what it reads.
+# Four layers are four blocks of one kind, one after the other. Each node comes after its inputs.
 $ python3 page.py lm.html 'len(g["blocks"]), len({b["k"] for b in g["blocks"]}), all(a["l"] + 1 == b["f"] for a, b in zip(g["blocks"], g["blocks"][1:])), all(u < i for i, n in enumerate(g["nodes"]) for u, _ in n["i"])'
 >~ ([34], 1, True, True)
 = 0
@@ -73,7 +73,7 @@ $ propane check chain.mil --target m1,m4 --html check.html > log; python3 page.p
 $ propane diff chain.mil --seed 1 --html diff.html > log; python3 page.py diff.html 'd["colour"], d["tolerance"], [len(n["d"]) for n in g["nodes"] if "d" in n]'
 > ('error', 0.01, [4, 4, 4, 4])
 = 0
-# The page is of the program in the file: its own outputs and types, and the shapes of the run.
+# The page shows the program of the file: its own outputs and types, and the shapes of the run.
 $ python3 page.py diff.html 'sum(n["o"] == "output" for n in g["nodes"]), {t for n in g["nodes"] for t in n["t"]}'
 > (1, {'tensor<fp16, [1, 4, 8, 32]>'})
 = 0

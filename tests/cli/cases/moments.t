@@ -1,4 +1,4 @@
-# AdamW's moments in fewer bytes: a run learns as much, and one that was killed goes on bit for bit.
+# AdamW's moments in fewer bytes: a run learns as much, and a killed run continues bit for bit.
 # The mean of the last 100 losses of each form: 0.2213, 0.2195 and 0.2197 were seen.
 ! part:lm
 @ seq 1000 3000 | sed 's/$/ comes after the number before it./' | head -c 20000 > text.txt
@@ -12,7 +12,7 @@ $ for m in bf16 int8; do propane $(cat args) --moments $m --run half-$m > /dev/n
 > same
 > same
 = 0
-# A resumed run may be given another form.
+# A resumed run may use another format.
 $ propane train --data text.txt --run int8 --resume --steps 302 --moments fp32 | grep -c 'step 30[12]/302'
 > 2
 = 0

@@ -1,4 +1,4 @@
-# What people have instead of what is asked for: half folders, other formats, wrong files. Each is told what it is and what to do.
+# Incomplete folders, other formats and wrong files. For each, the error says what the file is and what to do.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane train --data text --vocab 300 --layers 2 --width 32 --heads 4 --context 32 --batch 2 --steps 2 --eval-every 0 --run run > log; propane convert run good > log; rm good/tokenizer.propane.json
@@ -53,7 +53,7 @@ $ mkdir -p hub/snapshots empty; cp -r good hub/snapshots/0abc; try hub; try hub/
 2> propane generate: hub: it contains no model; give the folder hub/snapshots/0abc
 2> propane generate: empty: it contains no model; a model folder has config.json, model.safetensors and tokenizer.json
 = 1
-# files that are not what they are called
+# files with a wrong suffix
 $ half d true; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n' > d/model.safetensors; try d
 2~ propane generate: d/model.safetensors: not a safetensors file: * it is a Git LFS pointer, not the file itself: run 'git lfs pull' in its folder
 = 1
@@ -73,7 +73,7 @@ $ half d true; sed 's/"llama"/"mamba"/' good/config.json > d/config.json; try d
 $ half f true; printf '{"model_max_length": 1000000000000000019884624838656, "bos_token": null}' > f/tokenizer_config.json; try f
 > fine
 = 0
-# a model where a program belongs, and the other way round
+# a model instead of a program, and a program instead of a model
 @ propane convert good g.mlpackage > log; propane convert good g.gguf > log; : > empty.mil; cp -r g.mlpackage cut.mlpackage; for f in cut.mlpackage/Data/*/model.mlmodel; do : > $f; done; head -c 50000 g.gguf > cut.gguf; printf '{"a":' > cut.json
 $ propane run g.gguf
 2> propane run: g.gguf: neither MIL text nor a Core ML model; 'propane convert' turns a language model (GGUF, safetensors, llama2.c) into a .mlpackage or .mil
@@ -95,7 +95,7 @@ $ propane estimate empty.mil; propane run cut.mlpackage; propane show cut.json; 
 2> propane show: cut.json: line 1, column 5: not valid JSON: unexpected token near end of file
 2~ propane generate: cut.gguf: tensor *: * bytes at offset * of the data, which has *; the file is truncated or damaged
 = 1
-# more rows in the embedding than ids: filled up to a round number, as Qwen's are
+# more rows in the embedding than ids: padded to a round number, as in Qwen's models
 $ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; propane train --config padded.json --tokenizer good/tokenizer.json --data text --context 32 --batch 2 --steps 3 --eval-every 3 --eval-batches 1 --run padded > log; try padded; propane eval padded --data text --json > log && for s in 1 2 3 4 5; do propane generate padded --prompt line --count 25 --temperature 50 --seed $s; done > out && propane convert padded p.gguf > log && try p.gguf
 > fine
 > fine
@@ -132,7 +132,7 @@ $ printf 'PAR1...............' > table.parquet; learn table.parquet
 $ printf '{"prompt":"lin","completion":"e"}\n' > joined.jsonl; learn joined.jsonl
 2> propane train: joined.jsonl:1: it has nothing to train on: it is a single token with nothing before it
 = 1
-# a small rate alone: its end is a tenth of it
+# a small --lr alone: the final rate is a tenth of it
 $ printf '{"prompt":"line","completion":" 1"}\n' > one.jsonl; learn one.jsonl --lr 1e-5 --steps 3 --warmup 0 > log; grep -o 'lr [^ ]*' out
 > lr 1e-05
 > lr 3.25e-06

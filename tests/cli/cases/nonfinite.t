@@ -1,4 +1,4 @@
-# NaN and infinity: run and diff count them in outputs, name the operation where they begin, and end with 4.
+# NaN and infinity: run and diff count them in outputs, name the operation that first produces them, and exit with 4.
 @ prog() { printf 'program(1.3)\n{\n    func main<ios18>(%s) {\n%s\n    } -> (%s);\n}\n' "$1" "$2" "$3"; }; prog 'tensor<fp16, [2, 3]> x' '        tensor<fp16, [2, 3]> z = sub(x = x, y = x); tensor<fp16, [2, 3]> q = real_div(x = x, y = z); tensor<fp16, [2, 3]> r = sub(x = q, y = q); tensor<fp16, [2, 3]> ok = add(x = x, y = fp16(1));' 'ok, r, q' > div.mil; prog 'tensor<fp16, [2, 4]> x' '        fp16 m = cast(x = fp32(-3.4e38), dtype = string("fp16")); tensor<fp16, [2, 4]> s = add(x = x, y = m); tensor<fp16, [2, 4]> p = softmax(x = s, axis = int32(-1));' p > masked.mil; prog 'tensor<fp16, [2, 4]> x' '        tensor<fp32, [2, 4]> low = const()[val = tensor<fp32, [2, 4]>([[0, 0, -3.4e38, -3.4e38], [0, -3.4e38, -3.4e38, -3.4e38]])]; tensor<fp16, [2, 4]> m = cast(x = low, dtype = string("fp16")); tensor<fp16, [2, 4]> s = add(x = x, y = m); tensor<fp16, [2, 4]> p = softmax(x = s, axis = int32(-1));' p > absorbed.mil; prog 'tensor<fp32, [2]> x' '        tensor<fp32, [2]> y = mul(x = x, y = fp32(2));' y > double.mil; prog 'tensor<fp32, [2]> x' '        tensor<fp32, [2]> e = exp(x = x); fp32 s = reduce_sum(x = e, axes = [0]); tensor<fp32, [2]> y = real_div(x = e, y = s);' y > naive.mil; prog 'tensor<fp16, [2]> x, state<tensor<fp16, [2]>> acc' '        tensor<fp16, [2]> old = read_state(input = acc); tensor<fp16, [2]> kept = mul(x = old, y = fp16(200)); tensor<fp16, [2]> new = add(x = kept, y = x); write_state(data = new, input = acc); tensor<fp16, [2]> y = mul(x = new, y = fp16(0));' y > grows.mil
 @ npy() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': $2, }" > $1; printf "$3" >> $1; }; npy nan.npy '(2,)' '\000\000\200\077\000\000\300\177'; npy inf.npy '(2,)' '\000\000\200\077\000\000\200\177'; npy low.npy '(2,)' '\000\000\200\377\000\000\200\377'; npy large.npy '(2,)' '\000\000\200\077\000\000\310\102'; npy steps.npy '(3,2)' '\000\000\200\077\000\000\200\077\000\000\200\077\000\000\310\102\000\000\200\077\000\000\000\000'; npy one.npy '(2,)' '\000\000\200\077\000\000\000\100'
 
@@ -31,7 +31,7 @@ $ propane diff div.mil --seed 1 --json | grep -o '"nonfinite":{"a":{"text":"real
 > "nonfinite":{"a":{"text":"real_div
 = 0
 
-# A row that a mask of finfo(fp32).min hides wholly: fp16 has NaN, fp32 has not. Where numbers are left, softmax takes the infinity away.
+# A row that a mask of finfo(fp32).min hides completely: NaN in fp16, but not in fp32. If any number is left, softmax removes the infinity.
 $ propane run masked.mil --seed 1 > /dev/null
 2> propane run: output 'p' has 8 NaN of 8: cast 'm' produces the first of them from finite numbers (1 infinity of 1); softmax 'p' makes NaN of infinities (8 NaN of 8)
 = 4
@@ -73,7 +73,7 @@ $ propane run constant.mil --seed 1 --json 2>&1 > told | cut -c 1-110; grep -o '
 > "from":"operation","name":"p","op":"softmax","made":true,"nan":4,"infinite":0}}
 = 0
 
-# What the inputs hold is no fault, what an operation makes of their infinities is.
+# Non-finite inputs are no fault; what an operation makes of their infinities is.
 $ propane run double.mil --input x=nan.npy | tail -1
 > output y [2]: min 2, max 2, mean 2 of the finite numbers; 1 NaN
 2> propane run: output 'y' has 1 NaN of 2: input 'x' holds 1 NaN, and no operation produces any
@@ -103,7 +103,7 @@ $ propane run grows.mil --input x=one.npy --warmup 1 --iterations 4 > /dev/null
 2~ propane run: output 'y' has 2 NaN of 2 (and 1 other output): mul 'kept' produces the first of them from finite numbers (1 infinity of 2)
 = 4
 
-# diff in parts of a megabyte: the same values in the same order, the outputs, and where they begin to be no numbers.
+# diff in parts of a megabyte: the same values in the same order, the same outputs, and the same first non-finite places.
 @ awk 'BEGIN { print "program(1.3)\n{\n    func main<ios16>(tensor<fp16, [32, 64, 64]> x) {"; p = "x"; for (i = 0; i < 24; i++) { op = i % 3 == 0 ? "sigmoid(x = " p ")" : i % 3 == 1 ? "add(x = " p ", y = fp16(0.25))" : "mul(x = " p ", y = " p ")"; printf "        tensor<fp16, [32, 64, 64]> v%d = %s;\n", i, op; p = "v" i } print "    } -> (v11, v23);\n}" }' > parts.mil
 @ sed 's/add(x = v12, y = fp16(0.25))/log(x = fp16(-1))/; s/fp16, .32, 64, 64.> v13/fp16, []> v13/; s/mul(x = v13, y = v13)/mul(x = v12, y = v13)/' parts.mil > broken.mil
 $ propane diff parts.mil --seed 1 --ops > whole; propane diff parts.mil --seed 1 --ops --memory 1 | cmp - whole && grep -c '^v[0-9]' whole && propane diff parts.mil --seed 1 --json --memory 1 | grep -o '"output":true' | wc -l | tr -d ' '

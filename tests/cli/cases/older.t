@@ -1,4 +1,4 @@
-# Models of Core ML's older kinds: read as programs, written as packages, or refused with what to do.
+# Models of Core ML's older kinds: read as programs, written as packages, or refused with advice.
 
 $ propane convert "$REPO/tests/mil/older/tables.mlmodel" tables.mlpackage
 > tables.mlpackage: a Core ML package with 1 function
@@ -25,7 +25,7 @@ $ propane show "$REPO/tests/mil/older/control.mlmodel" | grep contains && propan
 >   the file contains a pipeline with models of older kinds, which is read as a program
 = 0
 
-# A network of the first versions may be given a sequence and a batch in front of what it describes.
+# A network of the first versions may get a sequence and a batch dimension before the described ones.
 $ propane run "$REPO/tests/mil/older/functions.mlmodel" --shape x=2,3,6 --seed 1 | grep -o -e 'output half .*]' -e 'output permute .*]'
 > output permute [2, 3, 2, 3, 2]
 > output half [2, 3, 3, 1, 1]
@@ -34,7 +34,7 @@ $ propane run "$REPO/tests/mil/older/functions.mlmodel" --shape x=2,3,5 --seed 1
 2~ propane run: *input 'x' cannot have the shape \[2, 3, 5\]*
 = 1
 
-# A message of one empty field: 301, 302, 2002, and a pipeline (202) of 602 and 401.
+# A message with one empty field: 301, 302, 2002, and a pipeline (202) of 602 and 401.
 @ printf '\010\001\352\022\000' > vectors.mlmodel && printf '\010\001\362\022\000' > tree.mlmodel && printf '\010\001\222\175\000' > print.mlmodel && printf '\010\001\322\014\014\012\004\010\001\222\031\012\004pick\022\004tree' > cut.mlmodel && printf '\010\001\322\014\005\012\003\212\031\000' > pipeline.mlmodel
 $ propane show vectors.mlmodel
 2> propane show: vectors.mlmodel: this is a support vector regressor, which Propane does not support; no tool converts it to an ML Program: predict with the library that trained it, or train a linear model or a small neural network in its place
@@ -52,7 +52,7 @@ $ propane show cut.mlmodel
 2~ propane show: cut.mlmodel: not a Core ML model file: *
 = 1
 
-# Text and dictionaries are given as they are, and names as in the file. The written package takes arrays and keeps the keys.
+# Text and dictionaries are passed as they are, with the names of the file. The written package takes arrays and keeps the keys.
 @ printf 'program(1.3)\n{\n    func main<ios15>() {\n        tensor<fp32, [1]> area = const()[name = string("area"), val = tensor<fp32, [1]>([0.5])];\n    } -> (area);\n}\n' > half.mil && propane run half.mil --output . > half.txt; printf '{"pool": 2, "balcony": 6}' > words.json
 $ propane run "$REPO/tests/mil/older/categories.mlmodel" --input 'place of it=harbour' --input words=words.json --input area=area.npy | grep output
 > output price [1]: min 13.25, max 13.25, mean 13.25

@@ -1,9 +1,9 @@
-# What a command writes: whole or not at all, and never over what the user has.
+# Outputs of a command: written completely or not at all, and never over the user's files.
 ! mkfifo part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; echo 1 2 3 > ids.txt
 @ t="--data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0"; echo "propane train $t --threads 1 \"\$@\"" > train.sh
 @ sh train.sh --run r --steps 2 > /dev/null; sh train.sh --run other --seed 5 --steps 3 > /dev/null
-# A log that cannot be written is reported, and does not end the run.
+# A log that cannot be written is reported, but does not end the run.
 @ mkdir -p n/log.jsonl
 $ sh train.sh --run n --steps 1 --no-report > log
 2~ propane train: n already contains log.jsonl, which this run would overwrite; give another --run
@@ -40,11 +40,11 @@ $ propane eval r --ids ids.txt --logits new --gradients ./new; ls new
 2> Try 'propane eval --help'.
 2~ *ls: *new*
 = 2
-# A folder that cannot be filled is named as it was asked for.
+# A folder that cannot be filled is named as the user named it.
 $ (ulimit -f 2; propane convert r small)
 2> propane convert: cannot write small/model.safetensors: File too large
 = 1
-# A folder that was there is not removed, one that was made is.
+# An existing folder is not removed; a new one is.
 $ mkdir mine; propane train --data nofile --run mine; propane train --data nofile --run made; ls -d mine made
 > mine
 2~ propane train: cannot open nofile: *
@@ -68,12 +68,12 @@ $ propane convert r c > log && touch c/notes && propane convert other c; rm c/no
 > tokenizer_config.json
 2> propane convert: cannot write c: a folder with that name contains notes, which does not belong to a model; give another name
 = 1
-# A conversion that fails leaves the old files unchanged, and no other files.
+# A failed conversion leaves the old files unchanged, and adds no others.
 $ cp -r c before2; (ulimit -f 8; propane convert r c); diff -r c before2 && ls -d c*
 > c
 2> propane convert: cannot write c/model.safetensors: File too large
 = 0
-# A kill before the first checkpoint leaves a folder that takes a new run.
+# A kill before the first checkpoint leaves a folder that accepts a new run.
 $ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume; sh train.sh --run k --steps 2 > log; ls -A k; cmp k/model.safetensors r/model.safetensors
 > checkpoint.safetensors
 > config.json
@@ -86,11 +86,11 @@ $ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume;
 > train.json
 2> propane train: k: there is no checkpoint to resume from; leave out --resume to start a new run
 = 0
-# What killed writers left is removed with the next run.
+# The next run removes what killed writers left.
 $ touch k/model.safetensors.tmp-0123456789abcdef k/report.html.tmp-999; mkdir k/x.mlpackage.tmp-0123456789abcdef; sh train.sh --run k --resume --steps 3 > log; ls k | grep -c tmp
 > 0
 = 1
-# A pipe where a file must be is refused, not waited for.
+# A pipe instead of a file is refused at once, not waited for.
 @ mkdir p.mlpackage; mkfifo p.mlpackage/Manifest.json; mkfifo fifo.json; cp -r c q; rm q/config.json; mkfifo q/config.json
 $ propane run p.mlpackage; propane show fifo.json; propane eval q --ids ids.txt; propane generate r --tokenizer fifo.json
 2~ propane run: cannot read p.mlpackage/Manifest.json: it is a device or pipe, not a file
@@ -98,7 +98,7 @@ $ propane run p.mlpackage; propane show fifo.json; propane eval q --ids ids.txt;
 2~ propane eval: cannot read q/config.json: it is a device or pipe, not a file
 2~ propane generate: cannot read fifo.json: it is a device or pipe, not a file
 = 1
-# Descriptors that run out: whatever was begun is taken away again.
+# No free descriptors: whatever was begun is removed again.
 @ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 4]> x) {\n        tensor<fp32, [1, 4]> y = exp(x = x)[name = string("y")];\n    } -> (y);\n}\n' > few.mil; mkdir few
 $ for n in 12 13 14 15; do (exec 3< few.mil 4< few.mil 5< few.mil 6< few.mil 7< few.mil 8< few.mil 9< few.mil; ulimit -n $n; propane convert few.mil few/out.mlpackage) > told 2>&1; done; ls -a few | grep -c tmp
 > 0

@@ -1,4 +1,4 @@
-# An update during the device's work produces the same bits as one after it, also if the run is killed and resumed. A trace shows it.
+# An update during the device's work gives the same bits as one after it, also if the run is killed and resumed. A trace shows it.
 ! ldd part:lm
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in 1 2 3 4; do cat $REPO/docs/architecture.md; done | head -c 20000 > text; mkdir tmp
@@ -12,7 +12,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for how in exact l
 > same
 > same
 = 0
-# Updates that are guessed before the norm is known, where gradients are clipped now and then, and where none is; killed and resumed.
+# Updates with a guessed norm, where gradients are clipped now and then, and where none is; killed and resumed.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for clip in 0.8 0; do for o in off early; do propane $(cat args) --device ane --overlap $o --clip $clip --moments int8 --run clip$clip-$o > /dev/null; done; cmp clip$clip-off/model.safetensors clip$clip-early/model.safetensors && echo same; done
 > same
 > same
@@ -31,7 +31,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; for k in 1 2 3 4 5
 $ propane train --data text --run half-lagged --resume --clip-norm exact
 2~ propane train: *half-lagged/checkpoint.safetensors was written with --clip-norm lagged, not exact; *
 = 1
-# A trace changes nothing; what it holds is tests/drivers/test_update_overlap's. A run that was stopped has one, too.
+# A trace changes nothing; tests/drivers/test_update_overlap checks its contents. A stopped run has one, too.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --trace t.json --run traced > /dev/null; cmp exact-on/model.safetensors traced/model.safetensors && echo same; for lane in "device queue" "host queue" host update; do grep -c "\"cat\":\"$lane\"" t.json; done
 > same
 > 1

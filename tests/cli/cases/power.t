@@ -1,4 +1,4 @@
-# Energy from a made-up /sys/class/powercap.
+# Energy from a simulated /sys/class/powercap.
 @ z=cap/intel-rapl:0; mkdir -p $z cap/intel-rapl:0:0; echo package-0 > $z/name; echo 1000000 > $z/energy_uj; echo 262143328850 > $z/max_energy_range_uj; echo dram > cap/intel-rapl:0:0/name; echo 5 > cap/intel-rapl:0:0/energy_uj; echo 10 > cap/intel-rapl:0:0/max_energy_range_uj
 @ awk 'BEGIN{for(i=0;i<300;i++) print "line", i*i%97}' > text
 $ PROPANE_POWERCAP=cap propane power --json -- sh -c 'echo 3500000 > cap/intel-rapl:0/energy_uj' | sed 's/:[0-9.]*,/:T,/'
@@ -27,7 +27,7 @@ $ PROPANE_POWERCAP=none propane power
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --json > log; head -1 log | grep -o '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0'
 > "cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0
 = 0
-# The same in the run's log, on the watcher's screen and in the report; what is not counted is unknown.
+# The same in the run's log, on the watch screen and in the report. Parts without a counter are unknown.
 ? part:lm
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --report --run powered | grep -o 'cpu .*' | tail -1; grep -c '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0' powered/log.jsonl; propane watch powered --once | grep machine; grep -o '<b>cpu[^<]*' powered/report.html
 > cpu 0.000 J, gpu unknown, ane unknown, dram 0.000 J
@@ -35,7 +35,7 @@ $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width
 > the machine in this step: cpu 0 J, gpu unknown, ane unknown, dram 0 J
 > <b>cpu 0 J, gpu unknown, ane unknown, dram 0 J
 = 0
-# In a comparison as well, a part that no run measured has no row.
+# A comparison also has no row for a part that no run measured.
 ? part:lm
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --run plain > log; propane compare powered plain > table; grep -A1 '^joules' table | tr -s ' '; grep -cE '^  (gpu|engine)' table; propane compare powered plain --json | grep -oE '"(cpu|gpu)_j":[^,]*'; propane compare powered plain --json | grep -cE '"step_ms":[0-9]' 
 > joules per step, cpu 0 -

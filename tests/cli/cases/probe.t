@@ -1,8 +1,8 @@
-# The probe of a device: what it leaves behind whatever happens, and what is read in its report.
+# The probe of a device: the files that it leaves in every case, and the contents of its report.
 ! ldd ps
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so; mkdir tmp
 @ printf 'export TMPDIR="$PWD/tmp" PROPANE_ANE_LIBRARY="$PWD/standin.so" ASAN_OPTIONS=handle_segv=0:handle_abort=0\n' > set
-# The report lies in the user's cache, or where it was asked for, and never in the folder that one is in. It names no home.
+# The report is written to the user's cache or to the requested path, never to the current folder. It names no home folder.
 $ . ./set; PROPANE_STANDIN=engine=no HOME=$PWD propane devices --probe | tail -1; ls
 >~ The report is in */cache/propane/probe.json. docs/apple.md explains where to send it.
 >~ set
@@ -14,13 +14,13 @@ $ grep -c "$PWD" ../cache/propane/probe.json; grep -o '"TMPDIR": "[^"]*"' ../cac
 > "TMPDIR": "~/tmp"
 > 0
 = 1
-# A name that is missing is an answer, and the list of names is whole; what needs no engine is asked all the same.
+# A missing name is an answer, and the list of names is complete. Questions that need no engine still run.
 $ . ./set; PROPANE_STANDIN=hide_class=_ANERequest propane devices --probe --output missing.json > out; grep -c '"missing  class _ANERequest (required)' missing.json; grep -c '"missing  method .*_ANERequest request' missing.json; grep -q 'not asked: the device cannot be used' missing.json && grep -c '_gb_per_s' missing.json
 > 1
 > 2
 > 2
 = 0
-# A crash at the first call, and a question that hangs: every answer is written when it is there.
+# A crash at the first call, and a question that hangs: every answer is written as soon as it is known.
 $ . ./set; PROPANE_STANDIN=compile=crash propane devices --probe --only machine,ways,gelu --output crash.json > out; grep -c '"ended": "crashed"' crash.json; grep -c '"signal": 11' crash.json; ls tmp
 > 2
 > 2
@@ -33,7 +33,7 @@ $ . ./set; PROPANE_STANDIN=slow_ns=100000000000 propane devices --probe --only m
 > 2
 >   "state": "interrupted",
 = 143
-# A probe that is killed takes its questions along.
+# A killed probe also ends the processes of its questions.
 $ . ./set; PROPANE_STANDIN=slow_ns=100000000000 propane devices --probe --device 'ane:memory?qos=37' --only machine,gelu --output killed.json > out & pid=$!; until [ -s killed.json ]; do sleep 0.05; done; kill -KILL $pid; wait $pid 2> /dev/null; n=0; while ps -eo comm,args | grep -q '^propane .*qos=37' && [ $n -lt 200 ]; do sleep 0.05; n=$((n + 1)); done; ps -eo comm,args | grep -c '^propane .*qos=37'; grep '"state"' killed.json
 > 0
 >   "state": "being asked",
@@ -44,11 +44,11 @@ $ . ./set; propane devices --probe --only machine --output nowhere/probe.json | 
 > 1
 2~ propane devices: the report was printed above because it cannot be written: *nowhere/probe.json*
 = 0
-# What takes the places of other programs, or is dangerous, is asked by name only.
+# Questions that take other programs' places, or are dangerous, run only by name.
 $ . ./set; propane devices --probe --only limit-memory,machine --limit 100 | grep -c '"answer"'
 > 2
 = 0
-# An engine that was idle is evaluated on macOS 27 only, and what is known by the time limit is in the report.
+# Evaluation on an idle engine runs on macOS 27 only. The report contains all answers that are known by the time limit.
 $ . ./set; PROPANE_STANDIN=system=26 propane devices --probe --only idle --output idle.json > out; grep '"error"' idle.json
 >       "error": "skipped on systems before macOS 27 (this build is 25-stand-in): evaluating after pauses has caused kernel panics on 26.5.2",
 = 0
@@ -56,7 +56,7 @@ $ . ./set; PROPANE_STANDIN=system=27,idle=1 propane devices --probe --only idle 
 > 1
 > 1
 = 0
-# Single calls: which file a load reads, what is said of requests, the last call before an exception.
+# Single questions: which file a load reads, the errors of requests, the last call before an exception.
 $ . ./set; PROPANE_STANDIN=system=27 propane devices --probe --only reload,requests,request-statistics,types,after-refusal,kernels | sed 's/.*"answer":"\([^"]*\)".*/\1/; s/ [0-9.]* s later/ N s later/'; ls tmp
 > every operation of a layer is accepted
 > data written over: the new weights, weight file written over: the old weights, another model with the first one's net.plist: the new weights, another model that was given the digest: fails with code 6

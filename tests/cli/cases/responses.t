@@ -8,7 +8,7 @@ $ . ../bin/up; ask chat/completions '{"messages":[{"role":"user","content":"a"}]
 > True response incomplete {'reason': 'max_output_tokens'} resp- [True, True, True]
 > True response incomplete {'reason': 'max_output_tokens'} resp- [True, True, True]
 = 0
-# what it does not have is refused with the key's name
+# an unsupported key is refused by name
 $ . ../bin/up; for body in '{"input":"a","stream":true}' '{"input":"a","previous_response_id":"x"}' '{"input":"a","text":{"format":{"type":"json_schema"}}}' '{}' '{"input":[]}' '{"input":[{"type":"function_call_output","call_id":"1","output":"x"}]}' '{"input":"a","max_output_tokens":"x"}' '{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}' '[]' '{"input":"a","model":"other"}'; do ask responses "$body" | python3 -c "import json, sys; e = json.load(sys.stdin)['error']; print(e['param'], e['code'], e['message'][:60])"; done
 > stream unsupported_parameter the request: 'stream' is not supported by /v1/responses; lea
 > previous_response_id unsupported_parameter the request: 'previous_response_id' is not supported by /v1/

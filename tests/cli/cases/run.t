@@ -10,7 +10,7 @@ $ propane run sum.mil --input x=x.npy --output out | sed 's/[0-9.]* ms/T/g'
 > output acc_out [2]: min 1, max 2, mean 1.5
 > 2 arrays in out
 = 0
-# The state goes on: from run to run, and from file to file.
+# States persist: from run to run, and from file to file.
 $ propane run sum.mil --input x=x.npy --iterations 3 | tail -2
 > output y [2]: min 6, max 12, mean 9
 > output acc_out [2]: min 3, max 6, mean 4.5
@@ -25,7 +25,7 @@ $ propane run open.mil --seed 1 --shape x=1,5 --json --trace t.json > times && g
 > 1
 > 1
 = 0
-# An open input has the shape of its array, of one run or of each of several.
+# An open input takes the shape of its array, for one run or for each of several.
 @ npy() { printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': $2, }" > $1; head -c $3 /dev/zero >> $1; }; npy one.npy '(1,5)' 20; npy two.npy '(2,1,5)' 40
 $ propane run open.mil --input x=one.npy | tail -1
 > output z []: min 5, max 5, mean 5
@@ -45,7 +45,7 @@ $ propane diff open.mil --seed 1 | tail -1
 $ propane diff sum.mil open.mil --seed 1
 2> propane diff: sum.mil and open.mil have no value of the same name and size
 = 1
-# Results keep their names, also where the driver makes them of other operations.
+# Results keep their names, even if the driver computes them with other operations.
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [2, 4]> x) {\n        tensor<fp32, [2, 4]> y = layer_norm(x = x, axes = [1]);\n    } -> (y);\n}\n' > norm.mil
 $ propane run norm.mil --seed 1 --output named | grep -c "output y" && ls named
 > 1
@@ -64,7 +64,7 @@ $ propane run norm.mil --seed 1 --trace n.json | sed 1q | grep -c 'min' && grep 
 > 1
 = 0
 
-# What is wrong is said.
+# Errors.
 $ propane run sum.mil
 2> propane run: sum.mil: no value was given for x [2]: --input NAME=FILE, or --seed N for random numbers
 = 1
@@ -104,7 +104,7 @@ $ propane run
 2> Try 'propane run --help'.
 = 2
 
-# An array with one more dimension in front is a value for each of several runs; states go on.
+# An array with an additional first dimension contains the values for several runs. States persist across them.
 @ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }" > x3.npy
 @ for i in 1 2 3; do printf '\000\000\200\077\000\000\000\100' >> x3.npy; done
 $ propane run sum.mil --input x=x3.npy --output steps | sed 's/[0-9.]* ms/T/g'
@@ -132,7 +132,7 @@ $ propane run two.mlpackage --input x=x.npy --function third
 = 1
 
 ! part:images
-# A classifier of images, in blue, green, red: its label and the classes with the largest values.
+# A classifier of images, with channels in the order blue, green, red: its label and the classes with the largest values.
 @ cp "$REPO"/fuzz/corpus/package/classifier.mlmodel "$REPO"/fuzz/corpus/image/rgb.jpg "$REPO"/fuzz/corpus/image/gray16.png "$REPO"/fuzz/corpus/image/cmyk.jpg .
 $ propane run classifier.mlmodel --input image=rgb.jpg --resize | sed 1d
 >~ classLabel: a

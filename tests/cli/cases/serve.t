@@ -1,4 +1,4 @@
-# The server's command: how it begins, how it ends, what is told of wrong use. The protocol is tests/serve's.
+# The server's command: its start, its end and its errors. tests/serve covers the protocol.
 ! part:server
 @ awk 'BEGIN{for(i=0;i<500;i++) print "line", i*i%97, "of", i%7}' > text
 @ propane tokenize text --vocab 280 --out v.json --tokens ids > log
@@ -24,7 +24,7 @@ $ propane serve m --chat nobody
 $ propane serve missing
 2> propane serve: cannot open missing: No such file or directory
 = 1
-# Keys and origins: files and lists that are none.
+# Keys and origins: invalid files and lists.
 $ : > none; propane serve m --api-key-file none
 2> propane serve: none: it contains no keys; give one key per line
 = 1

@@ -1,4 +1,4 @@
-# A certificate and its key are read again on SIGHUP; files that cannot be used leave those that are there.
+# SIGHUP reads a certificate and its key again. If the files cannot be used, the old ones stay.
 ! curl openssl part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%977}' > text; propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0 --steps 1 --threads 1 --no-report --run m > log
 @ for n in a b c; do openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout $n.key -out $n.pem -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2> log; done; cp a.pem cert.pem; cp a.key key.pem

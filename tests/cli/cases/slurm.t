@@ -1,4 +1,4 @@
-# examples/slurm.sh without Slurm: a run, the signal that comes before the time is up, the run again. LAUNCH starts one process.
+# examples/slurm.sh without Slurm: a run, the signal before the time limit, and the next run. LAUNCH starts one process.
 ! bash part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 @ printf '#!/bin/sh\nexport LAUNCH=env\n[ $# -gt 1 ] || exec bash "$REPO/examples/slurm.sh" "$@"\nexec bash "$REPO/examples/slurm.sh" "$@" --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 4 --eval-every 0 --json\n' > ../bin/slurm; chmod +x ../bin/slurm

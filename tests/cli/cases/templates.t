@@ -1,4 +1,4 @@
-# A chat template that is none of Propane's formats is run by Python's Jinja2 where that is there; here it is not.
+# Python's Jinja2 runs a chat template that matches none of Propane's formats, if it is installed. Here it is not.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
 @ propane tokenize text --vocab 300 --out v.json --tokens ids > log
@@ -12,7 +12,7 @@ $ echo hi | PROPANE_PYTHON=true propane chat m --count 4
 = 1
 $ echo hi | propane chat m --chat plain --count 4 > log 2>&1
 = 0
-# a run that begins with a model keeps its template, from the model's folder or from that of its file
+# a run that starts from a model keeps its template, from the model's folder or from that of its file
 $ for m in m m/model.safetensors; do propane train --data ids --tokenizer v.json --init $m --context 64 --batch 4 --steps 1 --eval-batches 2 --run kept > log; cmp m/tokenizer_config.json kept/tokenizer_config.json && echo same; rm -rf kept; done
 > same
 > same

@@ -1,4 +1,4 @@
-# What a command asks of the engine's classes, on the stand-in.
+# A command's calls to the engine's classes, on the stand-in.
 ! readlink
 @ d=$(dirname "$(readlink -f ../bin/propane)"); printf 'export PROPANE_ANE_LIBRARY=%s/tests/standin/libstandin.so\nexport ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0\n' $d > standin
 @ awk 'BEGIN{for(i=0;i<300;i++) print "line", i*i%97}' > text

@@ -1,8 +1,8 @@
-# What a run learns from: several files, folders, patterns, other people's keys, tables; a validation file; models by hub names.
+# Sources of training data: several files, folders, patterns, foreign keys, tables; a validation file; models by hub names.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%97, "of", i%7}' > a.txt; tr 17 71 < a.txt > b.txt; mkdir -p dir/below; cp a.txt dir/x.md; cp b.txt dir/below/y.txt; printf 'a\0b' > dir/image; printf 'hidden' > dir/.hidden; head -60 a.txt > v.txt; cat a.txt b.txt > ab.txt
 @ printf 'propane train --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 4 --eval-batches 2 --json --run "$@" > $1.log 2> $1.err; code=$?; cat $1.err >&2; grep -o "\\"event\\":\\"done.*val_nats[^,]*" $1.log | sed "s/.seconds.:[^,]*,//"; exit $code\n' > ../bin/learn; chmod +x ../bin/learn
-# two files are their text one after the other; so is the folder with both; a pattern
+# two files are joined into one text; so is the folder with both; a pattern
 $ learn one --data ab.txt > one.out; learn two --data a.txt --data b.txt | cmp one.out - && learn pattern --data '[ab].txt' | cmp one.out - && cmp one/model.safetensors two/model.safetensors && cmp one/model.safetensors pattern/model.safetensors; cat b.txt a.txt > ba.txt; learn ba --data ba.txt > ba.out; learn folder --data dir | cmp ba.out -
 = 0
 $ propane train --data dir --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run told | head -3
@@ -23,7 +23,7 @@ $ learn n --data a.txt --data missing.txt
 @ propane tokenize a.txt --kind bytes --out v.json --tokens a.tok > log; propane tokenize b.txt --kind bytes --out w.json --tokens b.tok > log; printf 'propane train --tokenizer v.json --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 4 --eval-batches 2 --json --run "$@" | grep -o "\\"event\\":\\"done.*val_nats[^,]*" | sed "s/.seconds.:[^,]*,//"\n' > ../bin/ids; chmod +x ../bin/ids
 $ ids tok --data a.tok --data b.tok | cmp one.out -
 = 0
-# what is validated with: its loss is that of eval; nothing is held out of the text
+# validation data: its loss equals that of eval, and nothing is held out of the text
 $ learn val --data a.txt --val-data v.txt > log; grep -c . log; propane train --data a.txt --val-data v.txt --held-out 0.2
 > 1
 2> propane train: --val-data and --held-out both set the validation data; give only one
@@ -31,8 +31,8 @@ $ learn val --data a.txt --val-data v.txt > log; grep -c . log; propane train --
 = 2
 $ learn all --data a.txt --held-out 0 --eval-every 0 > log; cmp val/model.safetensors all/model.safetensors
 = 0
-# A folder that names its parts: training and validation are what the names say, a test is never learnt. mlx-lm's names,
-# Hugging Face's shards and folders, others' texts and token files.
+# A folder that names its parts: the names decide what is trained on and validated with; a test part is never used. mlx-lm's names,
+# Hugging Face's shards and folders, texts and token files of others.
 @ examples() { for i in $(seq $1 $2); do echo "{\"prompt\":\"of $i\",\"completion\":\"line $((i * 7 % 10))\"}"; done; }; examples 1 20 > tr.jsonl; examples 21 26 > va.jsonl; for i in 1 2 3 4; do echo '{"prompt":"secret","completion":"never"}'; done > te.jsonl
 @ mkdir -p mlx hub/data tree/train/deep tree/validation tree/test; cp tr.jsonl mlx/train.jsonl; cp va.jsonl mlx/valid.jsonl; cp te.jsonl mlx/test.jsonl; echo notes > mlx/notes.txt; echo '# set' > mlx/README.md; echo '# card' > hub/README.md
 @ head -10 tr.jsonl > hub/data/train-00000-of-00002.jsonl; tail -n +11 tr.jsonl > hub/data/train-00001-of-00002.jsonl; cp va.jsonl hub/data/validation-00000-of-00001.jsonl; cp te.jsonl hub/data/test-00000-of-00001.jsonl; cp tr.jsonl tree/train/deep/a.jsonl; cp va.jsonl tree/validation/b.jsonl; cp te.jsonl tree/test/c.jsonl
@@ -48,7 +48,7 @@ $ head -2 hub.said tree.said | grep for
 > hub: data/train-00000-of-00002.jsonl and data/train-00001-of-00002.jsonl for training, data/validation-00000-of-00001.jsonl for validation; not read: data/test-00000-of-00001.jsonl
 > tree: train/deep/a.jsonl for training, validation/b.jsonl for validation; not read: test/c.jsonl
 = 0
-# without a part for validation some of the training part is held out; --val-data says another; --held-out contradicts
+# without a validation part, some of the training part is held out; --val-data names another; --held-out is a contradiction
 @ mkdir notest; cp tr.jsonl notest/train.jsonl; cp te.jsonl notest/eval.jsonl
 $ parts p-n --data notest | head -1; parts p-o --data tr.jsonl > log; cmp p-n/model.safetensors p-o/model.safetensors; parts p-v --data mlx --val-data va.jsonl | sed -n 1,2p
 > notest: train.jsonl for training; not read: eval.jsonl
@@ -61,7 +61,7 @@ $ propane train one --chat plain --data mlx --held-out 0.2 --run n
 $ mkdir only; cp te.jsonl only/test.jsonl; cp va.jsonl only/val.jsonl; propane train one --chat plain --data only --run n
 2> propane train: only: val.jsonl for validation; not read: test.jsonl; there is no file for training: name the file itself
 = 1
-# texts and token files; a tree of sources has a test.c and is one text
+# texts and token files; a source tree that contains a test.c is one text
 @ mkdir wiki ids code code/train code/test; cp a.txt wiki/wiki.train.tokens; cp v.txt wiki/wiki.valid.tokens; cp b.txt wiki/wiki.test.tokens; cp a.tok ids/corpus_train.bin; cp b.tok ids/corpus_val.bin; for f in train.c test.c train/a.c test/b.c; do cp a.txt code/$f; done; cp b.txt code/the-test-of-time.txt
 $ for d in wiki code; do learn t-$d --data $d > log; grep -c '' log; done; learn t-a --data a.txt --val-data v.txt > log; cmp t-a/model.safetensors t-wiki/model.safetensors; propane train --data code --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run t-told | head -1; ids t-ids --data ids > log; ids t-by --data a.tok --val-data b.tok > log2; cmp log log2
 > 1
@@ -71,12 +71,12 @@ $ for d in wiki code; do learn t-$d --data $d > log; grep -c '' log; done; learn
 $ propane tokenize wiki --kind bytes --out w.json --tokens w.tok > log; cmp w.tok a.tok
 2> propane: wiki: wiki.train.tokens for training; not read: wiki.test.tokens and wiki.valid.tokens
 = 0
-# kinds are not mixed
+# kinds cannot be mixed
 @ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo "{\"prompt\":\"of $i\",\"completion\":\"line\"}"; done > p.jsonl
 $ propane train one --data p.jsonl --data a.txt --run n
 2> propane train: p.jsonl and a.txt are of different kinds (text, token file, instruction data); give only one kind
 = 1
-# ShareGPT's and Alpaca's keys are messages; a .json file is an array; a table has columns
+# ShareGPT's and Alpaca's keys become messages; a .json file is an array; a table has columns
 @ printf '{"messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}\n{"messages":[{"role":"user","content":"add\\n1 2"},{"role":"assistant","content":"3"}]}\n{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"r"},{"role":"user","content":"add"},{"role":"assistant","content":"3"}]}\n' > m.jsonl
 @ printf '{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}],"system":"s"}\n{"instruction":"add","input":"1 2","output":"3"}\n{"instruction":"add","input":"","output":"3","history":[["q","r"]]}\n' > k.jsonl; { printf '['; sed '$!s/$/,/' k.jsonl; printf ']'; } > k.json
 $ propane show m.jsonl --model one --json > want; propane show k.jsonl --model one --json | cmp want - && propane show k.json --model one --json | cmp want -
@@ -98,7 +98,7 @@ $ printf 'prompt,completion\na,"b\n' > n.csv; propane train one --data n.csv --r
 $ echo '{"conversations":[{"from":"tool","value":"a"}]}' > n.jsonl; propane train one --data n.jsonl --run n
 2> propane train: n.jsonl:1: turn 1 of "conversations" is from 'tool', not from human, user, gpt, assistant or system; remove such examples
 = 1
-# models by their names on the hub, from this machine's cache; the adapter tells the name
+# models by their hub names, from this machine's cache; the adapter records the name
 @ H=hub/models--own--tiny; mkdir -p $H/refs $H/snapshots; printf 0abc > $H/refs/main; propane convert one $H/snapshots/0abc > log
 $ HF_HUB_CACHE=hub propane train own/tiny --data p.jsonl --context 16 --batch 2 --steps 2 --lora-rank 2 --eval-every 0 --run lora > log; grep -o '"base_model_name_or_path": *"[^"]*"' lora/adapter_config.json | tr -d ' '; HF_HOME=. HF_HUB_CACHE=$PWD/hub propane generate own/tiny --adapter lora --prompt a --count 2 --temperature 0 > g; propane generate one --adapter lora --prompt a --count 2 --temperature 0 | cmp g -
 > "base_model_name_or_path":"own/tiny"

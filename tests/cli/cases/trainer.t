@@ -2,7 +2,7 @@
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977, "of", i%7}' > text
 @ for name in train_text finetune_package finetune_adapter; do ln -s "$(dirname "$(readlink -f "$(command -v propane)")")/examples/library/$name" ../bin/$name; done
-# a text, a run that goes on, and the model writes; what lies in the folder is a run like the command's
+# a text, a resumed run, and the model generates; the folder's contents are like those of the command
 $ train_text text r > log; grep -c '^step' log; tail -n +4 log | wc -c | awk '{print ($1 > 20)}'
 > 3
 > 1
@@ -19,7 +19,7 @@ $ train_text text
 $ train_text none n
 2> train_text: cannot open none: No such file or directory
 = 1
-# an adapter, stopped and gone on with, merged into the model
+# an adapter, stopped and resumed, then merged into the model
 $ finetune_adapter r a merged
 > step 5 is in checkpoint.safetensors
 > stopped after step 5 of 12; continue with: propane train --resume a
@@ -37,7 +37,7 @@ $ finetune_package sum.mlpackage out.mlpackage
 $ finetune_package sum.mlpackage out.mlpackage | wc -l | tr -d ' '; propane show out.mlpackage > log
 > 1
 = 0
-# options from a file, under the flags; a model's configuration is told from them
+# options from a file, which flags override; a model's configuration is recognized as such
 @ printf '{"layers": 1, "width": 16, "heads": 2, "context": 16, "batch": 2, "steps": 9, "kind": "chars", "eval-batches": 1, "tie": false}' > o.json
 $ propane train --data text --config o.json --steps 3 --run f | tail -2 | head -1
 >~ done: 3 steps in * s; model in f

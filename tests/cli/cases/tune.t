@@ -1,4 +1,4 @@
-# Fine-tuning of imported programs: arrays and images in, a package out; what is wrong is said.
+# Fine-tuning of imported programs: arrays and images in, a package out, and errors.
 @ printf 'printf "\\223NUMPY\\001\\000\\166\\000"; printf "%%-117s\\n" "$(printf "{\\047descr\\047: \\047%%s\\047, \\047fortran_order\\047: False, \\047shape\\047: (%%s), }" "$1" "$2")"; printf "$3"\n' > ../bin/npy; chmod +x ../bin/npy
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 2]> x) {\n        tensor<fp32, [1, 2]> w = const()[name = string("w"), val = tensor<fp32, [1, 2]>([[1, 1]])];\n        tensor<fp32, [1]> b = const()[name = string("b"), val = tensor<fp32, [1]>([0])];\n        tensor<fp32, [1, 1]> y = linear(x = x, weight = w, bias = b);\n    } -> (y);\n}\n' > line.mil
 @ sed 's/fp32, \[1, 2\]> w/fp32, [2, 2]> w/; s/\[1, 2\]>(\[\[1, 1\]\])/[2, 2]>([[1, 0], [0, 1]])/; s/fp32, \[1\]>(\[0\])/fp32, [2]>([0, 0])/; s/fp32, \[1\]> b/fp32, [2]> b/; s/fp32, \[1, 1\]> y/fp32, [1, 2]> y/' line.mil > two.mil
@@ -7,7 +7,7 @@
 @ npy '<i4' '3,' '\000\000\000\000\001\000\000\000\000\000\000\000' > few/y.npy; npy '<i4' '4,' '\000\000\000\000\001\000\000\000\000\000\000\000\002\000\000\000' > long/y.npy
 @ npy '<f4' '1, 3' '\000\000\200\077\000\000\000\000\000\000\000\000' > odd/x.npy; npy '<i4' '1,' '\000\000\000\000' > odd/y.npy
 
-# y = 2 x0 - x1 is learnt, and comes out as a package.
+# y = 2 x0 - x1 is learned and written as a package.
 $ propane train line.mil --data reg --loss mse --trainable '*' --lr 0.05 --steps 300 --batch 4 --val-fraction 0 --run line > line.log; head -5 line.log && tail -1 line.log | sed 's/in [0-9.]* s/in T/'
 > line.mil: 2 of 2 weights are trained, 3 numbers
 > operations: 1, differentiated: 1, for gradients: 5
@@ -31,7 +31,7 @@ $ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "Samples per secon
 > 1
 > 1
 = 0
-# A slice of known size may begin where a sample says; a range may not end there.
+# A slice of known size may begin where a sample's value says. A range may not end there.
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 2]> x, tensor<int32, [1]> at) {\n        tensor<fp32, [1, 2]> w = const()[name = string("w"), val = tensor<fp32, [1, 2]>([[1, 1]])];\n        tensor<int32, [1]> zero = const()[name = string("zero"), val = tensor<int32, [1]>([0])];\n        tensor<fp32, [1, 2]> all = mul(x = x, y = w);\n        tensor<int32, [2]> begin = concat(values = (zero, at), axis = int32(0), interleave = bool(false));\n        tensor<fp32, [1, 1]> y = slice_by_size(x = all, begin = begin, size = tensor<int32, [2]>([1, 1]));\n    } -> (y);\n}\n' > at.mil
 @ sed '/int32, \[2\]> begin/d; /tensor<int32, \[1\]> zero/d; s/ y = slice_by_size.*/ y = reduce_sum(x = part, axes = tensor<int32, [1]>([1]), keep_dims = bool(true));/; s/^\(.*\)tensor<fp32, \[1, 2\]> all.*/&@\1int32 end = squeeze(x = at, axes = tensor<int32, [1]>([0]));@\1tensor<int32, [?]> places = range_1d(start = int32(0), end = end, step = int32(1));@\1tensor<fp32, [1, ?]> part = gather(x = all, indices = places, axis = int32(1));/' at.mil | tr @ '\n' > range.mil
 @ mkdir window; cp reg/x.npy reg/y.npy window; npy '<i4' '4, 1' '\000\000\000\000\001\000\000\000\001\000\000\000\000\000\000\000' > window/at.npy
@@ -43,19 +43,19 @@ $ propane train at.mil --data window --loss mse --trainable w --lr 0.05 --steps 
 $ propane train range.mil --data window --loss mse --trainable w --run range
 2~ propane train: range.mil:*: range_1d 'places': its shape depends on a run-time value, end, but gradients need known shapes: make it a constant
 = 1
-# Only b: w stays what it was.
+# Only b is trained: w stays unchanged.
 $ propane train line.mil --data reg --loss mse --trainable b --steps 3 --batch 4 --run b > b.log; head -1 b.log; propane convert b/model.mlpackage b.mil > log; grep -c '(\[\[*0x1p+*0, 0x1p+*0' b.mil
 > line.mil: 1 of 2 weights are trained, 1 numbers
 > 1
 = 0
-# Stopped and resumed, the same numbers; the options are the run's.
+# Stopped and resumed: the same numbers, and the options of the run.
 $ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 6 --batch 2 --accumulate 2 --val-fraction 0.25 --run whole --json > whole.log; tail -1 whole.log
 >~ {"event":"done","step":6,"seconds":*,"val_loss":*,"val_accuracy":*}
 = 0
 $ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 4 --batch 2 --accumulate 2 --val-fraction 0.25 --run part > log; propane train two.mil --data cls --val-fraction 0.25 --steps 6 --resume --run part | grep resumed; cmp part/model.mlpackage/Data/com.apple.CoreML/model.mlmodel whole/model.mlpackage/Data/com.apple.CoreML/model.mlmodel
 > resumed after step 4
 = 0
-# A checkpoint of version 0.1, in which the metadata was one JSON object, goes on to the same bits.
+# A checkpoint of version 0.1, in which the metadata was one JSON object, resumes to the same bits.
 $ mkdir first; cp "$REPO/tests/data/checkpoints/finetune_0_1.safetensors" first/checkpoint.safetensors; propane train two.mil --data cls --val-fraction 0.25 --steps 6 --resume --run first | grep resumed; cmp first/model.mlpackage/Data/com.apple.CoreML/model.mlmodel whole/model.mlpackage/Data/com.apple.CoreML/model.mlmodel; cmp first/checkpoint.safetensors whole/checkpoint.safetensors
 > resumed after step 4
 = 0
@@ -67,7 +67,7 @@ $ propane watch part --once > part.watch; sed -n 2p part.watch; grep -c samples/
 > 1
 = 0
 
-# What is wrong is said.
+# Errors.
 $ propane train line.mil --data reg
 2> propane train: --loss is missing; give mse or cross_entropy
 2> Try 'propane train --help'.
@@ -152,11 +152,11 @@ $ propane train image.mil --data pics --loss cross_entropy --trainable '*' --val
 > 300 steps = 300 epochs of 3 samples
 > 1
 = 0
-# Two classes that cannot be told apart would stay at ln 2 = 0.69.
+# Two classes without a difference would stay at ln 2 = 0.69.
 $ grep '"step":300,"loss"' pics-run/log.jsonl | sed 's/.*"loss":\([0-9.e-]*\).*/\1/' | awk '{print ($1 < 0.3) ? "learnt" : $1}'
 > learnt
 = 0
-# In parts, and a class folder that only the second part has.
+# In parts, with a class folder that only the second part contains.
 @ mkdir -p parts/train parts/val/cat parts/val/fox; cp -r pics/cat pics/dog parts/train; cp pics/cat/rgb.jpg parts/val/cat; cp pics/cat/rgb.jpg parts/val/fox
 $ propane train image.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run no4
 2> propane train: parts/val/fox: this class has no folder in the training data
@@ -165,7 +165,7 @@ $ rm -r parts/val/fox; propane train image.mil --data parts --loss cross_entropy
 > parts: 4 samples to train on, 1 to validate with
 = 0
 
-# Classes lie along the axis that the labels leave over: logits [1, 3, 2] with labels [3] a sample. Two of the same length are asked about.
+# The class axis is the one that the labels lack: logits [1, 3, 2] with labels [3] per sample. Two of the same length are ambiguous.
 @ mkdir seq sym; npy '<f4' '2, 3, 2' '\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000' > seq/x.npy; npy '<i4' '2, 3' '\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000' > seq/y.npy
 @ npy '<f4' '2, 2, 2' '\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000\000\000\200\077\000\000\000\100\000\000\000\000\000\000\000\000' > sym/x.npy; npy '<i4' '2, 2' '\001\000\000\000\001\000\000\000\001\000\000\000\001\000\000\000' > sym/y.npy
 @ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 3, 2]> x) {\n        tensor<fp32, [2, 2]> w = const()[name = string("w"), val = tensor<fp32, [2, 2]>([[1, 0], [0, 1]])];\n        tensor<fp32, [1, 3, 2]> y = linear(x = x, weight = w);\n    } -> (y);\n}\n' > seq.mil; sed 's/1, 3, 2/1, 2, 2/g' seq.mil > sym.mil; awk '/^    } ->/ {print "        tensor<fp32, [1, 2, 2]> y = softmax(x = z, axis = int32(-1));"} {sub(/ y = linear/, " z = linear"); print}' sym.mil > soft.mil

@@ -26,14 +26,14 @@ $ propane tokenize text --tokenizer folder/tokenizer.json --print-ids text > a; 
 $ propane convert folder m.gguf > log && propane tokenize text --tokenizer m.gguf --print-ids text > b; cmp a b && propane convert m.gguf back > log && cmp back/tokenizer.json folder/tokenizer.json && echo same
 > same
 = 0
-# What was no tokenizer.model has no form in GGUF files; a folder keeps it.
+# A vocabulary that was not a tokenizer.model has no form in GGUF files. A folder keeps it.
 $ rm folder/tokenizer.propane.json; cp unigram.json folder/tokenizer.json; propane convert folder again > log; propane show again/tokenizer.json; propane convert folder x.gguf
 >~ again/tokenizer.json: tokenizer, kind hf (Unigram), 300 ids, bos -1, eos 2
 >~   sha256 *
 >~ x.gguf: *
 2~ propane convert: the vocabulary was omitted: a vocabulary of kind hf (Unigram, not from a tokenizer.model) cannot be written to a GGUF file; write a folder instead
 = 0
-# A file that is cut off.
+# A truncated file.
 $ for n in 100 3000 4500 4900; do head -c $n unigram.model > cut.model; propane tokenize lines --tokenizer cut.model --print-ids lines; done
 2~ propane tokenize: cut.model: *
 2~ propane tokenize: cut.model: *

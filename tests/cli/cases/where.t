@@ -15,13 +15,13 @@ $ propane where stories110m --target m4
 >~ for time: engine (*
 >~     propane train --layers 12 --width 768 --heads 12 --data DATA * --device ane --precision fp16 --plan layer --head device --weights inputs --gradients device
 = 0
-# The M1's rules refuse the layer plan's fp32 stream, so it is fp16. Nobody has stated its GPU's rate.
+# The M1's rules refuse the layer plan's fp32 stream, so it is fp16. No rate of its GPU is published.
 $ propane where stories110m --target m1
 >~ engine  layer, stream fp16, head and gradients device, weights inputs *
 >~     propane train *--plan layer --stream fp16 --head device *
 >~   gpu: unknown, *
 = 0
-# A stream that is given is taken on any chip.
+# An explicit stream is used on any chip.
 $ propane where stories110m --target m4 --stream fp16
 >~ engine  layer, stream fp16, head and gradients device, *
 >~     propane train *--plan layer --stream fp16 --head device *
@@ -42,7 +42,7 @@ $ propane where stories110m --target m4 --mode forward --goal background
 >~ for background: engine (*
 >~     propane eval MODEL --data DATA --device ane --precision fp16
 = 0
-# In JSON: what is not known has no figures.
+# In JSON: unknown values have no figures.
 $ propane where stories110m --target m4-max --json
 >~   "chip": "m4-max",
 >~     "unit": "gpu",
@@ -55,7 +55,7 @@ $ propane where stories110m --target a18-pro --json | tr -d ' \n' | grep -o '"un
 $ propane where stories110m --target m4,m1 --markdown | awk -F'|' 'NF != 9 {exit 1} END {print NR}'
 > 14
 = 0
-# What cannot be asked for.
+# Requests that are refused.
 $ propane where stories110m --goal time --target m9
 2~ propane where: there is no chip 'm9'; *
 = 1
@@ -69,7 +69,7 @@ $ propane where stories110m --json --markdown
 $ propane where nothing-here
 2~ propane where: *nothing-here*
 = 1
-# What train takes by itself: the processor where there is no engine or the model is too small for one.
+# The default of train: the processor, if there is no engine or the model is too small for one.
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in $(seq 1 600); do echo "line $i of $((i * i % 97))"; done > text
 $ propane train --device auto --data text --steps 1 --layers 1 --width 32 --heads 2 --context 32 --run a --no-report 2>&1 | grep device
@@ -88,7 +88,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane train --device auto --data text --
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane train --resume c --steps 2 --no-report 2>&1 | grep -c 'device ane, fp16'
 > 1
 = 0
-# Measured here, in processes of their own: what is not here is a row; the engine is a stand-in's.
+# Measured here, in separate processes: an absent unit gets a row; the engine is the stand-in.
 @ propane train --data text --steps 1 --layers 1 --width 32 --heads 2 --context 32 --run r --no-report > /dev/null
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seconds 0.2 --context 32 --accumulate 1 2>&1 | tr -s ' '
 >~ propane where: training full on cpu
@@ -113,11 +113,11 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so propane where r --trial --data text --seco
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash ASAN_OPTIONS=handle_segv=0 propane where r --trial --data text --seconds 0.2 --context 32 --accumulate 1 --mode full --json 2> /dev/null | tr -d ' \n' | sed 's/"loss":.[^]]*./L/'; echo
 >~ {"kind":"measured",*"rows":?{"unit":"cpu","mode":"full","plan":"layer,fp32,weightsinputs",*L},{"unit":"ane","mode":"full","refused":"theprocesswaskilledbysignal*"}?}
 = 0
-# Every step is the first, one of the warm-up, or one that is measured.
+# Every step is the first, part of the warm-up, or measured.
 $ propane where r --trial --data text --mode full --seconds 0.1 --accumulate 1 --json 2> /dev/null | awk '/"loss": .$/ {within = 1; next} within && /]/ {print(losses == steps + warm + 1, steps >= 3, warm >= 1); exit} within {losses++} /"steps"/ {steps = $2 + 0} /"warm_up_steps"/ {warm = $2 + 0}'
 > 1 1 1
 = 0
-# An engine that fails before the trial's end has no figures, whatever it did until then.
+# An engine that fails before the trial's end has no figures, whatever it computed until then.
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=300 propane where r --trial --data text --seconds 0.5 --context 32 --accumulate 1 --mode full --json 2> /dev/null | tr -d ' \n' | sed 's/"loss":.[^]]*./L/'; echo
 >~ *{"unit":"ane","mode":"full","refused":"*0x1d*"}?}
 = 0
@@ -132,7 +132,7 @@ $ propane where r --trial --data text --mode forward
 2> propane where: --trial trains a model; --mode must be full or lora
 2> Try 'propane where --help'.
 = 2
-# Words of the other kind are refused; a trial takes the context of the estimate.
+# Options of the other mode are refused. A trial uses the context of the estimate.
 $ propane where r --trial --data text --target m4 --goal joules
 2> propane where: --trial measures this machine: --target and --goal are for estimates
 2> Try 'propane where --help'.

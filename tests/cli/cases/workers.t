@@ -25,13 +25,13 @@ $ propane estimate stories110m --workers 8 --json | awk -F'[ :,]+' '/"way"/ {way
 $ propane estimate stories110m --workers 1 --outer 10 --json | grep -c '"message_bytes": 0.0'
 > 2
 = 0
-# what binds: latency, bandwidth, neither
+# the limit: latency, bandwidth, neither
 $ propane estimate stories110m --workers 8 --bandwidth 1T --latency 1000 | awk '/^data-parallel/ {print $NF}'; propane estimate stories110m --workers 8 --bandwidth 1M | awk '/^data-parallel/ {print $NF}'; propane estimate stories110m --workers 8 --bandwidth 1T | awk '/^data-parallel/ {print $NF}'
 > latency
 > bandwidth
 > compute
 = 0
-# what is wrong
+# errors
 $ propane estimate stories110m --workers 8 --bandwidth fast
 2> propane estimate: --bandwidth is in bits per second: 20M, 1G
 2> Try 'propane estimate --help'.

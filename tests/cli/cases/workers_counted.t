@@ -1,4 +1,4 @@
-# The bytes that propane estimate --workers tells, and those that ranks count in their log: at most 0.2 % apart, 1 % with int4, whose
+# The bytes that propane estimate --workers predicts, and those that ranks count in their log: at most 0.2 % apart, 1 % with int4, whose
 # blocks end with each piece.
 ! mpirun pgrep part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text

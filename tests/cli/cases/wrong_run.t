@@ -1,4 +1,4 @@
-# Run folders: taken, locked, read-only, full, damaged, resumed in another way; readers that go away.
+# Run folders: taken, locked, read-only, full, damaged, resumed in another way; readers that disappear.
 ! perl truncate part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; tr 12 21 < text > other; : > empty
 @ printf 'exec propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
@@ -22,7 +22,7 @@ $ tiny --run model
 2> propane train: model already contains a model, which this run would overwrite; give another --run
 = 1
 @ mkdir locked
-# read-only: by its mode, or, for root, by being a system's folder
+# read-only: by its mode, or, for root, because the system owns it
 $ if [ "$(id -u)" = 0 ]; then tiny --run /proc/self; else chmod 555 locked; tiny --run locked; fi
 2~ propane train: cannot *: *
 = 1
@@ -30,7 +30,7 @@ $ if [ "$(id -u)" = 0 ]; then tiny --run /proc/self; else chmod 555 locked; tiny
 $ tiny --run two
 2> propane train: two: another process is training in this folder; wait for it, or give another --run
 = 1
-# a lock of a moment, as of a watch that looks, is waited for
+# a short lock, such as that of a watch, is waited for
 @ mkdir three; (perl -e "open F, q(<&=9) or die; flock F, 1 or die"; : > held3; sleep 0.1) 9< three > log 2>&1 & while [ ! -f held3 ]; do sleep 0.02; done
 $ tiny --run three | tail -1 | cut -c1-15
 > validation at s
@@ -140,7 +140,7 @@ $ cp -r done keep; (ulimit -f 32; propane train --data text --resume --run keep 
 $ tiny --run limit > log; tail -1 log | cut -c1-16
 > validation at st
 = 0
-# a run that diverges ends, and says so
+# a diverging run ends with a message
 $ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 --json > log; grep -c '"loss":null' log; tail -1 log | cut -c1-17; ls hot
 > 20
 > {"event":"failed"
@@ -152,7 +152,7 @@ $ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 -
 > train.json
 2~ propane train: the loss has been NaN or infinite since step [0-9]*: the training has diverged; start again with a smaller --lr or with --precision fp32
 = 0
-# a reader that goes away, a disk that is full: the run ends with a checkpoint
+# a reader that disappears, a full disk: the run ends with a checkpoint
 ? /dev/full
 $ tiny --run gone --steps 1000000 --json > /dev/full
 2> propane train: stopped after step 1 of 1000000; continue with: propane train --resume gone
@@ -178,7 +178,7 @@ $ : > log; tiny --run int --steps 100000000 --json >> log & p=$!; until grep -q 
 > {"event":"stopped"
 2~ propane train: stopped after step * of 100000000; continue with: propane train --resume int
 = 0
-# A run without a checkpoint cannot be resumed, however it is named; what is missing is not its data.
+# A run without a checkpoint cannot be resumed, however it is named. The error does not blame missing data.
 $ mkdir begun; : > begun/.propane-run; propane train --resume begun; propane train begun --resume; propane train --resume no-such-run; propane train --resume --run begun
 2> propane train: begun: there is no checkpoint to resume from; leave out --resume to start a new run
 2> Try 'propane train --help'.

@@ -1,5 +1,5 @@
-# What people get wrong when they train: files, tokens, sizes, configurations. Nothing may be left behind by a run that
-# could not begin.
+# Errors when people train: files, tokens, sizes, configurations. A run that could not begin must
+# leave nothing behind.
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; : > empty; mkdir dir; head -c 20 text > short
 @ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 5 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
@@ -105,7 +105,7 @@ $ tiny --min-lr 1
 $ tiny --heads 3
 2> propane train: --width 16 is not a multiple of --heads 3
 = 1
-# the default gives way: a width alone is enough
+# the default adapts: a width alone is enough
 $ propane train --data text --kind bytes --layers 1 --width 64 --context 16 --batch 2 --steps 1 --eval-batches 1 --run wide > log; propane show wide | grep -o '[0-9]* heads of [0-9]*'
 > 4 heads of 16
 = 0
@@ -138,7 +138,7 @@ $ tiny --no-steps
 2> propane train: there is no flag '--no-steps'; did you mean '--steps'?
 2> Try 'propane train --help'.
 = 2
-# sizes that no machine has: refused before anything is taken
+# sizes that no machine can hold: refused before any memory is allocated
 $ propane train --data text --width 65536 --layers 1000 --heads 512
 2~ propane train: this run needs at least 825 TB of memory (weights and moments 619 TB, activations and gradients of a batch 206 TB), but the machine has * GB; use a smaller model
 = 1

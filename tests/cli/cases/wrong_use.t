@@ -1,4 +1,4 @@
-# What people get wrong with generate, eval, tokenize, convert, show and plan.
+# Errors when people use generate, eval, tokenize, convert, show and plan.
 ! mkfifo part:lm
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; : > empty; mkdir dir; printf a > one; mkfifo pipe
 @ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 --run m > log; sed 's/"max_position_embeddings": *16/"max_position_embeddings":256/' m/config.json > m/config.json.new && mv m/config.json.new m/config.json
@@ -272,12 +272,12 @@ $ propane ops > /dev/full
 $ propane ops --json | head -1 | cut -c1-6
 > {"op":
 = 0
-# a text with the word program in it is no program; what ends in .mil is
+# a text that contains the word program is not a program; a name that ends in .mil is
 $ echo "a program(1.3) of words" | tee words > words.mil; propane show words words.mil
 2~ propane show: words: an unknown kind of file; *
 2> propane show: words.mil:1:1: expected 'program', found 'a'
 = 1
-# an empty word is no file and no command; a command's own words may be empty
+# an empty word is neither a file nor a command; a command's own words may be empty
 $ for c in "show" "watch" "compare" "power --"; do propane $c "" 2>&1; done
 > propane show: FILE...: the value is empty
 > Try 'propane show --help'.
