@@ -156,7 +156,7 @@ static void call_check_refusal(const calls *c, const call_row *row, const call_a
     }
 }
 
-/* Expects a refusal that leaves nothing behind, also if the caller does not ask for the sentence. */
+/* Expects a refusal that leaves nothing behind, also if the caller does not request the sentence. */
 static void call_bad(calls *c, const call_table *t, const call_row *row, const call_attempt *a) {
     propane_error err = {.status = PROPANE_OK};
     text before = {0}, behind = {0};

@@ -118,7 +118,7 @@ TEST(values_that_follow_from_values) {
     propane_session_close(s);
 }
 
-/* An fp16 program run as fp32: the values are those of the program's type. */
+/* An fp16 program run as fp32: the values have the program's type. */
 static const char counted[] = "program(1.3)\n{\nfunc main<ios18>(tensor<fp16, [1]> x, tensor<int32, [2]> dims) {\n"
                               "fp16 end = squeeze(x = x, axes = tensor<int32, [1]>([0]));\n"
                               "tensor<fp16, [?]> line = range_1d(start = fp16(0), end = end, step = fp16(1));\n"

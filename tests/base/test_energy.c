@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Energy meters over a made-up sysfs folder and over functions with IOReport's names.
+ * Energy meters over a simulated sysfs folder and over functions with IOReport's names.
  */
 #include "core/base/energy.h"
 #include "core/base/file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Files and JSON: what is written appears whole or not at all, and each refusal gives the reason.
+ * Files and JSON: a written file appears whole or not at all, and each refusal gives the reason.
  */
 #include <dirent.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Spans in one block: those needed at the same time never overlap, and the block is little larger than what is needed
- * at once.
+ * Spans in one block: those needed at the same time never overlap, and the block is only slightly larger than the
+ * largest need.
  */
 #include "core/base/memory.h"
 #include "core/base/offset_planner.h"

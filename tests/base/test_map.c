@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tests the hash maps: what is entered is found, and names that collide under the published function do not collide in
- * a table.
+ * Tests the hash maps: every entered name is found, and names that collide under the published function do not collide
+ * in a table.
  */
 #include <stdio.h>
 #include <string.h>

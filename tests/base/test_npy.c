@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * NumPy files: what is written can be read back, NumPy's own forms are read, and broken or unsupported files are
- * refused.
+ * NumPy files: written files can be read back, NumPy's own forms are read, and broken or unsupported files are refused.
  */
 #include <zlib.h>
 

@@ -5,9 +5,9 @@
  *
  * Results must have NaN where the reference has NaN, and the same infinities. Operations that round once (or move
  * numbers) give the reference's bits, including the sign of zero. Functions of one element are at most a few units of
- * the last place off, at any size. Where many elements make one, the tolerance follows from the operation itself: how
- * far its result moves when its operands move by their rounding. An fp32 sum may leave the range of fp32 in between
- * where the double does not; it is then not compared.
+ * the last place off, at any size. Where many elements contribute to one, the tolerance is the change of the result
+ * when each operand changes by its rounding error. An fp32 sum may leave the range of fp32 at an intermediate step
+ * although the double does not. Such a result is not compared.
  *
  * NUMBERS=N: number of cases (2000); SEED=N: first seed (1); FIRST=N: the seed of one case, to repeat it;
  * NUMBERS_VERBOSE: prints every wrong element's inputs, and refusals; NUMBERS_WRITE=FILE: adds the cases and the

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Tests generated programs (support/grown_program.h, support/random_program.h) on everything that computes, against
- * the slow double-precision reference: the cpu driver's plans with the instruction sets that this machine has, fused
- * or not, the simulator, and the ane driver on the stand-in. Conversely, an error is planted in each kind of step and
- * must be found.
+ * Tests generated programs (support/grown_program.h, support/random_program.h) on everything that computes, against the
+ * slow double-precision reference: the cpu driver's plans with the instruction sets that this machine has, fused or
+ * not, the simulator, and the ane driver on the stand-in. Conversely, an error is planted in each kind of step and must
+ * be found.
  *
  * The tolerance follows from the program itself: the reference is computed exactly, and with each value rounded to its
  * type. The difference between the two is the effect of rounding here.
  *
- * A third of the programs get numbers of extreme sizes, infinities and NaN among their inputs. Where both references
- * agree on it, a result must be finite, infinite or NaN as they are.
+ * A third of the programs get numbers of extreme sizes, infinities and NaN among their inputs. If both references agree
+ * whether a result is finite, infinite or NaN, the result must be of the same kind.
  *
  * PROGRAMS=N: number of programs (300); SEED=N: first seed (1); CAMPAIGN_STATE: counts the programs there;
  * PROGRAMS_VERBOSE: prints refusals and wrong programs; FIRST=N: the seed of one program, to repeat it.
@@ -109,8 +109,7 @@ static void fill_extremes(program *p, rng *r, int count) {
 }
 
 /* Returns false for operations whose results depend on the order of sums, as in test_numbers: zeros times infinity may
- * be left out,
- * and of large scores that are nearly equal, rounding decides which is the largest. */
+ * be left out, and among large scores that are nearly equal, rounding decides which is the largest. */
 static bool follows_extremes(const program *p) {
     static const mil_opcode open[] = {MIL_OP_conv_transpose, MIL_OP_einsum, MIL_OP_local_response_norm, MIL_OP_rnn,
                                       MIL_OP_scaled_dot_product_attention};
@@ -503,7 +502,7 @@ static int found_after(const char *kind, const cpu_plan_options *o, int *spoiled
     return 0;
 }
 
-/* Spoils each kind of step in turn that the instruction set's plans of these programs have. Each error must be
+/* Spoils in turn each kind of step that occurs in the instruction set's plans of these programs. Each error must be
  * found in these programs. */
 static void expect_found(cpu_isa isa) {
     static kinds seen;

@@ -85,7 +85,7 @@ static void expect_ops(const chip_limit *l) {
     }
 }
 
-/* A row that only saw the compiler of MIL text refuse something must not refuse on Core ML's path, and vice versa. */
+/* A row with evidence only from the compiler of MIL text must not refuse on Core ML's path, and vice versa. */
 static void expect_paths(const chip_limit *l) {
     bool any = false, direct = false, coreml = false;
     for (const char *at = l->seen; *at;) {
@@ -415,7 +415,7 @@ TEST(segments_are_counted) {
     mil_module_free(m);
 }
 
-/* A fallback costs time, and what a warning of harm is about costs the result: it comes first, and other warnings last. */
+/* A fallback costs time, but harm costs the result. So a warning of harm comes first, and other warnings come last. */
 TEST(harm_is_printed_before_fallbacks) {
     propane_error err = {0};
     text out = {0};

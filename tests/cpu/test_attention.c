@@ -191,7 +191,8 @@ static void check_all(bool backward) {
 TEST(forward) { check_all(false); }
 TEST(backward) { check_all(true); }
 
-/* Several blocks of keys, some with a period that they do not divide, and scores of which only a few matter. */
+/* Several blocks of keys, some with a period that is not a multiple of a block, and scores with only a few that
+ * matter. */
 TEST(blocks) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!cpu_isa_available((cpu_isa)isa) || isa == CPU_ISA_AVX512_BF16) continue;

@@ -352,7 +352,8 @@ TEST(the_choice_is_measured_once_and_kept) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------- */
 
-/* Both ways of a product that the library computes, and of one that is too small, are the same: nothing is measured. */
+/* Both types are the same for a product that the library computes, and for one that is too small: nothing is
+ * measured. */
 TEST(types_are_compared_only_where_they_differ) {
     cpu_blas blas = open_double(true);
     cpu_gemm_types sum = {.agreed = true};

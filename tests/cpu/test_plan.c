@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Plans: what is fused, what is a view and what is computed in place. Memory must never overlap live values (dead
- * memory is filled with NaN while these programs run), and a run must allocate nothing. Random programs must compute
- * the same as the slow reference, fused or not.
+ * Plans: fused operations, views, and results computed in place. Live values must never overlap in memory (dead memory
+ * is filled with NaN while these programs run), and a run must allocate nothing. Random programs must compute the same
+ * as the slow reference, fused or not.
  */
 #include <math.h>
 
@@ -454,8 +454,8 @@ TEST(products_take_the_sum_behind_them) {
     end(&t);
 }
 
-/* A pointwise convolution merges the dimensions of the image, which a transpose of them in the added image, or in the
- * result, does not allow. */
+/* A pointwise convolution merges the dimensions of the image. A transpose of them, in the added image or in the result,
+ * prevents that. */
 TEST(pointwise_convolutions_meet_turned_images) {
     for (int turned = 0; turned < 3; turned++) {
         plan_test t;

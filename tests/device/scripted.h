@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * A driver that its input controls, for tests of the device layer: it fails, takes time or returns the execution
- * order. It has two devices, "scripted" and "other"; an "absent" one cannot be opened. "full" has every optional
- * function of the contract, "host" has those of a device whose memory is the host's, and "deep:N" a queue of N places.
- * Linking this file replaces the library's list of drivers.
+ * A driver that its input controls, for tests of the device layer: it fails, takes time or returns the execution order.
+ * It has two devices, "scripted" and "other"; an "absent" one cannot be opened. "full" has every optional function of
+ * the contract, "host" has those of a device that uses the host's memory, and "deep:N" has a queue of N places. Linking
+ * this file replaces the library's list of drivers.
  */
 #ifndef TESTS_DEVICE_SCRIPTED_H
 #define TESTS_DEVICE_SCRIPTED_H

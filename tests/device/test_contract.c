@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the device layer asks of a driver, and in which order: optional functions, locks of other devices' buffers,
- * programs compiled together, patches, profiles, queues of each depth; and that every object ends exactly once.
+ * The device layer's calls to a driver, and their order: optional functions, locks of other devices' buffers, programs
+ * compiled together, patches, profiles, queues of each depth. Every object is destroyed exactly once.
  */
 #include <stdlib.h>
 
@@ -324,7 +324,7 @@ TEST(inputs_and_outputs_are_found_by_name_and_number) {
     propane_device_close(d);
 }
 
-/* All items are compiled or none, by the driver at once or one after the other. */
+/* Either all items are compiled or none, whether the driver compiles them together or one by one. */
 TEST(several_programs_are_compiled_together) {
     static const char *const uris[] = {"full", "scripted"};
     for (int i = 0; i < 2; i++) {

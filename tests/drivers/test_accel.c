@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The devices accel and registers: the conformance suite through the interpreter, a failure of each of the driver's
- * calls, and what a node refuses.
+ * calls, and the refusals of a node.
  */
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver against the stand-in (tests/standin): the conformance suite, what only this driver promises, and each
+ * The ane driver against the stand-in (tests/standin): the conformance suite, this driver's own guarantees, and each
  * fault that the stand-in can simulate. Nothing here proves that the driver works on Apple's hardware.
  */
 #include <dirent.h>
@@ -551,7 +551,7 @@ static void choose_way(const char *uri, const char *chosen, const char *also) {
     expect_nothing_left();
 }
 
-/* A device tries nothing, so methods that would crash or hang are never called. */
+/* A device runs no trials, so methods that would crash or hang are never called. */
 TEST(a_device_uses_the_standard_way_and_tries_nothing) {
     forget();
     set("direct", "wrong");
@@ -662,7 +662,7 @@ TEST(a_way_that_fails_at_work_is_left) {
     EXPECT(z[3] == 4);
     end(&j);
     choose_way("ane", "standard evaluation is used, direct evaluation failed in use: ", "");
-    forget(); /* the process knows the answer, and so does the file */
+    forget(); /* the answer is cached in the process and in the file */
     choose_way("ane", "standard evaluation is used", "");
 }
 

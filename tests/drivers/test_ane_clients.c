@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Other programs' ways to use the engine, against the stand-in. The stand-in must accept what is reported to run on a
  * Mac, and refuse what is reported to be refused, with the same code. Each test names the program whose order of calls
- * it follows and where that is documented; it contains none of their code. So the stand-in's requirements have
- * witnesses other than our driver.
+ * it follows, and the place where that order is documented. It contains none of that program's code. So our driver is
+ * not the only evidence for the stand-in's requirements.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ typedef struct memory_program {
     id model;
 } memory_program;
 
-/* `stated` is what the dictionary contains about the files. They are written to
+/* `stated` describes the files in the dictionary. The files are written to
  * NSTemporaryDirectory()/hexStringIdentifier. */
 static void make_program(memory_program *p, const file_entry *stated, const file_entry *files, int count) {
     p->model = CALL(id, (id, SEL, id), calls_class("_ANEInMemoryModel"),
@@ -142,7 +142,7 @@ TEST(pm_packs_all_weights_into_one_file) {
     expect_clean();
 }
 
-/* Its issue 34: with a constant 128 in every record, the first tensor is silently read for all. */
+/* The program's issue 34: with a constant 128 in every record, the first tensor is silently read for all of them. */
 TEST(pm_once_wrote_the_first_place_everywhere) {
     static memory_program p;
     void *pool = calls_pool();
@@ -161,7 +161,7 @@ TEST(pm_once_wrote_the_first_place_everywhere) {
     calls_drain(pool);
 }
 
-/* And its other one: one file per tensor. macOS 26 accepts it, 27 returns code 10. */
+/* The program's other issue: one file per tensor. macOS 26 accepts that, but 27 returns code 10. */
 static void several_files(const char *system, long code) {
     static memory_program p;
     void *pool = calls_pool();
@@ -315,8 +315,8 @@ static void make_sy(memory_program *p, int k) {
     expect_done(memory_compile(p->model, &error), error, "compile");
 }
 
-/* The machine's slots are used up. One is released, and the second try, after a pause, gets it. Its own plan has
- * 100. */
+/* All slots of the machine are taken. One is released, and the second try, after a pause, gets it. The program's own
+ * plan has 100. */
 TEST(sy_replaces_a_program_when_all_places_are_taken) {
     static memory_program p[SY_PROGRAMS + 1];
     void *pool = calls_pool();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What is remembered about the engine: kept between processes, trusted only on this system, and never a reason to fail.
+ * The cached trial results of the engine: kept between processes, trusted only on this system, and never a reason to
+ * fail.
  */
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -104,7 +105,7 @@ TEST(strange_entries_are_left_out) {
     EXPECT(ane_remembered_yes(a, 1, ANE_FACT_sizes) && ane_remembered_yes(a, 0, ANE_FACT_folder));
 }
 
-/* Without a writable folder, only remembering fails, and nothing else. */
+/* Without a writable folder, only the cache fails, and nothing else. */
 TEST(without_a_place_nothing_is_remembered) {
     const ane_api *a = fresh();
     ane_answer answer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The cpu driver under the conformance suite, and what only it promises: its refusals name the operation, the caller
+ * The cpu driver under the conformance suite, and its own guarantees: its refusals name the operation, the caller
  * chooses precision and number of threads, and the profile counts.
  */
 #include <math.h>

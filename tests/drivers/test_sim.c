@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The sim driver under the conformance suite, and what makes it an engine. Tests refusals with rule and evidence, the
- * compile budget in its three readings, rows of 64 bytes, fp16 after every operation, sums in fp16, saturation, tables
- * and faults.
+ * The sim driver under the conformance suite, and its properties as an engine. Tests refusals with rule and evidence,
+ * the compile budget in its three readings, rows of 64 bytes, fp16 after every operation, sums in fp16, saturation,
+ * tables and faults.
  */
 #include <math.h>
 #include <stdio.h>

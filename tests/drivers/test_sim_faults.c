@@ -24,10 +24,10 @@ typedef struct numbers_case {
     double keeps;         /* error bound of the good program, of 1 and of the value; at most half of it was observed */
 } numbers_case;
 
-/* Rows of zeros are not run. N9, N12, N13, N14, N18, N20 and N21 are about the program itself, on any device: its angles
- * or coordinates have lost their digits, its atan2 misses a quadrant, its norm divides 0 by 0, its inverse is that of
- * another number. N11 is about many calls, and N23 about the rounding of any program. N19 is disputed, and no source
- * says which numbers are read. N24 is about rows of zeros on units whose rounding near 0 no source states. */
+/* Rows of zeros are not run. N9, N12, N13, N14, N18, N20 and N21 are about the program itself, on any device: its
+ * angles or coordinates have lost their digits, its atan2 misses a quadrant, its norm divides 0 by 0, its inverse
+ * belongs to another number. N11 is about many calls, and N23 about the rounding of any program. N19 is disputed, and
+ * no source says which numbers are read. N24 is about rows of zeros on units whose rounding near 0 no source states. */
 static const numbers_case numbers[] = {
     {"N1", 20, 9, 0, 0.02},    {"N2", 20, 7.9f, 0, 0.02}, {"N3", 20, 1, 0, 0.05},       {"N4", 30, -30, 0, 0.7},
     {"N5", 300, 300, 0, 0.5},  {"N5b", 300, 300, 0, 0.5}, {"N6", 1, 1, 0, 0.02},        {"N7", 1.2f, 1, 0, 0.02},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the stand-in for Apple's libraries refuses, accepts and reports as macOS 15, 26 and 27, and with which switch.
+ * The refusals, results and reports of the stand-in for Apple's libraries, as macOS 15, 26 and 27 and with each switch.
  * Tested by plain calls, without Propane's driver.
  */
 #include <signal.h>

@@ -282,8 +282,7 @@ static adamw_step lone_update(int64_t number, double scale) {
                         .guarded = true};
 }
 
-/* Runs three batches, of which the second moves nothing. Returns what is evaluated after it, and the weights at the
- * end. */
+/* Runs three batches. The second one moves nothing. Returns the evaluation after it, and the weights at the end. */
 static propane_status a_batch_without_update(bool speculative, int late, double *loss, float *out, propane_error *err) {
     lone l;
     double ignored;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Published programs of Apple's compiler, from h13_oracles.jsonl or h14_oracles.jsonl of the test data: a description
- * of what each computes, and the words of its tasks.
+ * of each one's computation, and the words of its tasks.
  */
 #ifndef TESTS_ENGINE_ORACLE_H
 #define TESTS_ENGINE_ORACLE_H

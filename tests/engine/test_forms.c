@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Words of published programs that h13_oracles.jsonl does not contain and that distinguish one law from another: places
- * on chip, patches, flags. The rows are facts of single files, joshuaswarren/mil-hwx-compiler
+ * Words of published programs that h13_oracles.jsonl does not contain and that distinguish one rule from another:
+ * places on chip, patches, flags. The rows are facts of single files, joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/NAME.json (Apple's compiler of macOS 26.6.2); "-" replaces words that add nothing.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Generation with each architecture: logits read one by one and in chunks are those of transformers.
+ * Generation with each architecture: logits of ids read one by one and in chunks equal those of transformers.
  */
 #include "lm/infer/generate.h"
 #include "support/arch_data.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Conversations as prompts: what ends an answer, and which turns are dropped if there is no room.
+ * Conversations as prompts: the end of an answer, and the turns that are dropped if there is no room.
  */
 #include "lm/infer/converse.h"
 

@@ -81,7 +81,7 @@ TEST(what_is_no_json_is_refused) {
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) EXPECT(!whole(bad[i], strlen(bad[i])));
 }
 
-/* Like a model over single bytes that prefers nothing: each text is complete within its limit. */
+/* Like a model over single bytes without preferences: each text is complete within its limit. */
 TEST(drawn_text_ends_in_time) {
     propane_error err = {0};
     tokenizer *t;

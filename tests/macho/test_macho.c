@@ -113,7 +113,7 @@ TEST(caches_in_several_files) {
     mem_free(dir);
 }
 
-/* Messages name what is wrong. */
+/* Messages name the fault. */
 TEST(refusals) {
     static build_file f;
     propane_error err = {0};

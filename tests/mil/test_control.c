@@ -75,7 +75,7 @@ static mil_module *copy(const mil_function *f) {
     return m;
 }
 
-/* Checks everything that must hold for a program: text, copies and passes preserve what it computes. */
+/* Checks everything that must hold for a program: text, copies and passes preserve its results. */
 static void holds(const char *program, const double *given, const double *want, int count) {
     propane_error err = {0};
     mil_module *m = parse(program), *same = copy(m->functions);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Core ML packages: what is written reads back as the same program. Files broken in many different ways are refused
+ * Core ML packages: a written package reads back as the same program. Files broken in many different ways are refused
  * with a message that names the file.
  */
 #include <stdlib.h>

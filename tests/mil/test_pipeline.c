@@ -45,7 +45,7 @@ static const char *at(const char *name) {
     return path;
 }
 
-/* Messages hold strings that they do not change. */
+/* Messages point to strings and do not change them. */
 static char *word(const char *s) { return (char *)(uintptr_t)s; }
 
 static Coreml__Model *packed(const char *source, const char *opset) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * LoRA adapters: what is adapted, the result of merging, folders that are written and read back, and what is refused.
+ * LoRA adapters: the adapted matrices, the result of merging, folders that are written and read back, and refusals.
  */
 #include <math.h>
 

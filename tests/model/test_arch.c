@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Architectures: the rows are complete; models that transformers wrote are read, and their logits match (with the slow
- * reference of the operations); every form reads back what was written; and what a form cannot hold is refused.
+ * reference of the operations); every form reads back as it was written; and a model that a form cannot hold is
+ * refused.
  */
 #include "lm/arch/arch.h"
 

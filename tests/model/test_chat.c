@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Chat formats: one conversation in each, the positions of its answers, how a model's format is found, and what is
- * refused.
+ * Chat formats: one conversation in each, the positions of its answers, how a model's format is found, and refusals.
  */
 #include "lm/text/chat_find.h"
 

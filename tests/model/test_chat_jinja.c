@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Chat templates run by Jinja2: their text, the positions of answers, what is refused, what a hostile one cannot do.
+ * Chat templates run by Jinja2: their text, the positions of answers, refusals, and the limits of a hostile one.
  */
 #include "lm/text/chat_jinja.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Configurations and the registry of tensors: each invalid value has its message, and what is written reads back the
- * same.
+ * Configurations and the registry of tensors: each invalid value has its message, and a written configuration reads
+ * back the same.
  */
 #include <math.h>
 

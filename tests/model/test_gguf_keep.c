@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * GGUF's blocks in the forms that are kept: each number has the bits that the fp32 reading gives it, for any bytes and
- * for the extremes of scales and codes; what no form holds stays fp32.
+ * for the extremes of scales and codes; a tensor that no form can hold stays fp32.
  */
 #include "lm/files/gguf_keep.h"
 

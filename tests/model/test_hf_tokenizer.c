@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * tokenizer.json: ids and texts of tests/data/tokenizers, made by Hugging Face's `tokenizers`
- * (tools/tokenizer_reference.py), Propane's own kinds written in that form and read back, and what is refused.
+ * (tools/tokenizer_reference.py), Propane's own kinds written in that form and read back, and refusals.
  */
 #include <stdlib.h>
 #include <utf8proc.h>

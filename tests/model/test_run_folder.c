@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The files of a language model in a run's folder: whether a vocabulary fits, which paths are models, and what is
- * copied.
+ * The files of a language model in a run's folder: whether a vocabulary fits, which paths are models, and which files
+ * are copied.
  */
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Type and shape rules: the types of results, and what is refused with which message. Lines are in the language of
+ * Type and shape rules: the types of results, and each refusal with its message. Lines are in the language of
  * tests/support/op_cases.c.
  */
 #include "core/mil/build.h"

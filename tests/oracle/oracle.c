@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Prints what the cpu driver does with programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh:
+ * Prints the cpu driver's plans and results of programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for
+ * tools/oracle.sh:
  *
  *     oracle [--bf16] [--twice] [--threads N] FILE... | -      "-": paths from standard input
  *     oracle [--bf16] [--twice] [--threads N] --ops           the cases of tests/support/op_cases.c

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Each pass separately: what it removes, what it must leave, and that results keep their names and every bit.
+ * Each pass separately: the operations that it removes, and those that it must leave. Results keep their names and
+ * bits.
  */
 #include "core/base/memory.h"
 #include "core/pass/pass.h"

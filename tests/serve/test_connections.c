@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Connections without HTTP: which of them are ended while there is little room, who has left, and where the server
+ * Connections without HTTP: which ones are closed when room is short, which clients have left, and where the server
  * listens.
  */
 #include "apps/serve/connections.h"
@@ -94,7 +94,7 @@ TEST(idle_connections_end_by_rules) {
                    "case %zu", i);
 }
 
-/* No connection ends before it has been idle for the time that the rules allow, and only as many as are too many. */
+/* No connection ends before it has been idle for the time that the rules allow, and only surplus connections end. */
 TEST(young_connections_do_not_end) {
     for (int limit = 4; limit <= 8; limit += 4) { /* of eight, the last is one of the last eighth */
         connections *all = NULL;
@@ -110,7 +110,7 @@ TEST(young_connections_do_not_end) {
     }
 }
 
-/* Between two requests a connection may be idle for so many seconds, even if there are free connections. */
+/* Between two requests a connection may be idle for a limited number of seconds, even if there are free connections. */
 TEST(a_connection_may_be_idle_for_a_while) {
     connections *all = NULL;
     EXPECT_OK(connections_open(100, 2, &all, &err));

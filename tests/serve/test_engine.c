@@ -286,7 +286,7 @@ static json_t *drawn_text(const char *body, size_t choice) {
     return t;
 }
 
-/* Choice k of a seed is what a single request with the seed plus k gets; requests without one differ. */
+/* Choice k of a seed equals a single request with the seed plus k. Requests without a seed differ. */
 TEST(choices_follow_the_seed) {
     char body[200];
     json_t *drawn[8];
@@ -397,7 +397,7 @@ TEST(a_stream_of_a_chat_begins_with_the_role) {
 
 /* ---- clients that leave -------------------------------------------------------------------------------------------- */
 
-/* Nothing more is drawn for a client that has left, and what was made is reported. */
+/* No more tokens are drawn for a client that has left, and those that were made are reported. */
 TEST(an_answer_ends_when_nobody_wants_it) {
     set_up(50, 1, 8);
     for (int how = 0; how < 3; how++) {
@@ -443,7 +443,8 @@ TEST(a_sequence_is_free_again) {
 
 /* ---- what a sequence still holds ----------------------------------------------------------------------------------- */
 
-/* The next request is read into the free sequence that holds most of it, and the answer says how much was there. */
+/* The next request is read into the free sequence that holds most of it, and the answer reports how many ids were
+ * reused. */
 TEST(prompts_are_reused) {
     static const char *const first[] = {ASK("\"qrstxxxx\"", ",\"max_tokens\":50"),
                                         ASK("\"abcdef\"", ",\"max_tokens\":1"), ASK("\"qrstuv\"", ",\"max_tokens\":1")};
@@ -524,7 +525,7 @@ TEST(scores_that_are_no_numbers_are_an_error_of_the_server) {
     tear_down();
 }
 
-/* Whichever request for memory fails, the answer is whole or an error of the server, and nothing is left. */
+/* Whichever request for memory fails, the answer is whole or an error of the server, and no memory leaks. */
 TEST(without_memory_there_is_an_error_of_the_server) {
     static const char *const bodies[] = {ASK("[\"ab\",\"c\"]", ",\"max_tokens\":3,\"logprobs\":1,\"echo\":true"),
                                          ASK("\"ab\"", ",\"max_tokens\":3,\"stream\":true"), "{\"input\":\"ab\"}"};

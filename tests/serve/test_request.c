@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Bodies of requests, without a server: the value of every key, its default, both ends of its range, and what is
- * refused.
+ * Bodies of requests, without a server: the value of every key, its default, both ends of its range, and refusals.
  */
 #include "apps/serve/http_request.h"
 

@@ -579,8 +579,8 @@ TEST(a_body_without_end_is_cut_off) {
 
 /* ---- many, slow and departed clients ----------------------------------------------------------------------------- */
 
-/* For messages that a proxy in front might read differently, there is one answer, the connection ends, and nothing of
- * the rest is answered. */
+/* A message that a proxy in front might read differently gets one answer. The connection then ends, and the rest is not
+ * answered. */
 TEST(lengths_that_two_readers_read_differently_are_refused) {
     static const char *const heads[] = {
         "Content-Length: 2\r\nContent-Length: 0\r\n", "Content-Length: 2\r\nContent-Length: 2\r\n",
@@ -600,7 +600,8 @@ TEST(lengths_that_two_readers_read_differently_are_refused) {
     tear_down();
 }
 
-/* By its length alone, before it costs time: a text, and a chat with more messages than the context has positions. */
+/* Refused by its length alone, before it costs time: a text, and a chat with more messages than the context has
+ * positions. */
 TEST(what_is_much_too_long_is_refused_at_once) {
     set_up(100);
     text body = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns objects, classes, selectors, autorelease pools and objc_msgSend. A selector is the address of its name; each
  * name exists once. objc_msgSend keeps all argument registers, looks up the code and jumps there, so that a method is
- * an ordinary C function; a message to nil returns 0. A call through a variadic prototype would pass its arguments
- * elsewhere on arm64, and it fails here too.
+ * an ordinary C function; a message to nil returns 0. A call through a variadic prototype would pass its arguments in
+ * other places on arm64, and it fails here too.
  */
 #include <pthread.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  *
  *     {"op": "add", "operands": {"x": [{"dtype": "fp32", "shape": [2], "values": [1, NaN]}], ...}, "results": [...]}
  *
- * The operands are those of the function, including constants and texts; omitted operands are left out.
+ * The line contains all operands of the function, including constants and texts. Omitted operands are left out.
  */
 #ifndef TESTS_SUPPORT_CASE_JSON_H
 #define TESTS_SUPPORT_CASE_JSON_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A training run whose losses are a script, for tests of the loop and of checkpoints: no model, no data, no device.
- * Everything that the loop asks of it is noted, in order, as one letter:
+ * Each call of the loop is noted, in order, as one letter:
  *
  *   g gradients   u update   s settle   e evaluate   r refresh   p publish   d draft   f finish   c callback of a checkpoint
  *
@@ -25,7 +25,7 @@ typedef struct scripted_run {
     const char *wrong;        /* name of a weight that is not finite */
     float data[TRAIN_BLOCKS][SCRIPT_TENSORS][6];
     bool has_outer;
-    /* what was done */
+    /* calls so far */
     char noted[1000];
     int notes, updates, kept;
     adamw_step update[SCRIPT_STEPS]; /* the updates, from 0 */
@@ -44,15 +44,15 @@ train_options scripted_options(const char *run_dir, int64_t steps);
 /* Makes a run; the script may be filled in afterwards. With options.resume it reads the checkpoint. The caller frees it
  * with train_run_free. */
 PROPANE_CHECK propane_status scripted_create(const train_options *options, scripted_run **out, propane_error *err);
-/* Runs until step `until` with callbacks that keep what is reported. */
+/* Runs until step `until` with callbacks that keep the reports. */
 PROPANE_CHECK propane_status scripted_go(scripted_run *s, int64_t until, const atomic_bool *cancel, bool *restart,
                                          propane_error *err);
-/* Returns what was noted since the last call. */
+/* Returns the letters noted since the last call. */
 const char *scripted_noted(scripted_run *s);
 
 /* Checks: */
 scripted_run *scripted_made(const train_options *options);
-/* What was noted since the last look is `want`; spaces in it are for readers. */
+/* The letters noted since the last call equal `want`, apart from its spaces. */
 void scripted_expect(scripted_run *s, const char *want);
 /* The run ends well, without asking for a new process, and has noted `want`. */
 void scripted_expect_run(scripted_run *s, const char *want);

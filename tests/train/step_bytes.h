@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What a step takes, counted in its own struct, to compare estimates and plans with.
+ * The memory of a step, counted in its own struct, for comparison with estimates and plans.
  */
 #ifndef TESTS_TRAIN_STEP_BYTES_H
 #define TESTS_TRAIN_STEP_BYTES_H

@@ -284,7 +284,7 @@ static adamw_state state_of(whole_state *s) {
     return (adamw_state){s->w, s->moments[0], s->moments[1], s->scales[0], s->scales[1]};
 }
 
-/* From one state to the other, after a wrong step first: the bits are those of the right step, and the initial state is
+/* From one state to the other, after a wrong step: the bits equal those of the right step, and the initial state is
  * unchanged. */
 TEST(an_update_apart_is_one_in_place) {
     enum { ELEMENTS = sizeof((whole_state *)0)->w / sizeof(float) };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Training on the ids that occur: the loss is that of the whole model's logits over those ids, other rows stay
+ * Training on the ids that occur: the loss equals that of the whole model's logits over those ids, other rows stay
  * unchanged, a stopped run resumes to the same end, and nothing changes if all ids occur.
  */
 #include <math.h>

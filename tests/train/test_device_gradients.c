@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Matrix products of weight gradients on the device. In every plan and weight mode the losses, gradients and weights
- * are PyTorch's. Frozen weights cost no product. Adapters work. Runs on a simulated engine end like runs on the
+ * equal PyTorch's. Frozen weights cost no product. Adapters work. Runs on a simulated engine end like runs on the
  * processor.
  */
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A head in pieces of the vocabulary: the pieces' loss is that of all logits, and whole steps with a split head give
- * the losses, gradients and weights of steps with a whole one.
+ * A head in pieces of the vocabulary: the pieces' loss equals the loss over all logits, and whole steps with a split
+ * head give the losses, gradients and weights of steps with a whole one.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What a language model's run makes of its data: how targets, batches and validations are weighted, pairs and their
- * reference, dropout, and checkpoints of other data or models. Programs are computed by the slow reference of their
- * operations; the model is tiny.
+ * How a language model's run uses its data: the weights of targets, batches and validations, pairs and their reference,
+ * dropout, and checkpoints of other data or models. Programs are computed by the slow reference of their operations;
+ * the model is tiny.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -204,7 +204,7 @@ TEST(a_validation_reads_no_more_than_is_asked_for) {
     EXPECT(fabs(val[0] - val[1]) < 1e-6 && fabs(val[1] - val[2]) > 1e-4);
 }
 
-/* A held-out text with room for one window is that window, however many are asked for. */
+/* A held-out text with room for one window gives that window, whatever number is requested. */
 TEST(one_held_out_window_is_read_once) {
     double val[2];
     for (int i = 0; i < 2; i++) {
@@ -345,7 +345,7 @@ TEST(resumed_pairs_keep_their_reference) {
     mem_free(one), mem_free(many);
 }
 
-/* A run of pairs that is stopped before its reference is known has written nothing, and computes it when it goes on. */
+/* A run of pairs that is stopped before its reference is known has written nothing, and computes it when it resumes. */
 TEST(a_reference_that_was_stopped_is_computed_again) {
     static book stopped, whole;
     char *dir = test_temp_dir(), path[1200];
@@ -372,7 +372,7 @@ TEST(a_reference_that_was_stopped_is_computed_again) {
 
 /* ---- dropout ----------------------------------------------------------------------------------------------------- */
 
-/* Writes an adapter that was trained for some steps, so that what is dropped matters. */
+/* Writes an adapter that was trained for some steps, so that dropout has an effect. */
 static void train_adapter(const char *dir) {
     static book b;
     train_options o = options(dir);
@@ -382,7 +382,8 @@ static void train_adapter(const char *dir) {
     train_run_free(t);
 }
 
-/* Without learning and on equal windows, only what is dropped differs: in every batch of one sequence, and by seed. */
+/* Without learning and on equal windows, only the dropped elements differ: in every batch of one sequence, and by
+ * seed. */
 TEST(every_batch_drops_other_elements) {
     char *dir = test_temp_dir();
     static book b[4], full;

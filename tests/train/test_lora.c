@@ -351,7 +351,7 @@ static void expect_same_step(model_weights *a, model_weights *b, const char *pla
     train_step_free(y);
 }
 
-/* The base keeps its form on the cpu device, and the bits are those of fp32 weights with the same values; also with
+/* The base keeps its form on the cpu device, and the bits equal those of fp32 weights with the same values; also with
  * tables in pieces and learned positions. */
 static void check_stored(const char *name, model_packing form, bool tied, int64_t piece) {
     static const char *const plans[] = {"layer", "six", "ten"};

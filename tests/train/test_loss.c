@@ -116,7 +116,7 @@ TEST(refuses_a_token_outside_the_vocabulary) {
     EXPECT_FAIL(run(&p, PROPANE_FP32, 1, &err), PROPANE_ERR_INVALID, "token 10 is outside the vocabulary of 10");
 }
 
-/* Loss and gradient are those of a problem without the other positions: each of the k that count has weight 1/k. */
+/* Loss and gradient equal those of a problem without the other positions: each of the k that count has weight 1/k. */
 TEST(what_is_not_a_target_counts_for_nothing) {
     propane_error err = {0};
     enum { B = 2, V = 70, S = 40 };

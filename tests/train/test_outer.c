@@ -41,7 +41,7 @@ typedef struct fixture {
     int64_t rounds;
     int64_t count;       /* trained numbers */
     float *before;       /* weights, in the order of the trained tensors */
-    float *moved[RANKS]; /* what each rank subtracts in a round */
+    float *moved[RANKS]; /* the amount that each rank subtracts in a round */
 } fixture;
 
 static float *weights_of(const fixture *f, int i, int64_t *count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The decisions of the training loop, by a run whose losses are a script: when it validates, keeps weights, saves,
- * stops and resumes. The letters are those of scripted_run.h.
+ * The decisions of the training loop, tested with a run of scripted losses: when it validates, keeps weights, saves,
+ * stops and resumes. scripted_run.h explains the letters.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The steps of a training run, by a run whose losses are a script: the update that a step gets, updates that begin
- * early, the schedule, and loops of callers. The letters are those of scripted_run.h.
+ * The steps of a training run, tested with a run of scripted losses: the update that a step gets, updates that begin
+ * early, the schedule, and loops of callers. scripted_run.h explains the letters.
  */
 #include <math.h>
 
@@ -54,7 +54,7 @@ TEST(larger_gradients_are_clipped_to_the_norm) {
     }
 }
 
-/* The scale is that of torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm. */
+/* The scale matches torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm. */
 TEST(tiny_gradients_are_clipped_as_in_pytorch) {
     train_options o = scripted_options(NULL, 1);
     o.clip = 1e-6;

@@ -123,8 +123,8 @@ static void count_training(pairs *p) {
     }
 }
 
-/* Stories110M (slavko): forward passes of 256 positions, and the joules of an update. The engine's rows are those of
- * Propane's plans in a forward pass, and of published trainers in training. */
+/* Stories110M (slavko): forward passes of 256 positions, and the joules of an update. The engine's rows are Propane's
+ * plans in a forward pass, and published trainers in training. */
 static void count_stories(pairs *p) {
     static const struct {
         chip_id chip;

@@ -8,7 +8,7 @@
 
 static propane_error err;
 
-/* 8 workers, 100 million parameters, 1 s per step, of which 0.6 s are the backward pass. */
+/* 8 workers, 100 million parameters, 1 s per step, including 0.6 s for the backward pass. */
 static worker_question question(double bandwidth, double latency) {
     return (worker_question){.workers = 8,
                              .bandwidth = bandwidth,

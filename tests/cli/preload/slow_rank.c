@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Loaded before ranks of a training: the second one takes a fifth of a second to open the folder that SLOW_RANK names,
- * so that the first one is ahead.
+ * Loaded before the ranks of a training run (LD_PRELOAD). The second one takes a fifth of a second to open the folder
+ * that SLOW_RANK names, so that the first one is ahead.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
