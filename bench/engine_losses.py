@@ -12,7 +12,7 @@ Two kinds of runs, each on `cpu` and on `sim:m4`, with all products of the simul
                   seed on `cpu`) in constants
 
 Runs are kept in FOLDER, and a run that was interrupted continues from its last checkpoint. At the end it prints a Markdown
-table of the losses; --table prints it from what is there. Then `restarts` trains the first seed of both kinds for a few steps,
+table of the losses; --table prints it from the existing runs. Then `restarts` trains the first seed of both kinds for a few steps,
 kills the process, and resumes: the losses and the weights must have the same bits as without it.
 """
 import argparse
@@ -149,7 +149,7 @@ def bits(run):
 
 
 def restarts(a, kind, steps=12, kill_at=8, every=5):
-    """Trains once in one process and once in two, of which the first is killed. Returns whether the bits are the same."""
+    """Trains once in one process, and once in two processes with the first one killed. Returns whether the bits are the same."""
     short = argparse.Namespace(**{**vars(a), "steps": steps})
     runs = [os.path.join(a.folder, f"restart-{kind}-{name}") for name in ("whole", "killed")]
     for run in runs:

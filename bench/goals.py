@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes one table of the goals for speed: each row's goal and what was reached, next to its peers.
+"""Writes one table of the speed goals: each row's goal and result, next to those of its peers.
 
     goals.py MODEL --tokenizer FILE [--second MODEL] [--propane build/release/propane] [--old PROPANE] [--quick] [--json FILE]
              [--rows decode,streams,...] [--formats f16,q8_0,...] [--rounds 3] [--count 64] [--zoo FOLDER]
 
-MODEL is anything that `propane convert` reads, or the name of a shape (smollm2-135m, qwen3-0.6b): random weights in that size,
-with the vocabulary of --tokenizer. --second is for the first token and for adapters (default: qwen3-0.6b). The groups of rows:
+MODEL is anything that `propane convert` reads, or the name of a shape (smollm2-135m, qwen3-0.6b): random weights of that size,
+with the vocabulary of --tokenizer. --second is used for the first token and for adapters (default: qwen3-0.6b). The groups of rows:
 
     decode    one token of one stream, per weight format, against llama.cpp: one and two threads, also after 2,000 tokens
-    streams   tokens of four streams over those of one
+    streams   the token rate of four streams relative to one
     first     a command's start to its first token, against loading and one token in llama.cpp, also for the second model
-    auto      what `--precision auto` takes on this processor, and a training step in bf16 over one in fp32
+    auto      the choice of `--precision auto` on this processor, and a training step in bf16 relative to fp32
     train     a training step against PyTorch (bench/peers/pytorch_step.py)
-    lora      a step with adapters against peft; peak memory with a base of 8 and 4 bits over that with fp32
-    plan      planning 100,000 operations over planning 10,000; opening the packages in --zoo
+    lora      a step with adapters against peft; peak memory with a base of 8 and 4 bits relative to fp32
+    plan      planning 100,000 operations relative to 10,000; opening the packages in --zoo
     images    one image against ONNX Runtime (bench/peers/vision.py)
-    build     `make` from nothing, without ccache
+    build     `make` from scratch, without ccache
     python    `pip install ./python` with a built library
 
-Programs run in alternation, --old too, which is another build; its ratio is in the column "before" (training: if bench_step is built there). With one thread, times are user seconds
-of whole commands; otherwise they are wall-clock times, which need a quiet machine. A figure is the least of the rounds. A time per
-token is that of a long answer less that of a short one. A row whose package is missing says so. --quick takes fewer rounds and
-formats. With --json, finished groups are written to FILE, and those that are already in FILE are not measured again.
+Programs run in alternation, and so does --old, another build. Its ratio is in the column "before" (training: if bench_step is
+built there). With one thread, times are user seconds of whole commands; otherwise they are wall-clock times, which need a quiet
+machine. A figure is the minimum over the rounds. A time per token is the time of a long answer minus that of a short one. A row
+whose package is missing says so. --quick takes fewer rounds and formats. With --json, finished groups are written to FILE, and
+those that are already in FILE are not measured again.
 """
 import argparse
 import json
@@ -77,13 +78,13 @@ def used(command, env=None):
 
 
 def least(rounds, commands, clock):
-    """The least time of each command by that clock. The commands run in turn."""
+    """Returns the minimum time of each command by that clock. The commands run in turn."""
     columns = zip(*[[used(c)[clock] for c in commands] for _ in range(rounds)])
     return [min(column) for column in columns]
 
 
 def per_unit(times, count):
-    """Milliseconds per token or step, from pairs of a short and a long run."""
+    """Returns the milliseconds per token or step, from pairs of a short and a long run."""
     return [(times[i + 1] - times[i]) / count * 1e3 for i in range(0, len(times), 2)]
 
 
@@ -109,7 +110,7 @@ class Bench:
         self.long.write_text(("Once" + WORDS * 100).strip())  # 20 words of one token each
 
     def row(self, name, reached=None, goal=None, most=False, before=None, note=""):
-        """`reached` is a number, or a sentence if there is none. The goal is the least, or with `most` the largest, such number."""
+        """`reached` is a number, or a sentence if there is none. The goal is a lower bound for it, or with `most` an upper bound."""
         met = "" if goal is None or isinstance(reached, str) else "yes" if (reached <= goal if most else reached >= goal) else "no"
         sign = "" if goal is None else f"{'at most' if most else 'at least'} {goal:g}"
         text = lambda v: "" if v is None else v if isinstance(v, str) else f"{v:.2f}" if v < 20 else f"{v:.0f}"
@@ -123,7 +124,7 @@ class Bench:
         return bool(gone)
 
     def source(self, model):
-        """A model's path; that of a shape is written first."""
+        """Returns a model's path. The model of a shape is written first."""
         if Path(model).exists():
             return Path(model)
         if absent(["numpy"]):

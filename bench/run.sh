@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs the benchmarks in sequence, beginning with the one that measures the machine: bench/run.sh BUILD [NAME...]
-# bench/goals.py writes the table of goals next to the peers; it takes a model and packages of Python.
+# bench/goals.py writes the table of goals and peers. It needs a model and Python packages.
 set -u
 build=$1
 shift

@@ -31,7 +31,7 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 ip netns add propane1 && ip netns add propane2 || { echo "skipped: no network namespaces here"; exit 0; }
-nice -n -10 python3 -I "$here/bench/slow_link.py" 20e6 0.04 propane1 propane2 > "$work/link" & link=$! # a network waits for no processor
+nice -n -10 python3 -I "$here/bench/slow_link.py" 20e6 0.04 propane1 propane2 > "$work/link" & link=$! # a network does not wait for a processor
 until grep -q ready "$work/link"; do
     kill -0 $link 2> /dev/null || { echo "skipped: the link cannot be made"; exit 0; }
     sleep 0.1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Runs one training over the nodes of a Slurm job:   sbatch --nodes=4 examples/slurm.sh DATA RUN [flags of propane train]
-# Resumes the run if there is one. USR1 comes before the time is up: the run writes its checkpoint as after Ctrl-C, and the job
+# Resumes the run if it exists. Slurm sends USR1 before the time limit: the run writes its checkpoint as after Ctrl-C, and the job
 # is queued again. LAUNCH: the command that starts the ranks ("mpirun" if Slurm has no PMIx); PROPANE: the propane command.
 #SBATCH --job-name=propane
 #SBATCH --ntasks-per-node=1
@@ -22,7 +22,7 @@ resume=()
 requeue=no
 stop() {
     requeue=yes
-    kill -TERM "$job" 2> /dev/null # srun and mpirun hand it on to all ranks
+    kill -TERM "$job" 2> /dev/null # srun and mpirun pass it on to all ranks
 }
 "${launch[@]}" "$propane" train --data "$data" --run "$run" --threads "${SLURM_CPUS_PER_TASK:-0}" "${resume[@]}" "$@" &
 job=$!

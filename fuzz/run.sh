@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Builds every fuzz target with libFuzzer, AddressSanitizer and UBSan and runs it, as many at a time as there are cores:
 # fuzz/run.sh SECONDS [TARGET...]
-# FUZZ_SEED=N draws the same inputs again; without it each run draws others.
+# FUZZ_SEED=N draws the same inputs again. Without it, each run draws different ones.
 # With CAMPAIGN_STATE, the files and seconds of each target are added to that file (tests/campaign/volumes.sh).
-# The corpora in fuzz/corpus are read, not written; findings stay in build/fuzz. The library is built of the sources
-# that the targets use (they read files and texts, and run nothing on a device). What a new one needs besides is what
-# its link misses.
+# The corpora in fuzz/corpus are read, not written; findings stay in build/fuzz. The library is built from the sources
+# that the targets use (they read files and texts, and run nothing on a device). If the link of a new target fails, add
+# the sources of the missing names.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 seconds=$1
@@ -14,7 +14,7 @@ shift
 flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g -O1'
 sources=$(find src/core/base src/ane/chip src/ane/h13 apps/ane-lab/macho src/core/mil src/core/files src/lm/arch src/lm/files src/lm/text src/lm/infer/sample.c apps/serve/http_request.c apps/serve/responses.c src/lm/data/jsonl.c \
     src/train/data/csv_rows.c src/lm/data/example_keys.c src/lm/data/packed_windows.c -name '*.c' | sort)
-rm -f build/fuzz/internal.a # of other folders, perhaps
+rm -f build/fuzz/internal.a # may be from other folders
 make -s -j"$(getconf _NPROCESSORS_ONLN)" CC=clang-19 BUILD=build/fuzz OPTIMISE='-O1' SANITIZE="$flags" LIB_SRC="$(echo $sources)" \
     build/fuzz/internal.a || exit 1
 [ $# = 0 ] && set -- $(for f in fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done)

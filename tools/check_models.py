@@ -40,7 +40,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PROPANE = os.environ.get("PROPANE", os.path.join(HERE, "..", "build", "release", "propane"))
 CHIPS = "m1,m2,m3,m4,m5"
 TARGETS = ["iOS15", "iOS16", "iOS17", "iOS18"]
-# fp16 against fp32: random weights make some of these models badly scaled. Observed: at most 5.7e-2 (resnext50_32x4d).
+# fp16 against fp32: random weights give some of these models a bad scale. Observed: at most 5.7e-2 (resnext50_32x4d).
 WORST = 1e-1
 
 VISION = """alexnet vgg11 squeezenet1_1 resnet18 resnet50 resnext50_32x4d densenet121 googlenet mobilenet_v2

@@ -5,11 +5,11 @@ from a fixed seed, no downloads. coreml_zoo.py FOLDER [NAME...] writes for each
 
     FOLDER/NAME.mlpackage     the converted program
     FOLDER/NAME/IN.npy        its inputs, by the program's names; states start as zeros
-    FOLDER/NAME/OUT.npy       what PyTorch computes in fp32, by the program's names
+    FOLDER/NAME/OUT.npy       PyTorch's results in fp32, by the program's names
     FOLDER/NAME/zoo.json      names, steps of stateful models, and the error that PyTorch has in fp16 (largest difference
                               over largest value, per output)
 
-Exit code 77 where PyTorch or coremltools cannot be imported."""
+Exits with 77 if PyTorch or coremltools cannot be imported."""
 import json
 import os
 import sys
@@ -527,7 +527,7 @@ def detection():
 
 
 def suppress(boxes, scores, count, least, overlap):
-    """Computes what non_maximum_suppression of iOS 17 does for one class: centre-size boxes, best first."""
+    """Computes non_maximum_suppression of iOS 17 for one class: centre-size boxes, best first."""
     order = [i for i in torch.argsort(scores, descending=True, stable=True).tolist() if scores[i] > least]
     corner = torch.cat([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
     area, kept = boxes[:, 2] * boxes[:, 3], []

@@ -18,7 +18,7 @@ fi
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q coremltools > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q prometheus_client 'lm_eval[api]' mistral_common tiktoken sentencepiece > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q trl > build/python.log 2>&1
-# Runs as many at a time as there are cores, each on one core.
+# Runs one check per core at a time.
 cores=$(getconf _NPROCESSORS_ONLN)
 export OMP_NUM_THREADS=1 PROPANE_THREADS=1
 rm -rf build/crosscheck

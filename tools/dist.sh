@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Makes a release: build/dist/propane-VERSION.tar.gz of the files committed at HEAD, propane-VERSION.changes.md with
 # its section of the changelog, and the Homebrew formula (RELEASE_URL: the archive's future address). The same commit
-# gives the same bytes: names are sorted, times are the commit's, and owners are nobody.
+# gives the same bytes: names are sorted, and times and owners are fixed (the commit's time, nobody).
 # Usage: tools/dist.sh VERSION
 set -eu
 cd "$(dirname "$0")/.."

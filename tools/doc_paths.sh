@@ -27,7 +27,7 @@ FNR == 1 { document = FILENAME ~ /\.md$/ }
 !document && !/^ *(\/\*| \*|\/\/|# )/ && !/ \/\* / { next }
 {
     line = $0
-    if (!document && match(line, /\/\* /)) line = substr(line, RSTART) # the comment behind the code
+    if (!document && match(line, /\/\* /)) line = substr(line, RSTART) # the comment after the code
     while (document && match(line, /\]\([^)#:]*[)#]/)) { # a link in this repository, not https:
         tell("link", substr(line, RSTART + 2, RLENGTH - 3))
         line = substr(line, 1, RSTART) " " substr(line, RSTART + RLENGTH)

@@ -5,7 +5,7 @@
 export_check.py [PROPANE]: for every architecture, with a separate and with a tied head, tiny random models from transformers
 become packages. (Without transformers, the committed models in tests/data are used, whose logits transformers computed.)
 `propane run` calls them token by token, with all steps in one run, and in pieces. The logits must match transformers within
-1e-4 of the largest (fp32) or 1e-2 (fp16), and the greedy continuation must be that of `propane generate`. If coremltools is
+1e-4 of the largest (fp32) or 1e-2 (fp16), and the greedy continuation must equal that of `propane generate`. If coremltools is
 installed, it loads each package, its shape inference succeeds with the call length left open, its operations are those that
 Propane prints, and a package read and written again by Propane is the same program. Exits with 77 if neither is installed;
 the last line reports what was done.

@@ -251,7 +251,7 @@ SCALE = [4, 3.2, 4, 2.6, 2.6, 2.6, 2.6, 2.6]  # of the axes below
 DIFFERENT = dict(chip=.15, path=.3, kind=.35, os=.75, quant=.5, source=.3, runtime=.5, sub=.6, slope=.4, task=.5, cold=.3,
                  sparse=.5)
 RIDGE, OUTLIER = .1, .12
-SHARED = .5  # of what points of one chip, path and source have in common, relative to the similarity of programs
+SHARED = .5  # weight of a common chip, path and source, relative to the similarity of programs
 
 
 def place(p):

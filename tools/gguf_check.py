@@ -7,7 +7,7 @@
 Written: every type that Propane writes, metadata, permuted query and key rows, and both kinds of vocabulary. (gguf cannot
 write Q4_K and Q6_K, so only the changes they cause are checked.) Read: every type that both support (blocks of random bytes
 if gguf cannot write them), and the hashes in tests/model/test_gguf.c. If llama-cpp-python, torch and transformers are
-installed, a random model of each architecture is also compared: Propane's greedy text must be that of llama.cpp. Otherwise
+installed, a random model of each architecture is also compared: Propane's greedy text must equal llama.cpp's. Otherwise
 that part is skipped with a message.
 """
 import hashlib

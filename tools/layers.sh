@@ -77,7 +77,7 @@ apps/propane/cmd/cmd_run: core/base apps/ane-lab/* apps/propane/*
 apps/propane/cmd/train_text: core/base apps/ane-lab/* apps/propane/*
 # registers executed in software: for people working on the compiler
 apps/propane/cmd/run_compiled: core/base core/run ane/h13 apps/propane
-# the command line with which a run restarts its process: tested with the run, and useless to others
+# the command line with which a run restarts its process: tested with the run, and not useful to others
 apps/propane/cmd/cmd_train: core/base train report/run apps/propane/*
 # the model behind the estimates, evaluated on published points: for people who fit it
 apps/propane/cmd/estimate_points: core/base ane/chip apps/propane/*

@@ -99,14 +99,14 @@ def changes(line, code):
             yield m.end(), end - 1, '!(%s)' % line[m.end():end - 1]
     if not re.match(r'\s*(static|const|enum|extern|struct|typedef)\b', code):
         for m in re.finditer(r'(?<![\w.\[])(\d+)(?![\w.\]])', code):
-            if not re.search(r'snprintf\([^,]*, $', code[:m.start()]):  # the room of a text
+            if not re.search(r'snprintf\([^,]*, $', code[:m.start()]):  # the size of a text buffer
                 yield m.start(), m.end(), str(int(m.group()) + 1)
     m = re.match(r'(    +)([a-z_]+\(.*\)|[\w.>\[\]-]+ [-+|&]?= .*);\s*$', code)
     if m and not re.match(r'\s*return\b', code) and not LETS_GO.match(m.group(2)):
         yield m.start(2), m.end(), ';'
 
 
-# Without them there is a leak, or an unlock without a lock, which the sanitizers' builds find (make asan, make tsan).
+# Their removal causes a leak, or an unlock without a lock, which the sanitizer builds find (make asan, make tsan).
 LETS_GO = re.compile(r'(?:\(void\))?\w*(?:free|_deinit|_decref|_destroy|va_end|pthread_mutex_lock)\(')
 
 # Their arguments only make the text of a message.

@@ -29,8 +29,8 @@ def values(*shape):
 
 
 def exact(array):
-    """Returns what the expected outputs are computed from. In fp64, PyTorch's kernels differ far beyond the digits that are
-    stored, so that every machine writes the same files."""
+    """Returns the array in fp64 for the expected outputs. There, PyTorch's kernels differ only far beyond the stored digits, so
+    every machine writes the same files."""
     return torch.from_numpy(np.asarray(array, np.float64))
 
 
@@ -279,7 +279,7 @@ def arrays():
     b.add_expand_dims("i_column", "i", "i_column", axes=[-1])
     b.add_embedding_nd("embedding", "i_column", "embedding", 6, 5, W=table.T.copy(), b=bias, is_quantized_weight=False)
     n.want("embedding", t(table)[[2, 0]] + t(bias))
-    # What ONNX makes of x.view(x.size(0), -1): there are no scalars, so the parts of the shape are [1, 1] and [1].
+    # ONNX's form of x.view(x.size(0), -1): there are no scalars, so the parts of the shape are [1, 1] and [1].
     b.add_get_shape("sizes", "x", "sizes")
     b.add_load_constant_nd("zero", "zero", np.zeros(1, np.float32), (1,))
     b.add_gather("size", ["sizes", "zero"], "size")
@@ -451,7 +451,7 @@ def control():
         side.add_elementwise("side", ["w"], "y", "MULTIPLY", alpha=alpha)
     b.add_elementwise("end v", ["v"], "grown", "ADD", alpha=0)
     b.add_elementwise("end y", ["y"], "chosen", "ADD", alpha=0)
-    # As TensorFlow's lists are made again if an element has another shape: the condition is known, and the side not taken
+    # The form in which TensorFlow's lists are rebuilt if an element has another shape: the condition is known, and the side not taken
     # has a shape that is not.
     b.add_copy("keep", "v0", "kept")
     b.add_get_shape("length", "x", "length")

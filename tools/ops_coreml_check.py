@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Compares Propane's operations with coremltools' own. Every operation of its registry for iOS 15 to 18 must be a row of
 ops.def with the same opset and the same parameters. If coremltools computes values itself (its value inference), they must
-be those of tests/data/ops_reference.txt, with which the rows are tested. Intended differences are listed below and in
+equal tests/data/ops_reference.txt, which is the reference for the rows. Intended differences are listed below and in
 docs/coreml-differences.md. Skipped (exit 77) if coremltools is missing.
 
     python3 tools/ops_coreml_check.py build/release/propane

@@ -45,7 +45,7 @@ step_zsh() {
     needs zsh
     mkdir "$work/functions"
     "$program" completion zsh > "$work/functions/_propane"
-    # A pseudo-terminal with a shell, which is asked for completions as a person would do it.
+    # A pseudo-terminal with a shell, in which completions are requested as a person would do it.
     cat > "$work/ask.zsh" <<'ASK'
 zmodload zsh/zpty
 zpty shell zsh -f -i

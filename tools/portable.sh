@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bad=0
-tell() { # WHY PATTERN: no line of the Makefile but comments may match
+tell() { # WHY PATTERN: no line of the Makefile may match, except comments
     found=$(grep -nE "$2" Makefile | grep -vE '^[0-9]+:#')
     [ -z "$found" ] && return
     printf '%s\n' "$found" | sed "s|^\([0-9]*\):.*|portable: Makefile:\1: $1|"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes tests/data/arch_*: a tiny random model of each architecture as transformers writes it, and what transformers computes.
+"""Makes tests/data/arch_*: a tiny random model of each architecture as transformers writes it, and the results of transformers.
 
     python3 tools/reference_models.py [FOLDER [NAME...]]      (needs torch and transformers; Propane and its tests need neither)
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares Propane's token ids with those of Hugging Face's `tokenizers`, and makes the small set that the tests keep.
+"""Compares Propane's token ids with those of Hugging Face's `tokenizers`, and makes the small set that the tests use.
 
     python3 tools/tokenizer_reference.py PROPANE            compare on 12,000 lines, each tokenizer (exit 1: different)
-    python3 tools/tokenizer_reference.py --write FOLDER     make tests/data/tokenizers again
+    python3 tools/tokenizer_reference.py --write FOLDER     write tests/data/tokenizers again
 
-Needs the packages tokenizers and transformers; exits 77 where they are missing. Four tokenizer.json are trained: as GPT-2's
-(ByteLevel), as Llama 3's (Split with its pattern, ignore_merges, <|begin_of_text|> in front), as Qwen's (NFC, its pattern,
-chat tokens) and as SentencePiece's (Prepend and Replace, byte fallback, <s> in front); variants of them cover Metaspace,
-Digits, NFKC, Lowercase and the flags of added tokens. Lines that are not UTF-8 are given to `tokenizers` as Python reads
-them with errors="replace".
+Needs the packages tokenizers and transformers (exits with 77 without them). Four tokenizer.json are trained: like GPT-2's
+(ByteLevel), like Llama 3's (Split with its pattern, ignore_merges, <|begin_of_text|> in front), like Qwen's (NFC, its pattern,
+chat tokens) and like SentencePiece's (Prepend and Replace, byte fallback, <s> in front); variants of them cover Metaspace,
+Digits, NFKC, Lowercase and the flags of added tokens. Lines that are not UTF-8 are passed to `tokenizers` as Python
+decodes them with errors="replace".
 """
 import glob
 import json
@@ -28,7 +28,7 @@ except ImportError:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-SIZE = 600  # vocabulary size of the committed ones
+SIZE = 600  # vocabulary size of the committed files
 
 PARTS = [
     "The quick brown fox isn't jumping; it's WE'LL SEE'd. ", "def f(x):\n\treturn x ** 2  # squared", "if (a[i] != b[j]) { i++; }",

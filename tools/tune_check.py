@@ -8,9 +8,9 @@ ResNet's batch norms are folded into its convolutions first, as the converter it
 numbers. Then both train with AdamW at the same rate, on the same samples in the same order, in fp32:
   - gradients of the first step agree within 1e-4 of each tensor's largest;
   - Propane's accuracy on other images is at least 98 % of PyTorch's;
-  - coremltools opens the tuned package and finds in it the weights that Propane's checkpoint has, and nothing else changed.
+  - coremltools opens the tuned package and finds in it the weights of Propane's checkpoint, and no other change.
 
-tune_check.py [PROPANE]. Exit code 77 with the reason where PyTorch or coremltools are not here."""
+tune_check.py [PROPANE]. Exits with 77 and the reason if PyTorch or coremltools is missing."""
 import json
 import math
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Prints the rows of src/lm/text/unicode_new.def: code points newer than Unicode 14 (this Python's unicodedata), with the general
-category of the package unicodedata2 where `tokenizers` knows them, and CN where it does not yet.
+category of the package unicodedata2 if `tokenizers` knows them, and CN if it does not yet.
 
-    python3 tools/unicode_table.py       (exit 77: a package is missing, or Python's tables are not those of Unicode 14)
+    python3 tools/unicode_table.py       (exit 77: a package is missing, or Python's tables are not of Unicode 14)
 """
 import sys
 import unicodedata

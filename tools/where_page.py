@@ -15,7 +15,7 @@ import sys
 PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "where.md")
 QUESTION = ["where", "stories110m", "--target", "m1,m4,m4-max,m5,a18-pro", "--markdown"]
 HEADER = ["| chip | unit | plan | ms | J | CPU's part | |\n", "|---|---|---|---:|---:|---:|---|\n"]
-RANKS = ["0", "8"]  # of the page's tables, in its order
+RANKS = ["0", "8"]  # the page's tables, in its order
 
 
 def table(propane, rank):

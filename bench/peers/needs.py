@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks what a comparison needs. Packages are searched for, not imported, because their memory would count as that of the
-caller."""
+"""Checks the requirements of a comparison. Packages are searched for, not imported, because their memory would count as the
+caller's."""
 import importlib.util
 import os
 import shutil

@@ -245,7 +245,7 @@ def main():
     options = parser.parse_args()
     if options.child:
         return child(options)
-    # found, not imported: the parent's resident memory would count as that of the processes that it starts
+    # found, not imported: the parent's resident memory would count for the processes that it starts
     require(["torch"], [options.bench])
     print(f"PyTorch {importlib.metadata.version('torch')}, {options.threads or os.cpu_count()} threads, {options.precision}; "
           f"medians of {options.rounds} processes of {options.steps} turns")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Writes model folders with the sizes of published models and random weights, because times do not depend on the values. The
-vocabulary is that of the tokenizer at hand, not the published one."""
+vocabulary comes from the given tokenizer, not from the published model."""
 import json
 import struct
 from pathlib import Path

@@ -168,7 +168,7 @@ def with_bytes(make):
 
 
 def here(make):
-    """An input that the command itself helps to make."""
+    """An input that the command itself helps to create."""
     return lambda n: make(PROGRAM, n)
 
 
@@ -204,7 +204,7 @@ def one_line(n):
 
 
 def references(n):
-    """No program, but weight files are looked for in its text."""
+    """Not a program, but its text is searched for weight files."""
     write("in.mil", "BLOBFILE(" * n)
     write("w.bin", bytes(64))
 
@@ -357,7 +357,7 @@ def measure(program, name):
     for n, counted in ((units, True), (2 * units, True), (8 * units, False), (16 * units, False), (units // 20, True)):
         make(n)
         code, got, told = run(program, command, counted)
-        if code and (command[0] != "check" or code != 1):  # it had findings
+        if code and (command[0] != "check" or code != 1):  # the check had findings
             return "%d units: exit code %d: %s" % (n, code, told.strip()[-200:])
         (cost if counted else kilobytes).append(got)
     growth, memory = (cost[1] - cost[2]) / max(1, cost[0] - cost[2]), kilobytes[1] / kilobytes[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Inputs of a chosen size that are more than a program's text: images, arrays, shards, folders of data, tables, plans and
-tokenizers. Each function writes its input of n units into the current folder. tests/campaign/growth.py measures what
-reading them costs."""
+tokenizers. Each function writes its input of n units into the current folder. tests/campaign/growth.py measures the
+cost of reading them."""
 import json
 import os
 import shutil
@@ -65,7 +65,7 @@ def png_texts(n):
 
 
 def write_jpeg(rows, more=b""):
-    """A gray image, every block the same: each code has one bit."""
+    """A gray image of equal blocks: each code has one bit."""
     segment = lambda marker, data: b"\xff" + bytes([marker]) + struct.pack(">H", len(data) + 2) + data
     one = lambda table: bytes([table, 1]) + bytes(15) + b"\0"
     blocks = SIDE // 8 * (rows // 8)
@@ -227,7 +227,7 @@ def plan(n):
 
 
 def other_plan(n):
-    """A plan of a program that shares no value with the plan: each entry is looked for in vain."""
+    """A plan of a program that shares no value with the plan: no search for an entry succeeds."""
     plan(n)
     with open("plan.json", encoding="ascii") as f:
         told = f.read()
@@ -280,7 +280,7 @@ def merges(n):
 
 
 def added(n):
-    """Added tokens that begin alike, in a text of their beginnings."""
+    """Added tokens with a common beginning, in a text of these beginnings."""
     tokenizer(LETTERS, added_tokens=[{"id": 94 + i, "content": "<|token_%d|>" % i, "special": True, "normalized": False,
                                       "single_word": False, "lstrip": False, "rstrip": False} for i in range(n)])
     write("text", "<|token_" * n + "\n")

@@ -4,7 +4,7 @@
 # Usage: tests/campaign/run.sh BUILD [PART...]     BUDGET=seconds per part (60), SEED=N
 #   kill     SIGKILL in training and conversions          stop    stopped writes at any call, unsynced data lost
 #   faults   failing requests for memory (make hard)      mutation  fuzz targets under ASan and UBSan (needs clang)
-#   soak     memory over time: training, serving          server  clients that hold, flood and lie (tests/serve)
+#   soak     memory over time: training, serving          server  clients that hold connections, flood and lie (tests/serve)
 #   growth   the cost of doubling an input (needs valgrind)
 #   hostile  inputs that once took minutes or gigabytes
 #   surroundings  files that change while they are read, full and read-only file systems, limits (as root: all of them)

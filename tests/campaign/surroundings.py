@@ -2,7 +2,7 @@
 """Runs commands in unfavourable surroundings: files that shrink, vanish or grow while they are read; a full or read-only file
 system (as root: each a tmpfs); limits on the size of files, on descriptors and on processes; no HOME; names of 255 and paths of
 4,000 bytes; pipes, devices, sockets and folders instead of files. Each command must end without a signal, with one line of
-errors and a reason; the old file remains, and nothing temporary. Usage: tests/campaign/surroundings.py PROPANE
+errors and a reason. The old file remains, and no temporary file does. Usage: tests/campaign/surroundings.py PROPANE
 CUTS=N: files cut per command (8), SEED=N"""
 import os
 import random

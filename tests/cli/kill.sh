@@ -31,7 +31,7 @@ while [ $killed -lt 20 ] && [ $round -lt 60 ]; do
     exec 3<&-
     code=0
     wait $pid 2> /dev/null || code=$?
-    [ $code = 0 ] && break # it ended before the signal
+    [ $code = 0 ] && break # the run ended before the signal
     case "$signal $code" in
     "KILL 137" | "INT 130" | "TERM 130") ;;
     *) echo "round $round: exit code $code"; exit 1 ;;

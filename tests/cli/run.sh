@@ -5,18 +5,18 @@
 #
 # A file is a sequence of lines; all cases of a file share one fresh folder, in order:
 #   # comment
-#   ! tool tool       what the file needs of the system; without it the rest of the file is skipped; part:server: an optional part,
+#   ! tool tool       requirements of the file; if one is missing, the rest of the file is skipped; part:server: an optional part,
 #                     python:jinja2: a package of python3; /proc, /dev/full: a file or folder
-#   ? tool tool       what the next case needs, and what is prepared before it; without it that one is skipped
+#   ? tool tool       requirements of the next case and of its preparation; if one is missing, that case is skipped
 #   @ shell code      prepares files (a failure fails the file)
 #   $ command         run with sh; "propane" is the program under test
-#   > line            expected standard output, exactly
+#   > line            exact line of expected standard output
 #   >~ pattern        standard output must have a line that matches the shell pattern; without this and without ">" it
 #                     must be empty. ">~ *" is any output
-#   2> line           expected standard error, exactly; none given: must be empty
-#   2~ pattern        expected standard error line as a shell pattern
+#   2> line           exact line of expected standard error; without any such line it must be empty
+#   2~ pattern        line of expected standard error, as a shell pattern
 #   = code            expected exit code; ends the case
-# $DATA is the folder of shared data, $REPO the source tree; ../engine is where the stand-in's programs have their folders.
+# $DATA is the folder of shared data, $REPO the source tree; The stand-in's programs have their folders in ../engine.
 set -u
 [ $# = 2 ] || { echo "usage: tests/cli/run.sh PROPANE FILE.t" >&2; exit 2; }
 REPO=$(cd "$(dirname "$0")/../.." && pwd)
@@ -30,10 +30,10 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 limit=${TEST_TIMEOUT:-120} # seconds of processor time per program; the wall-clock limit is ten times this
 mkdir "$work/bin" "$work/here" "$work/engine"
-export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/engine" # not where TMPDIR is
+export PROPANE_STANDIN_MACHINE="${PROPANE_STANDIN_MACHINE:-},temporary=$work/engine" # not in TMPDIR
 ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
-export XDG_CACHE_HOME="$work/cache" # the cache that is kept between runs starts empty
+export XDG_CACHE_HOME="$work/cache" # the user's cache starts empty
 cd "$work/here" || exit 2
 if command -v timeout > /dev/null 2>&1; then within() { timeout "$@"; }; else within() { shift; "$@"; }; fi # macOS has none
 ran=0 failed=0 command='' number=0 without=''

@@ -83,7 +83,7 @@ def duration(program, words, base):
 
 
 def attempt(program, words, base, moment, number, limit):
-    """Returns what was wrong, or "", the seconds until the end, and whether the signal arrived in time."""
+    """Returns the fault or "", the seconds until the end, and whether the signal arrived in time."""
     with tempfile.TemporaryDirectory() as work:
         at = work + "/at"
         shutil.copytree(base, at)

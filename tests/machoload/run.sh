@@ -64,8 +64,8 @@ for part; do
     echo "cli $part: $line"
 done
 # Trains a small model on the stand-in, with weights as inputs and compiled in (the process replaces itself when its
-# compiles are used up; one program per kernel, or all of them in one), and on the cpu. The losses fall, and all end
-# alike.
+# compiles are used up; one program per kernel, or all of them in one), and on the cpu. The losses fall, and all runs end
+# with the same one.
 train() { # train NAME FLAG...: prints its last loss
     name=$1
     shift

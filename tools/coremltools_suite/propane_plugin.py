@@ -25,7 +25,7 @@ import types
 import pytest
 
 try:
-    import torch  # noqa: F401  before anything is bent
+    import torch  # noqa: F401  before anything is replaced
 except ImportError:
     pass
 
@@ -34,7 +34,7 @@ import propane_ml.coremltools as bridge
 bridge.enable()
 import coremltools._deps as deps  # noqa: E402
 
-deps._IS_MACOS = True  # their comparisons check this before they predict
+deps._IS_MACOS = True  # the tests' comparisons check this before they predict
 predictions, began = 0, 0.0
 _name_of = {}
 _predict = bridge._MLModelProxy.predict
@@ -50,7 +50,7 @@ bridge._MLModelProxy.predict = _counted
 
 
 class _Missing(types.ModuleType):
-    """Some of their files import a package at the top that only a few of their tests use: those are skipped, and the others
+    """Some test files import a package at the top that only a few of their tests use. Those tests are skipped, and the others
     run."""
 
     def __getattr__(self, name):
@@ -89,7 +89,7 @@ _tighten_all()
 
 def _is_of_backend(item):
     """Returns whether this is a test of SUITE_BACKEND. The backend is a parameter or is part of the test's name. A test of
-    ML Programs need not say so."""
+    ML Programs may omit it."""
     values = getattr(getattr(item, "callspec", None), "params", {}).values()
     older = "neural" in item.nodeid or any(
         getattr(v, "backend", v[0] if isinstance(v, tuple) and v else None) == "neuralnetwork" for v in values)

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Runs coremltools' own tests with Propane instead of Core ML, and compares the failures with the list of known
-differences
-in docs/coreml-differences.md ("coremltools' own tests"). Exit 0: nothing else fails; 1: something does; 77: coremltools, torch
-or propane_ml is missing.
+differences in docs/coreml-differences.md ("coremltools' own tests"). Exit code 0: no other test fails; 1: some other test
+fails; 77: coremltools, torch or propane_ml is missing.
 
     python tools/coremltools_suite/suite.py                         a sample of 300 by the seed of today's commit
     python tools/coremltools_suite/suite.py --tests 0 --minutes 60 --results all.jsonl
-                                                    all of them, an hour of processor time now; the same words again go on
-    ... --results all.jsonl --again                 those that failed once more, after a mend
-    ... --results all.jsonl --report                what stands there, nothing is run
+                                                    all of them, an hour of processor time now; the same command again continues
+    ... --results all.jsonl --again                 repeats the tests that failed, after a fix
+    ... --results all.jsonl --report                prints the stored results and runs nothing
     --seed N, --areas ops,torch,milproto,compression,states, --jobs N, -k EXPRESSION
-    --shuffled                      in random order by the seed: whatever has run is a fair sample of all tests
-    --areas tensorflow              those of TensorFlow's front end, in an environment with tensorflow-cpu 2.12
+    --shuffled                      in a random order from the seed: the tests run so far are a fair sample of all
+    --areas tensorflow              the tests of TensorFlow's front end, in an environment with tensorflow-cpu 2.12
     --areas ops,torch,network --backend neuralnetwork
-                                    those that convert to the older format, and those of the network builder
-    --areas tabular                 scikit-learn 1.5.1 and XGBoost to linear models, trees and what prepares columns
+                                    the tests that convert to the older format, and those of the network builder
+    --areas tabular                 scikit-learn 1.5.1 and XGBoost, converted to linear models, trees and column preparation
 
-Tests come in rounds (propane_plugin.py): one set of parameters of every function, then a second one of each, by the seed.
+Tests come in rounds (propane_plugin.py): one set of parameters for every function, then a second one for each. The seed
+selects them.
 """
 import argparse
 import collections
@@ -47,7 +47,7 @@ AREAS = {
     "network": ["test/neural_network", "converters/mil/backend/nn"],
     "tabular": ["test/sklearn_tests", "test/xgboost_tests"],
 }
-ONLY_IF_NAMED = ("tensorflow", "network", "tabular")  # TensorFlow 2.12 needs another NumPy than torch's tests; the others are of older kinds
+ONLY_IF_NAMED = ("tensorflow", "network", "tabular")  # TensorFlow 2.12 needs a different NumPy than torch's tests; the others test older kinds
 
 
 def known():
@@ -86,7 +86,7 @@ def write(path, rows):
 
 
 def died(results, now, code):
-    """The process ended during a test: that test failed and is not tried again."""
+    """Called if the process ended during a test: that test failed and is not tried again."""
     with open(now, encoding="utf-8") as file:
         row = {"test": file.read(), "outcome": "failed", "predictions": 0, "seconds": 0, "why": f"the process died (exit code {code})"}
     os.unlink(now)
@@ -105,7 +105,7 @@ def shard(options, command, results, i, folder):
 
 
 def run(options, base, places, results):
-    """Runs them. Returns their number, and whether pytest itself succeeded."""
+    """Runs the tests. Returns their number, and whether pytest itself succeeded."""
     command = [sys.executable, "-m", "pytest", "-p", "propane_plugin", "-p", "no:cacheprovider", "-p", "no:randomly", "-q", "--tb=short",
                "--rootdir", base, "-W", "ignore", "--no-header", "--continue-on-collection-errors"]
     if importlib.util.find_spec("pytest_timeout"):
