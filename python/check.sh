@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Tests of the Python package as it is in this clone: installs it into an environment in build/python (which the cross-checks
-# share; PyTorch and coremltools are used where they are there), runs its tests, its examples and mypy.
-# Exits 77 with the reason where there is no Python or nothing can be installed.
+# Tests the Python package of this clone: installs it into an environment in build/python, and runs its tests, its examples
+# and mypy. The cross-checks share the environment. PyTorch and coremltools are used if they are installed.
+# Exits with 77 and the reason if Python is missing or nothing can be installed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 python=${PACKAGE_PYTHON:-build/python/bin/python}

@@ -13,7 +13,7 @@ import sys
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "include", "propane.h")
 
-# What C calls in Python. `context` is ffi.new_handle's.
+# The functions in Python that C calls. `context` comes from ffi.new_handle.
 CALLBACKS = """
 extern "Python" void propane_ml_on_log(void *, const char *);
 extern "Python" bool propane_ml_on_token(void *, const propane_token *);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Tests the wheel where nothing else is: a root with a Python interpreter, what that interpreter and NumPy take from a system (the C and
-# C++ libraries), the packages of the environment that is given, the tests and their data. No shell, no compiler, no package.
-#     python/empty_root.sh ENVIRONMENT          as root; exits 77 with the reason where that cannot be done
+# Tests the wheel in an otherwise empty root. It has a Python interpreter, the system libraries of that interpreter and of NumPy (C and
+# C++), the packages of the named environment, the tests and their data. It has no shell, no compiler and no other package.
+#     python/empty_root.sh ENVIRONMENT          needs root; exits with 77 and the reason if that is not possible
 set -u
 cd "$(dirname "$0")/.." || exit 2
 environment=$1 root=$(mktemp -d)
@@ -20,7 +20,7 @@ base=$(dirname "$(ldd "$python" | sed -nE 's/.*=> ([^ ]*libc\.so[^ ]*) .*/\1/p')
 {
     echo "$loader"
     find "$python" "$library/lib-dynload" -type f -exec ldd {} \; 2> /dev/null | sed -nE 's/.*=> ([^ ]+) .*/\1/p'
-    # What every manylinux wheel may expect.
+    # The libraries that every manylinux wheel may expect.
     for name in pthread.so.0 dl.so.2 rt.so.1 util.so.1 m.so.6 gcc_s.so.1 stdc++.so.6 z.so.1; do
         for folder in "$base" /usr"$base"; do ls "$folder/lib$name" 2> /dev/null; done
     done
@@ -34,7 +34,7 @@ if ! mknod -m 666 "$root/dev/null" c 1 3 || ! mknod -m 666 "$root/dev/urandom" c
     echo "an empty root cannot be made here"
     exit 77
 fi
-# Ctrl-C is one of the tests: a shell's background job would have it ignored.
+# One test uses Ctrl-C, which a shell's background job would ignore.
 env -i HOME=/home PYTHONHOME="$(dirname "$(dirname "$library")")" PYTHONPATH=/site PROPANE_ROOT=/repository LC_ALL=C.UTF-8 PATH=/usr/bin \
     "$python" -S -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

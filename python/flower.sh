@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# examples/flower as people run it, in an environment of its own (build/flower): python/flower_check.py, and the tests of
-# propane_ml.flower, which "secure" alone leaves out. Exits 77 with the reason where flwr does not install. Arguments: parts of
-# flower_check.py; without, all of them.
+# Tests examples/flower as people run it, in a separate environment (build/flower): python/flower_check.py, and the tests of
+# propane_ml.flower, which "secure" alone leaves out. Exits with 77 and the reason if flwr cannot be installed. Arguments: parts
+# of flower_check.py (default: all).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 python=build/flower/bin/python
@@ -14,7 +14,7 @@ if ! [ -x "$python" ]; then
     python3 -m venv build/flower > build/flower.log 2>&1 || { echo "python3 -m venv: $(tail -1 build/flower.log)"; exit 77; }
 fi
 case " $* " in
-*" simulation "* | "  ") flwr="flwr[simulation]>=1.41" ;; # Ray, which is large, is for simulated clients alone
+*" simulation "* | "  ") flwr="flwr[simulation]>=1.41" ;; # only simulated clients need Ray, which is large
 *) flwr="flwr>=1.41" ;;
 esac
 timeout 300 "$python" -m pip install -q --disable-pip-version-check "$flwr" cffi pytest > build/flower.log 2>&1 ||

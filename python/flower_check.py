@@ -130,7 +130,7 @@ class Federation:
         self.processes[name].wait()
 
     def client_works(self, node):
-        """Returns a process of the node that is training now: the one that holds the folder of the client's state."""
+        """Returns the process of the node that is training now: the one that holds the folder of the client's state."""
         for pid in family(self.processes[f"node{node}"].pid):
             try:
                 if any(os.readlink(f"/proc/{pid}/fd/{fd}").endswith(f"/client-{node}") for fd in os.listdir(f"/proc/{pid}/fd")):
@@ -232,7 +232,7 @@ def tls(project, work):
 
 
 def make_qwen3(work):
-    """A model of Qwen3's architecture with a byte vocabulary: what clients have before the run begins."""
+    """A model of Qwen3's architecture with a byte vocabulary: the clients have it before the run begins."""
     from propane_flower.client_app import LEARNING, SIZES, made_up
     path = os.path.join(work, "qwen3")
     with propane.Trainer(text=made_up(7), kind="bytes", steps=30, eval_every=0, progress=False, seed=1, **SIZES, **LEARNING) as trainer:

@@ -17,7 +17,7 @@ ARCHIVE = os.path.join(os.path.abspath(BUILD), "libpropane.a")
 
 
 def make_archive() -> None:
-    """Builds libpropane.a with the repository's Makefile. Besides a compiler, it needs what `make setup` installs."""
+    """Builds libpropane.a with the repository's Makefile. Besides a compiler, it needs the libraries that `make setup` installs."""
     if os.environ.get("PROPANE_BUILD"):
         return
     jobs = str(os.cpu_count() or 2)
@@ -39,7 +39,7 @@ def libraries() -> list:
 
 ffi = cffi.FFI()
 ffi.cdef(declarations.read() + declarations.CALLBACKS + "extern const char *const propane_ml_fingerprint;")
-# Python handles its signals in its main thread: only that thread is asked. An exception that a signal raises is passed on by on_interrupt.
+# Python handles signals in its main thread, so only that thread is asked. on_interrupt passes on an exception that a signal raises.
 WATCH = """
 #include <pthread.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Makes build/wheel/propane_ml-VERSION-cp39-abi3-manylinux_*.whl: auditwheel puts the libraries that libpropane needs into it. Then
-# installs it into a new environment that has nothing else and runs the package's tests there, on a copy outside of the clone, then
-# in a root without anything else (empty_root.sh),
-# and looks that the extension takes nothing from the system but what manylinux promises: the C library and zlib.
+# Makes build/wheel/propane_ml-VERSION-cp39-abi3-manylinux_*.whl, into which auditwheel copies the libraries that libpropane needs.
+# Installs the wheel into a new empty environment, and runs the package's tests there on a copy outside the clone. Then runs them
+# in an empty root (empty_root.sh).
+# Checks that the extension uses no system library except those that manylinux guarantees: the C library and zlib.
 # On macOS (untried): pip wheel as below with MACOSX_DEPLOYMENT_TARGET=13.0 ARCHFLAGS="-arch arm64", then
 # `delocate-wheel -w build/wheel build/wheel/raw/*.whl` instead of auditwheel.
 set -u

@@ -6,8 +6,8 @@ MLModel(...).predict, make_state, batches, functions, classifiers, images, flexi
     propane_ml.coremltools.enable()
     ct.models.MLModel("Model.mlpackage").predict({"x": array})
 
-Nothing on disk is changed, and nothing is copied from coremltools. This module provides what coremltools imports from its
-own extension on a Mac, and disable() removes it again. Arrays are converted as in its bridge to Core ML: integer inputs
+Nothing on disk is changed, and nothing is copied from coremltools. This module provides the names that coremltools imports from
+its own extension on a Mac, and disable() removes them again. Arrays are converted as in its bridge to Core ML: integer inputs
 accept integral floats, float64, lists and numbers; float16 outputs are returned as float32, single numbers as [1], and
 images as PIL images.
 """
@@ -37,7 +37,7 @@ _devices: Dict[str, str] = dict(_DEVICES)
 _precision: Optional[str] = None
 _undo: List[Any] = []
 _MACOS = (15, 5)
-_SPECIFICATION = 9  # iOS 18: what Propane reads
+_SPECIFICATION = 9  # iOS 18: the newest version that Propane reads
 
 
 class _State:
@@ -99,7 +99,7 @@ def _renamed(path: str, function: str, inputs: List[Feature], outputs: List[Feat
 
 def _is_flexible(path: str) -> bool:
     """Returns whether an input of the file may have shapes other than its default. A neural network of the first versions
-    takes sequences and batches of what it describes."""
+    accepts sequences and batches of the described input."""
     try:
         spec = importlib.import_module("coremltools.models.utils").load_spec(path)
     except Exception:  # a compiled model: it has no such file

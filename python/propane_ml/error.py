@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Owns the package's only exception, and what every other file needs to call the library: errors, texts, and handles that
-are freed."""
+"""Owns the package's only exception, and the helpers with which every other file calls the library: errors, texts, and
+handles that are freed."""
 from __future__ import annotations
 
 import os
@@ -16,7 +16,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 class PropaneError(RuntimeError):
-    """Raised when the library refuses something. The message is one sentence: what is wrong, where, which value, and what to
+    """Raised when the library refuses something. The message is one sentence: the fault, its place, the value, and what to
     do.
 
     status: "invalid", "unsupported", "not found", "io", "memory", "limit", "device" or "cancelled"; code: its number in
@@ -41,7 +41,7 @@ def error() -> Any:
     return ffi.new("propane_error *")
 
 
-_interrupts: List[BaseException] = []  # exceptions that signal handlers raised during a call
+_interrupts: List[BaseException] = []  # exceptions raised by signal handlers during a call
 
 
 def failure(status: int, err: Any) -> BaseException:

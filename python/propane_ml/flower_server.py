@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Owns the server of a federated run: averages of what clients send, the outer step of DiLoCo, and the log of each round.
-One idea: an answer is checked before it counts. An answer whose tensors are not those that were sent, or contain a number
-that is not finite, is refused. The client and the tensor are logged, and the round continues with the others."""
+One idea: an answer is checked before it counts. An answer is refused if its tensors do not match those sent, or contain a
+number that is not finite. The client and the tensor are logged, and the round continues with the others."""
 from __future__ import annotations
 
 import json
@@ -45,7 +45,7 @@ RUN_CONFIG: Dict[str, Any] = {
 # ---- one round ------------------------------------------------------------------------------------------------------------------
 
 def why_not(content: RecordDict, sent: ArrayRecord) -> Optional[str]:
-    """Returns what is wrong with a client's answer as a sentence, or None."""
+    """Returns the fault in a client's answer as a sentence, or None."""
     records = list(content.array_records.values())
     metrics: List[Dict[str, Any]] = [dict(record) for record in content.metric_records.values()]
     if len(records) != 1 or len(metrics) != 1:

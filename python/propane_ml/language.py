@@ -131,7 +131,7 @@ _NOTHING = Token("", -1, False, None, ())
 
 
 class _Stream(Handle):
-    """The library's side of a Text: its slot among the texts of the model, what it has generated, and why it ended."""
+    """The library's side of a Text: its slot among the texts of the model, the generated tokens, and the reason of its end."""
 
     def __init__(self, model: Model, ids: List[int], sampling: Mapping[str, Any], chat: Any = None) -> None:
         self._model, self._err = model, error()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Owns programs: Core ML packages, compiled models, MIL text and what is made from them, with their interface, findings,
-estimates, gradient, and predict(). One idea: predict() accepts what the user has, and opens a session for each function and
-set of shapes; the last eight are kept."""
+"""Owns programs: Core ML packages, compiled models, MIL text and programs made from them, with their interface, findings,
+estimates, gradient, and predict(). One idea: predict() accepts the user's arrays as they are, and opens a session for each
+function and set of shapes; the last eight are kept.
+"""
 from __future__ import annotations
 
 import html
@@ -91,7 +92,7 @@ def _cut(rows: Mapping[str, str], made: Dict[str, Any]) -> Dict[str, Any]:
 
 
 class _Function:
-    """What predict() needs to know about a function at every call, looked up once."""
+    """The properties of a function that predict() needs at every call, looked up once."""
 
     def __init__(self, module: Any, name: str) -> None:
         of = {role: [_feature(module, utf8(name), code, i)
@@ -152,7 +153,7 @@ class Program(Handle):
 
     @property
     def inputs(self) -> List[Feature]:
-        """Those of the default function."""
+        """Returns the inputs, outputs and states of the default function."""
         return self._of(None).inputs
 
     @property

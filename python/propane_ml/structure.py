@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Owns what coremltools asks a compiled model about itself: its structure (MLModelStructure), and a plan (MLComputePlan) of
+"""Owns the properties of a compiled model that coremltools queries: its structure (MLModelStructure), and a plan (MLComputePlan) of
 where Propane runs it, which is the CPU throughout. Core ML's own plan is known only on an Apple device."""
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ def _curve(values: Sequence[Tuple[int, float]], held_out: Sequence[Tuple[int, fl
 
 
 class _Watch:
-    """The object that receives the library's callbacks: it keeps the history, calls the caller's callbacks, and remembers what went
-    wrong."""
+    """The object that receives the library's callbacks: it keeps the history, calls the caller's callbacks, and remembers their
+    exceptions."""
 
     def __init__(self, trainer: Trainer, callbacks: Sequence[Callbacks], progress: Optional[bool]) -> None:
         self.trainer, self.callbacks, self.failure = trainer, callbacks, None  # type: Any, Any, Optional[BaseException]

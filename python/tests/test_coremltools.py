@@ -260,7 +260,7 @@ def test_defaults_that_fit_no_run(ct):
     @mb.program(input_specs=[spec(ct, *symbols)], opset_version=ct.target.iOS17)
     def program(x):
         return mb.linear(x=mb.add(x=x, y=1.0), weight=np.ones((2, 5), np.float32), bias=np.zeros(2, np.float32), name="y")
-    for upper in ((4, 5), (4, 9)):  # 9: no size that is tried fits, those of the array do
+    for upper in ((4, 5), (4, 9)):  # 9: no size that is tried fits, but the array's does
         model = ct.convert(program, convert_to="mlprogram", minimum_deployment_target=ct.target.iOS17,
                            inputs=[ct.TensorType(name="x", shape=tuple(ct.RangeDim(1, u) for u in upper))])
         assert (model.predict({"x": np.ones((3, 5))})["y"] == 10).all()
@@ -350,7 +350,7 @@ def test_structures_and_plans(ct, tmp_path):
     from coremltools.models.compute_plan import MLComputePlan, MLModelStructure
     model = relu(ct)
     path = model.get_compiled_model_path()
-    compiled = tmp_path / "bare.mlmodelc"  # as from Core ML's compiler: without a specification
+    compiled = tmp_path / "bare.mlmodelc"  # like a model from Core ML's compiler: without a specification
     compiled.mkdir()
     (compiled / "model.mil").write_text(unary('relu'))
     for given in (path, str(compiled)):

@@ -120,7 +120,7 @@ def test_strategies_learn_and_print(tmp_path):
                                                                                       "outer-momentum": 0.5, "num-server-rounds": 3})
         rounds = [line for line in strategy.rounds if "asked" in line]
         assert [r["clients"] for r in rounds] == [2] * 3 and rounds[-1]["loss"] < rounds[0]["loss"]
-        # 3 steps of 4 x 16 tokens at two clients; each way the weights of both
+        # 3 steps of 4 x 16 tokens at two clients; the weights of both are sent each way
         assert all(r["tokens"] == 2 * 3 * 64 and r["bytes_down"] == r["bytes_up"] == 2 * payload(first) for r in rounds)
         held_out = [line["val_loss"] for line in strategy.rounds if "val_loss" in line]
         assert len(held_out) == 3 and held_out[-1] < held_out[0]
@@ -188,9 +188,9 @@ def test_clients_that_are_silent_or_fail_and_come_back(tmp_path):
 
 
 def test_a_client_that_missed_rounds_ends_with_the_schedule(tmp_path, monkeypatch):
-    """Its rate falls with the run, not with its own steps."""
+    """The client's rate falls with the run, not with its own steps."""
     from propane_ml import flower_client
-    ends, rounds, missed = {}, [], {2: 12, 3: 12}  # missed: by round, the node that is not there
+    ends, rounds, missed = {}, [], {2: 12, 3: 12}  # missed: by round, the absent node
     real = flower_client.train_round
 
     def spy(trainer, arrays, local):
@@ -221,7 +221,7 @@ def test_state_stays_and_other_data_begins_anew(tmp_path, caplog):
     assert ask()["steps"] == 2
     with propane.Trainer(**learns(None), run=folder_of(given), resume=True, steps=2, progress=False, keep="last", eval_every=0) as kept:
         assert kept.step_count == 2
-    assert ask()["steps"] == 2  # beyond the planned rounds it continues
+    assert ask()["steps"] == 2  # after the planned rounds it continues
     given.run_config["text"] = WORDS[:-400]
     assert ask()["steps"] == 2
     assert "does not fit and is begun anew" in caplog.text and os.path.exists(os.path.join(folder_of(given) + ".before", "checkpoint.safetensors"))

@@ -35,7 +35,7 @@ def interrupted():
         with pytest.raises(KeyboardInterrupt):
             timer.start()
             yield
-            time.sleep(30)  # it came to its end before the signal did
+            time.sleep(30)  # the block ended before the signal arrived
             pytest.fail("the signal did not come")
     finally:
         signal.alarm(0)
@@ -133,7 +133,7 @@ def _until_printed(model):
 
 
 @pytest.mark.parametrize("use", [_one_by_one, _some, _whole, _until_printed])
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it cannot be caught where a text is dropped
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # cannot be caught if a text is dropped
 def test_a_text_whose_traceback_is_kept_leaves_its_place(use):
     model = propane.Model.from_pretrained(data("tests", "data", "arch_qwen3"))
     expected, kept, count, came = model.complete([1, 2, 3], count=3, temperature=0).ids, [], 0, True
@@ -178,7 +178,7 @@ def test_a_trainer_goes_on_as_if_nothing_had_happened():
                 eval_every=0, progress=False)
     trainer = propane.Trainer(steps=100000, **size)
     rounds = 0
-    while rounds < 2 or (trainer.step_count == 0 and rounds < 60):  # a busy machine may end no step before the signal
+    while rounds < 2 or (trainer.step_count == 0 and rounds < 60):  # on a busy machine no step may end before the signal
         with interrupted():
             trainer.run()
         rounds += 1

@@ -109,7 +109,7 @@ def test_cycles_leave_nothing():
         for k in range(count):
             program = propane.parse(text)
             program.predict({"x": x})
-            if k % 2:  # every other one is only dropped
+            if k % 2:  # half of them are only dropped
                 program.close()
     cycle(200)
     gc.collect()
@@ -173,7 +173,7 @@ def test_other_threads_go_on_while_it_computes():
 
 
 def test_zero_characters_are_refused(tmp_path):
-    """The library would read a text only up to it: another file would be opened, or half a message sent."""
+    """The library reads a text only up to a zero character: it would open another file, or send half a message."""
     path = tmp_path / "a.mil"
     path.write_text("program(1.3)\n{\n  func main<ios18>(tensor<fp16, [1, 4]> x) {\n    tensor<fp16, [1, 4]> y = relu(x = x);\n  } -> (y);\n}\n")
     for call in (lambda: propane.load(str(path) + "\0x"), lambda: propane.Device("cpu\0x"),

@@ -96,7 +96,7 @@ def test_dlpack_of_jax():
 
 
 def test_dlpack_of_mlx():
-    try:  # its package installs on Linux without the library that it is an extension of
+    try:  # on Linux its package installs without the library that it extends
         import mlx.core as mx
     except ImportError as missing:
         pytest.skip(f"mlx: {missing}")
@@ -134,7 +134,7 @@ def test_overhead_of_predict():
     program.predict(x)
     session = next(iter(program._sessions.values()))
     from propane_ml._propane import ffi, lib
-    for _ in range(40):  # the best of each excludes other work on the machine
+    for _ in range(40):  # the best time of each, because other work slows some runs
         begin = time.perf_counter()
         for _ in range(50):
             program.predict(x)
@@ -175,7 +175,7 @@ def test_gradient_is_the_slope():
     x, h = np.linspace(-1, 1, 4).astype(np.float32), 1e-2
     made = program.gradient().predict({"x": x, "d_y": np.ones(4)})
     slope = (np.tanh(x.astype(np.float64) + h) - np.tanh(x.astype(np.float64) - h)) / (2 * h)
-    assert np.abs(made["d_x"] - slope).max() < 4e-5  # 3.4e-5 observed: the slope's own error
+    assert np.abs(made["d_x"] - slope).max() < 4e-5  # observed 3.4e-5, the error of the slope itself
     with refused("not found", "nothing"):
         program.gradient(["nothing"])
 
@@ -335,7 +335,7 @@ def test_numbers_that_are_none():
     said = seen[0].message
     assert (said.outputs["large"], said.op, said.name, said.made) == ((0, 1), "mul", "large", True)
     assert seen[0].filename == __file__
-    with pytest.warns(propane.NonfiniteWarning) as seen:  # counted again, not looked for again
+    with pytest.warns(propane.NonfiniteWarning) as seen:  # counted again, but not searched for again
         program.predict({"x": [2, 2]})
     assert str(seen[0].message).startswith("output 'large' has 2 infinities of 2") and "produces" not in str(seen[0].message)
     with warnings.catch_warnings():
