@@ -311,7 +311,6 @@ TEST(a_mapped_file_that_shrinks_is_an_error) {
     mem_free(dir);
 }
 
-/* Detects any changed byte, any two exchanged bytes, and any missing end. */
 /* A command overwrites none of its inputs; a library may write a file, read it and write it again. */
 TEST(an_input_is_no_output_once_a_command_asked_for_that) {
     char *dir = test_temp_dir(), *data = NULL;
@@ -331,6 +330,7 @@ TEST(an_input_is_no_output_once_a_command_asked_for_that) {
     mem_free(dir);
 }
 
+/* The hash detects any changed byte, any two exchanged bytes, and any missing end. */
 TEST(checksums_find_damage) {
     uint8_t data[300];
     char whole[17], other[17];

@@ -113,9 +113,8 @@ static void find_moves(meaning *m, const op_case *c) {
     }
 }
 
-/* Adds the effects of intermediate rounding that moving the operands does not show. A mean that is off moves
- * everything that it centres, even where the result is at its extreme. Gates saturate at 1, and a logarithm begins
- * at it. */
+/* Adds the effects of intermediate rounding that moving the operands does not show. A wrong mean shifts everything that
+ * it centres, even where the result is at its extreme. Gates saturate at 1, and a logarithm begins at it. */
 static void add_moves_on_the_way(meaning *m) {
     const mil_opcode code = m->c->code;
     const bool centred = code == MIL_OP_layer_norm || code == MIL_OP_instance_norm;

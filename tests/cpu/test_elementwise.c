@@ -356,7 +356,7 @@ TEST(exact_quotients) {
                 cpu_kernels_of((cpu_isa)isa)->elementwise.binary[code - CPU_ELEMENTWISE_UNARY_END];
             for (int j = 0; j < n; j++)
                 for (int pattern = 0; pattern < 3; pattern++) {
-                    /* Lines of all lengths: an odd number sends the whole vector to the slow path. */
+                    /* Lines of all lengths: one unusual number sends its whole vector to the slow path. */
                     const int count = pattern == CPU_ELEMENTWISE_VV ? n : 1 + (j * 7) % 67;
                     for (int i = 0; i < n; i++) other[i] = v[(i + j) % n];
                     const float *x = pattern == CPU_ELEMENTWISE_SV ? v + j : v,

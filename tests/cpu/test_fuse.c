@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Fusions: each rule applies to the smallest program with its pattern, and not to the most similar program without it.
- * A rule without such a pair of tests fails. test_plan.c tests that fused programs compute what the operations mean.
+ * A rule without such a pair of tests fails. test_plan.c tests the results of fused programs.
  */
 #include <string.h>
 

@@ -280,7 +280,7 @@ static void random_inputs(const mil_function *f, arena *a, uint64_t seed, double
     }
 }
 
-/* y = W x + z with W packed, as a program: the plan reads the stored form and computes what the operations mean. */
+/* y = W x + z with W packed, as a program: the plan reads the stored form, and its results match the operations. */
 static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int64_t k, int64_t n, int gemvs) {
     mil_module *module = mil_module_create("test");
     mil_builder b = {0};
@@ -337,7 +337,7 @@ TEST(plans_read_what_is_stored) {
     check_program(MODEL_INT4, MIL_fp32, 48, 40, 1, 1); /* rows that stay fp16 */
 }
 
-/* How often a plan of W x, with W in blocks of 256, reads the stored form; `seen`: W is also a result. */
+/* Returns how often a plan of W x, with W in blocks of 256, reads the stored form. With `seen`, W is also a result. */
 static int stored_products(bool seen) {
     mil_module *module = mil_module_create("test");
     mil_builder b = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Matrix products of whole programs against their meaning in double: batches with broadcast dimensions, operands that
  * are transposed, sliced or reshaped views, several products of one operand, sums after them. Each runs with a guard
- * after every buffer, so that a kernel that writes more than planned is found even if nothing reads what it overwrote.
- * Each also runs with one thread and with more, which must produce the same bits, and with PROPANE_BLAS a third time,
- * with all products by that library.
+ * after every buffer, so that a kernel that writes more than planned is found even if nothing reads the overwritten
+ * data. Each also runs with one thread and with more, which must produce the same bits, and with PROPANE_BLAS a third
+ * time, with all products by that library.
  */
 #include <math.h>
 #include <string.h>

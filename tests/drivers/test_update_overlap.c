@@ -499,7 +499,7 @@ TEST(lagged_it_shows_them_in_backward_order) {
     EXPECT_MSG(found > 0, "no update of %d went on while a kernel was in the queue", ordered);
 }
 
-/* If nothing is clipped; even so, no norm is known when they begin. */
+/* Nothing is clipped here, but still no norm is known when the updates begin. */
 TEST(a_speculative_update_shows_them_in_backward_order) {
     int found, lanes;
     traced("exact", "early", &found, &lanes);

@@ -15,7 +15,7 @@ typedef struct compile_seen {
 } compile_seen;
 
 /* Compiles f and runs it on normal inputs times `scale`. Returns the largest difference from the reference, relative to
- * the output's largest value, or -1 if f is refused, with the reason in err. Adds what it saw to `seen`. */
+ * the output's largest value, or -1 if f is refused, with the reason in err. Adds its observations to `seen`. */
 double compile_run(const mil_function *f, rng *r, double scale, compile_seen *seen, propane_error *out);
 
 #endif

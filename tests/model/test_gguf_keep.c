@@ -45,7 +45,7 @@ static void check_blocks(int kind, const uint8_t *raw, int64_t blocks, const cha
     mem_free(scales);
 }
 
-/* `fill`: every byte; -1: any. */
+/* `fill` is the value of every byte; -1 means any value. */
 static void check_kind(int kind, int fill, int scale, int minimum, rng *r) {
     const gguf_type_info *info = gguf_type_get((int)kinds[kind].type);
     const int64_t blocks = WEIGHTS / info->block;

@@ -27,7 +27,7 @@ static void print_row(text *out, const char *name, const char *kernels, const te
     text_printf(out, "%s\t%s\t%s\t%s\n", name, kernels, of_plan, of_outputs);
 }
 
-/* Takes at most two choices per set of kernels: as the program asks, and with products of bfloat16. */
+/* Takes at most two choices per set of kernels: the program's own, and with products of bfloat16. */
 static void take_function(text *out, const char *name, const mil_function *f, oracle_choice choice) {
     const bool asked = choice.bf16;
     for (choice.isa = 0; choice.isa < oracle_isa_count(); choice.isa++) {

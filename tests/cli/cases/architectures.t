@@ -59,7 +59,7 @@ $ fresh qwen3 --steps 3 --compact-vocab --run c > c.log; fresh qwen3 --steps 6 -
 $ fresh qwen3 --steps 9 --no-compact-vocab --resume --run c
 2> propane train: c/checkpoint.safetensors holds a different model from the one to train; resume with the configuration of its run folder
 = 1
-# what is refused
+# refused options
 $ fresh mamba --steps 1
 2> propane train: unknown architecture 'mamba'; the known ones are llama, qwen2, qwen3, gpt2, mistral, granite, olmo2, phi3, smollm3, gemma2, gemma3_text, qwen3_moe
 = 1

@@ -18,7 +18,7 @@ $ for o in "--outer 10 --node-ranks 2" "--outer-warmup 5"; do rm -f said.?; rank
 $ ranks 2 propane train --data text --kind chars --layers 1 --width 16 --heads 1 --context 16 --batch 8 --steps 20 --eval-every 0 --outer 10 --run told1 2> told > told1.log; cat told; ranks 2 propane train --data text --init one --batch 8 --context 16 --steps 20 --eval-every 0 --outer 10 --run told2 > told2.log
 > propane: --outer 10 from random weights ends at a higher loss than data-parallel training; --outer-warmup N makes the first N steps data-parallel, and --init starts from a trained model
 = 0
-# what ranks agree on does not depend on the transport: messages give the bits of shared memory
+# the result of an agreement does not depend on the transport: messages give the bits of shared memory
 $ ranks 2 away --steps 45 --run s.near --outer 20 > s.near.log; apart 2 away --steps 45 --run s.apart --outer 20 > s.apart.log; cmp s.near/model.safetensors s.apart/model.safetensors && echo same
 > same
 = 0
@@ -43,7 +43,7 @@ $ killed after --outer 20 --outer-warmup 33; WIRE="--wire int4" killed after.int
 > same
 > same
 = 0
-# the steps of a warm-up are data-parallel training, bit for bit; a run that is nothing else says so, and its ranks keep no files.
+# the steps of a warm-up are data-parallel training, bit for bit; a run with only a warm-up says so, and its ranks keep no files.
 # Workers of two ranks with sharded moments sum gradients in another order: seen 3e-8
 $ ranks 2 away --steps 45 --run dp > dp.log; ranks 2 away --steps 45 --run all.warm --outer 10 --outer-warmup 60 > all.warm.log 2> told; cmp dp/model.safetensors all.warm/model.safetensors && echo same; cat told; ls all.warm | grep -c worker; ranks 4 away --steps 45 --run warm4 --outer 10 --outer-warmup 45 --node-ranks 2 --shard > warm4.log 2>&1; echo $(last dp.log) $(last warm4.log) | awk '{d = $1 - $2; print (d < 1e-6 && d > -1e-6)}'
 > same

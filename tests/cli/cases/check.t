@@ -1,4 +1,4 @@
-# propane check: what the known rules of the Neural Engines say about a file.
+# propane check: findings of the known rules of the Neural Engines about a file.
 @ cp "$REPO"/tests/chip/cases/*.mil .
 @ cp "$REPO"/fuzz/corpus/blob/stray_byte bad.bin
 @ cp "$REPO"/fuzz/corpus/blob/four_records good.bin

@@ -19,7 +19,7 @@ $ prefer --steps 40 --run a > a.log; grep -oE 'pairs: .*|step 1/40  loss [0-9.]*
 $ propane generate a --prompt "line 44 of" -n 1 --temperature 0 | grep -cE '[012]$'
 > 1
 = 0
-# a resumed run ends with the same bits and keeps its original reference; so do programs that contain weights
+# a resumed run ends with the same bits and keeps its original reference; this also holds for programs that contain weights
 $ prefer --steps 12 --min-lr 1e-3 --run b > log; prefer --steps 6 --min-lr 1e-3 --run c > log; propane train --resume c --steps 12 > log; cmp b/model.safetensors c/model.safetensors
 = 0
 $ prefer --steps 12 --min-lr 1e-3 --weights baked --compile-budget 40 --json --run d > d.log; test $(grep -c '"restart"' d.log) -ge 1 && cmp b/model.safetensors d/model.safetensors; grep -c '"val_loss":[0-9.]*,"val_accuracy":[0-9]' d.log

@@ -176,7 +176,7 @@ $ propane convert named copy > log; propane eval copy --data chat.jsonl | sed s/
 > same
 > same
 = 0
-# so does a GGUF file, in both directions
+# a GGUF file keeps it in both directions
 $ propane convert named named.gguf > log; propane eval named.gguf --data chat.jsonl > ga; propane eval named.gguf --data chat.jsonl --chat chatml | cmp - ga && echo same; propane convert named.gguf again > log; head -1 chat.jsonl > two.jsonl; propane show two.jsonl --model again | grep -o 'chat format .*'
 > same
 > chat format chatml

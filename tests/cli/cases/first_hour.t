@@ -21,7 +21,7 @@ $ propane train --data far.bin --tokenizer v.json
 $ printf 'ab\0cd and more of it' > program; tiny --data program
 2> propane train: program: not a text, because byte 2 is zero; give UTF-8 text, instruction data (.jsonl) or a token file (from 'propane tokenize' or llm.c, or nanoGPT's *.bin with --tokenizer)
 = 1
-# the README's first screen: it names what is untested, and its figures match the other documents
+# the README's first screen: it names the untested parts, and its figures match the other documents
 $ head -10 "$REPO/README.md" | grep -c 'has run on Apple silicon'; awk 'END {exit NR >= 120}' "$REPO/README.md"
 > 1
 = 0

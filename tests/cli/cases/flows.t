@@ -10,7 +10,7 @@ $ propane tokenize text --vocab 300 --out v.json --tokens ids
 $ small --run m > m.log; tail -1 m.log
 >~ {"event":"done","step":40,"seconds":*,"val_loss":*,"val_nats_per_byte":*}
 = 0
-# a line of JSON contains names with numbers, null or words, and nothing else
+# a line of JSON contains only names with numbers, null or words
 $ V='"[a-z_]+":(-?[0-9][0-9.e+-]*|null|"[a-z]+")'; grep -vE "^\\{$V(,$V)*\\}\$" m.log
 = 1
 $ grep -cE '^\{"step":[0-9]+,"loss":[0-9.]+,"lr":[0-9.e-]+,"loss_scale":[0-9.]+,"tokens_per_s":[0-9.e+]+,"device_ms":[0-9.e-]+,"host_ms":[0-9.e-]+\}$' m.log

@@ -84,7 +84,7 @@ $ ranks 4 tiny --steps 50 --clip 0 --moments int8 --run moves --shard > moves.lo
 > 45 agree
 > same
 = 0
-# what is refused
+# refused combinations
 $ ranks 3 tiny --steps 5 --run three 2>&1 | grep -c "batch 8 cannot be divided among 3 ranks; give a multiple"
 >~ [123]
 = 0
@@ -97,7 +97,7 @@ $ env OMPI_COMM_WORLD_SIZE= PMI_SIZE=2 propane train --data text --run other 2>&
 $ d=dies$$; ranks 2 tiny --steps 100000 --run $d --eval-every 0 --checkpoint-every 5 > dies.log 2>&1 & until [ -f $d/checkpoint.safetensors ]; do sleep 0.2; done; sleep 0.5; kill -9 $(pgrep -x -a propane | grep -e "--run $d" | tail -1 | cut -d" " -f1); wait; propane show $d/checkpoint.safetensors > shown && echo whole
 > whole
 = 0
-# outer steps: interrupted and resumed with as many ranks, a run continues bit for bit, with the remainders of int4; it also
+# outer steps: interrupted and resumed with as many ranks, a run continues bit for bit, including the remainders of int4; it also
 # continues with another number of ranks
 @ printf '#!/bin/sh\nlevel --checkpoint-every 10 --outer 10 --outer-warmup 0 "$@"\n' > ../bin/away; chmod +x ../bin/away
 $ ranks 2 away --steps 40 --run o1 > o1.log; ranks 2 away --steps 20 --run o2 > o2.log; ranks 2 propane train --data text --run o2 --resume --steps 40 --json >> o2.log; cmp o1/model.safetensors o2/model.safetensors && ls o2 | grep worker

@@ -73,7 +73,7 @@ $ propane run constant.mil --seed 1 --json 2>&1 > told | cut -c 1-110; grep -o '
 > "from":"operation","name":"p","op":"softmax","made":true,"nan":4,"infinite":0}}
 = 0
 
-# Non-finite inputs are no fault; what an operation makes of their infinities is.
+# Non-finite inputs are not a fault. NaN that an operation makes from their infinities is one.
 $ propane run double.mil --input x=nan.npy | tail -1
 > output y [2]: min 2, max 2, mean 2 of the finite numbers; 1 NaN
 2> propane run: output 'y' has 1 NaN of 2: input 'x' holds 1 NaN, and no operation produces any

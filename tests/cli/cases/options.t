@@ -1,4 +1,4 @@
-# The options of a training run are the rows of src/train/options.def and nothing else: flags, help, checkpoint and log contain
+# The rows of src/train/options.def are the only options of a training run: flags, help, checkpoint and log contain
 # exactly the rows, and no other file lists them.
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
 @ tr '\n' ' ' < "$REPO/src/train/options.def" | awk '{gsub(/OPTION[(][A-Z]*,/, "\n&"); print}' | grep '^OPTION(' > rows
@@ -19,7 +19,7 @@ $ propane train line.mil --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -v
 ? part:lm
 $ head -c 20000 lm/checkpoint.safetensors | tr -d '\\' | sed 's/"propane.config":"{[^}]*}"//' | grep -aoE '"[a-z0-9_]+":"' | tr -d '":' | grep -vxE 'dtype|format|checksums|tokens|token_sum|tokenizer|step|updates|position|evaluated|best|stale|best_loss|norm|scaler_good|scaler_skipped|scaler_scale' | sort -u > held; keys LANGUAGE 'FIXED|RECALLED' | diff - held
 = 0
-# The start record likewise.
+# The start record contains the same.
 ? part:lm
 $ head -1 lm/log.jsonl | sed 's/"[^"]*"\([,}]\)/0\1/g' | grep -oE '"[a-z0-9_]+":' | tr -d '":' | grep -vxE 'event|time|version|command|tokens_per_step|architecture|parameters|trained|layers|width|heads|kv_heads|vocabulary|tokens|machine_.*|programs|device_note' | sort > held; keys LANGUAGE 'LANGUAGE\("[^"]*", LOGGED' | diff - held
 = 0

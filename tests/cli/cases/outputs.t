@@ -86,7 +86,7 @@ $ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume;
 > train.json
 2> propane train: k: there is no checkpoint to resume from; leave out --resume to start a new run
 = 0
-# The next run removes what killed writers left.
+# The next run removes the files that killed writers left.
 $ touch k/model.safetensors.tmp-0123456789abcdef k/report.html.tmp-999; mkdir k/x.mlpackage.tmp-0123456789abcdef; sh train.sh --run k --resume --steps 3 > log; ls k | grep -c tmp
 > 0
 = 1

@@ -40,7 +40,7 @@ $ truncate -s 8G hole.mil 2> /dev/null || dd if=/dev/zero of=hole.mil bs=1 count
 > L1
 > B1
 = 0
-# Numbers are decimal, values fit on a line, and what only adapters contain is not dropped silently.
+# Numbers are decimal, values fit on a line, and tensors that only adapters contain are not dropped silently.
 $ for n in ' 5' 0x10 1e-400 nan 5_0 1e400 '5 ' ''; do propane train --data text --run n --lr "$n" 2>&1 | head -1; done; propane run x.mil --iterations ' 5' 2>&1 | grep -o "' 5' is not an integer"
 > propane train: --lr: ' 5' is not a number from 0 to 100
 > propane train: --lr: '0x10' is not a number from 0 to 100

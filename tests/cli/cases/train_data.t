@@ -2,7 +2,7 @@
 ! part:lm
 @ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%97, "of", i%7}' > a.txt; tr 17 71 < a.txt > b.txt; mkdir -p dir/below; cp a.txt dir/x.md; cp b.txt dir/below/y.txt; printf 'a\0b' > dir/image; printf 'hidden' > dir/.hidden; head -60 a.txt > v.txt; cat a.txt b.txt > ab.txt
 @ printf 'propane train --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 4 --eval-batches 2 --json --run "$@" > $1.log 2> $1.err; code=$?; cat $1.err >&2; grep -o "\\"event\\":\\"done.*val_nats[^,]*" $1.log | sed "s/.seconds.:[^,]*,//"; exit $code\n' > ../bin/learn; chmod +x ../bin/learn
-# two files are joined into one text; so is the folder with both; a pattern
+# two files are joined into one text; a folder with both, or a pattern, gives the same
 $ learn one --data ab.txt > one.out; learn two --data a.txt --data b.txt | cmp one.out - && learn pattern --data '[ab].txt' | cmp one.out - && cmp one/model.safetensors two/model.safetensors && cmp one/model.safetensors pattern/model.safetensors; cat b.txt a.txt > ba.txt; learn ba --data ba.txt > ba.out; learn folder --data dir | cmp ba.out -
 = 0
 $ propane train --data dir --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 1 --eval-every 0 --run told | head -3

@@ -23,7 +23,7 @@ $ LC_ALL=C.UTF-8 propane watch r | tee screen
 $ grep -c "$(printf '\033')" screen
 > 0
 = 1
-# a run that was interrupted and resumed: so is the log, and repeated steps count once
+# a run that was interrupted and resumed: its log also continues, and repeated steps count once
 $ propane train --data text --run r --resume --steps 40 > log; grep -c '"start"' r/log.jsonl; propane watch r --once | sed -n 4p
 >~ 2
 >~ step 40/40 *

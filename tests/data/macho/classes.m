@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the files beside this one were made of (tools/classes_check.sh): a root class, a subclass of it and one of a class of
-// another library, a protocol that adopts another, categories of both kinds.
+// The source of the other files in this folder (tools/classes_check.sh): a root class, a subclass of it, a subclass of a class
+// in another library, a protocol that adopts another one, and categories of both kinds.
 __attribute__((objc_root_class)) @interface Root { id isa; int count; } + (id)new; - (int)add:(int)a to:(float)b; @end
 @protocol Base - (void)base; @end
 @protocol Working <Base> - (void)work:(id)x; + (int)make; @optional - (double)maybe; @end

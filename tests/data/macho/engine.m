@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A made-up framework with classes of the ane driver's: one method is missing, one has another type, two are in a category
-// and a superclass. For 'propane classes --driver'.
+// An artificial framework with classes that the ane driver uses, for 'propane classes --driver'. One method is missing, one
+// has another type, and two are in a category and a superclass.
 typedef struct __IOSurface *IOSurfaceRef;
 __attribute__((objc_root_class)) @interface Root { id isa; } - (id)modelAttributes; @end
 @implementation Root - (id)modelAttributes { return 0; } @end
