@@ -28,7 +28,7 @@ $ export XDG_CACHE_HOME=$PWD/cache27 TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/st
 >~ same
 >~ memory: surfaces of one request may differ in size: yes
 = 0
-# The engine in order with a GPU: the same bits.
+# Evaluations in order with a GPU, by shared events: the same bits.
 $ export XDG_CACHE_HOME=$PWD/cache TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(sed 's,--device ane,--device ane:client?events=on,' args) --run events; cmp b/model.safetensors events/model.safetensors && echo same
 >~ kernels: *; standard evaluation is used, in order with the GPU by shared events*
 >~ same

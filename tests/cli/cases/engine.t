@@ -7,7 +7,7 @@ $ propane compile e.mil -o e.hwx --report
 >~ relu *y *merged into the task before it*
 >~ e.hwx: 1 task, 128 bytes of constants*
 = 0
-# Why a value goes through memory.
+# The reason why a value goes through memory.
 @ printf '%s\n' 'program(1.3)' '{' '  func main<ios18>(tensor<fp16, [1, 3, 1, 8]> x) {' '    tensor<fp16, [1, 3, 1, 8]> a = mul(x = x, y = fp16(2))[name = string("a")];' '    tensor<fp16, [1, 3, 1, 8]> b = abs(x = a)[name = string("b")];' '    tensor<fp16, [1, 3, 1, 8]> y = add(x = b, y = a)[name = string("y")];' '  } -> (y);' '}' > why.mil
 $ propane compile why.mil -o why.anec --report
 >~  *'a' comes from memory: it is used 2 times

@@ -139,7 +139,7 @@ $ tune --data plain.jsonl --lora-rank 2 --freeze norm --run e
 $ tune --data plain.jsonl --lora-rank 2 --lora-targets c_attn --run e
 2> propane train: the model's layers have no matrix 'c_attn' to adapt; the matrices are q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj
 = 1
-# wrong data and wrong use
+# invalid data and options
 @ printf '{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' > bad1.jsonl; printf '\n{"text": "a" "b"}\n' > bad2.jsonl; printf '{"messages": [{"role": "user", "content": "a"}]}' > bad3.jsonl; : > empty.jsonl
 $ tune --data bad1.jsonl --run e
 2> propane train: bad1.jsonl:2: it has neither "messages" nor "prompt" and "completion" nor "text" (nor "conversations", nor "instruction" and "output"), but "prompt"; rename its keys

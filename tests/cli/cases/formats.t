@@ -70,7 +70,7 @@ $ mkdir empty && propane show empty
 @ propane convert run one.mlpackage --tokens 1 --context 16 > /dev/null; mkdir first second; propane convert one.mlpackage first/a.mil > /dev/null; propane run first/a.mil --seed 1 | sed 1d > a.txt
 $ propane convert first/a.mil second/b.mil > /dev/null && rm -r first && propane run second/b.mil --seed 1 | sed 1d | cmp a.txt -
 = 0
-# Wrong use.
+# Invalid use.
 $ propane convert run x.safetensors --dtype q4_0
 2> propane convert: --dtype q4_0 is for GGUF files; x.safetensors is not one
 2> Try 'propane convert --help'.

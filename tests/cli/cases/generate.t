@@ -51,7 +51,7 @@ $ propane generate m --prompt line --count 40 --temperature 0 > g; propane gener
 = 1
 $ propane generate m --prompt line --count 20 --min-p 1 --temperature 2 --seed 1 > g; propane generate m --prompt line --count 20 --temperature 0 | cmp - g
 = 0
-# wrong use
+# invalid use
 $ propane generate m --prompt a --prompts prompts
 2> propane generate: give --prompts or --prompt, not both
 2> Try 'propane generate --help'.

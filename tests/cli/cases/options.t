@@ -7,7 +7,7 @@ $ names LANGUAGE | wc -l | awk '{print ($1 > 50)}'; names IMPORTED | wc -l | awk
 > 1
 > 1
 = 0
-# Flags: those of the help that are not the command's own.
+# Flags: the options in the help, without the command's own.
 $ propane train --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'power|json|logdir|report|progress|background' | sort > flags; names LANGUAGE | diff - flags
 = 0
 ? part:lm

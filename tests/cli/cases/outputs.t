@@ -12,11 +12,11 @@ $ rm -rf n; sh train.sh --run n --steps 1 > log; rm n/log.jsonl; mkdir n/log.jso
 > 0
 2> propane train: the log, log.jsonl, has gaps: Is a directory
 = 0
-# An input is not overwritten by an output.
+# An output does not overwrite an input.
 $ propane eval r --ids ids.txt --gradients g > log; propane eval g --ids ids.txt --gradients g
 2> propane eval: g is also an input: give the output another name
 = 1
-# Nor is a file of another kind, whether or not the command reads it.
+# It does not overwrite a file of another kind either, whether or not the command reads it.
 @ cp -r r e; echo precious > precious; cp precious precious.bin; printf '%s\n' 'program(1.3)' '{' '  func main<ios18>(tensor<fp16, [1, 4]> x) { tensor<fp16, [1, 4]> y = relu(x = x); } -> (y);' '}' > relu.mil
 @ printf '%s\n' 'eval r --ids ids.txt --logits' 'eval r --ids ids.txt --gradients' 'compare r --html' 'report r -o' 'show relu.mil --html' 'check relu.mil --target m4 --html' 'diff relu.mil --seed 1 --html' 'run relu.mil --seed 1 --trace' 'devices --probe --device cpu -o' 'tokenize text --kind bytes --out' 'tokenize text --kind bytes --out new.tokenizer --tokens' > outputs.txt
 $ while read -r line; do for file in precious ids.txt r/model.safetensors r/checkpoint.safetensors r/log.jsonl r/train.json relu.mil; do propane $line $file > out 2> err && echo "$line $file"; grep -q "^propane [a-z]*: $file exists and is not a.*, so it is not overwritten: give another name, or remove it$" err || cat err; done; done < outputs.txt; diff -r e r && ls new.tokenizer
@@ -51,7 +51,7 @@ $ mkdir mine; propane train --data nofile --run mine; propane train --data nofil
 2~ propane train: cannot open nofile: *
 2~ *ls: *made*
 = 2
-# Nor are other people's files: neither by a run nor by a conversion.
+# Other people's files are not removed either, neither by a run nor by a conversion.
 $ mkdir y; echo mine > y/config.json; propane convert r y; propane train --data text --run y; cp y/config.json z; mkdir yy; cp y/config.json yy/tokenizer.propane.json; propane train --data text --run yy; cat y/* yy/*
 > mine
 > mine

@@ -42,7 +42,7 @@ $ put 10 20; propane train --resume auto --steps 8 --precision auto > log; grep 
 $ propane train --resume auto --steps 9 --precision standard
 2~ propane train: *precision*bf16*
 = 1
-# A requested bf16 is used, with a note where it costs time.
+# An explicit bf16 is used, with a note if it costs time.
 $ put 10 20; propane $(cat args) --run asked --precision bf16 > /dev/null; taken asked
 > bf16
 2> propane: --precision bf16: matrix products take 2.00 times as long as with fp32 on this processor

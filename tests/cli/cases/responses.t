@@ -1,4 +1,4 @@
-# POST /v1/responses: the answer is that of a chat with the same messages, in the other object.
+# POST /v1/responses: the same answer as from a chat with the same messages, in the other object.
 ! curl python3 part:lm
 @ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%977}' > text; propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 256 --batch 1 --eval-every 0 --steps 5 --threads 1 --no-report --run m > log
 @ printf '%s\n' 'import json, sys' 'a, b = [json.load(open(n)) for n in ("chat", "response")]' 'm = b["output"][0]' 'same = m["content"][0]["text"] == a["choices"][0]["message"]["content"] and m["role"] == "assistant" and m["content"][0]["type"] == "output_text"' 'u, v = a["usage"], b["usage"]' 'print(same, b["object"], b["status"], b["incomplete_details"], b["id"][:5], [u["prompt_tokens"] == v["input_tokens"], u["completion_tokens"] == v["output_tokens"], v["total_tokens"] == u["total_tokens"]])' > compare.py

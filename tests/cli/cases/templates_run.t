@@ -23,7 +23,7 @@ $ propane show talks.jsonl --model m | head -1; PROPANE_PYTHON=/nowhere/python3 
 >~ talks.jsonl: 12 examples, * tokens count toward the loss, chat format chatml
 2~ propane show: m: its chat template matches no known format; to run it, install Python's jinja2*
 = 1
-# dates
+# dates in a template
 @ printf '%s\n' "{{ strftime_now('%d %b %Y') }}{% for m in messages %}({{ m.role }}) {{ m.content }};{% endfor %}{% if add_generation_prompt %}(assistant) {% endif %}" > m/chat_template.jinja
 $ tune --run today > log; date=$(sed -nE 's/.*"chat-date": "([0-9]{4}-[0-9]{2}-[0-9]{2})".*/\1/p' today/train.json); test -n "$date" && tune --run same --chat-date $date > log; cmp today/model.safetensors same/model.safetensors; tune --config today/train.json --run again > log; cmp today/model.safetensors again/model.safetensors
 = 0

@@ -7,7 +7,7 @@ $ propane show unigram.model; propane show unigram.json
 >~ unigram.json: tokenizer, kind hf (Unigram), 300 ids, bos -1, eos 2
 >~   sha256 *
 = 0
-# A user-defined piece, full-width forms; the two libraries differ in the space in front of it.
+# A user-defined piece, and full-width forms. The two libraries differ in the space in front of it.
 $ printf 'the cat <sep> going \357\274\241\357\274\221\n  two   spaces\n' > lines; propane tokenize lines --tokenizer unigram.model --print-ids lines; propane tokenize lines --tokenizer unigram.json --print-ids lines
 > 94 178 10 5 3 176 4 5 64 75
 > 5 10 39 18 96

@@ -1,5 +1,5 @@
 # propane estimate --workers: the bytes of its formulas compared with those that runs count, and the bottleneck.
-# The tables
+# Tables of the estimate.
 ! part:lm
 $ propane estimate stories110m --workers 8 --bandwidth 20M --latency 40 --outer 500 --wire fp16
 >~ M4, estimated: 8 workers, 20 Mbit/s and 40 ms between them; 109.5 million parameters, outer steps every 500, adapters of * million

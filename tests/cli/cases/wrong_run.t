@@ -112,7 +112,7 @@ $ propane train --data text --init done --config done/config.json
 $ propane train --data text --init done --tokenizer done/tokenizer.propane.json --context 512
 2> propane train: --context is 512, but the model's max_position_embeddings is 16
 = 1
-# a file-size limit and a full disk: a message, the old checkpoint, and nothing half written
+# a file-size limit and a full disk: an error, the old checkpoint, and no partial files
 $ (ulimit -f 16; tiny --run limit > log)
 2> propane train: cannot write limit/best.safetensors: File too large
 = 1
