@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Untried: nobody has run this on a Mac yet. `make dist` writes a copy with the archive's address (RELEASE_URL) and checksum
-# into build/dist; as it stands here it builds from a clone with --HEAD.
+# into build/dist. This file builds from a clone with --HEAD.
 class Propane < Formula
   desc "Train, run and check neural networks as MIL programs"
   homepage "https://propane.invalid"
