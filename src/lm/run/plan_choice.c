@@ -96,13 +96,14 @@ static propane_status plan_choice_times(const train_options *o, const model_conf
 
 static void plan_choice_print_precision(const char *taken, const propane_product_times *t, bool ranks) {
     if (t->fp32_ms <= 0)
-        log_print("--precision auto: %s: this model's matrix products are not compared with bf16's, because they are "
-                  "small or a library computes them",
-                  taken);
+        log_print(
+            "--precision auto takes %s: this model's matrix products are not compared with bf16's, because they are "
+            "small or a library computes them",
+            taken);
     else if (!t->reproduced)
-        log_print("--precision auto: %s: other work on this machine affected the comparison with bf16", taken);
+        log_print("--precision auto takes %s: other work on this machine affected the comparison with bf16", taken);
     else
-        log_print("--precision auto: %s: with bf16, matrix products take %.2f of fp32's time on this processor%s",
+        log_print("--precision auto takes %s: with bf16, matrix products take %.2f of fp32's time on this processor%s",
                   taken, t->bf16_ms / t->fp32_ms, ranks ? ", but not for every rank" : "");
 }
 

@@ -21,18 +21,18 @@ $ put 20 10; propane $(cat args) --run plain > /dev/null; propane $(cat args) --
 $ propane $(cat args) --run auto --precision auto > log; grep -c '^device cpu, bf16,' log; propane $(cat args) --run narrow --precision bf16 > /dev/null; cmp auto/model.safetensors narrow/model.safetensors && taken auto
 > 1
 > bf16
-2> propane: --precision auto: bf16: with bf16, matrix products take 0.50 of fp32's time on this processor
+2> propane: --precision auto takes bf16: with bf16, matrix products take 0.50 of fp32's time on this processor
 = 0
 $ cmp -s auto/model.safetensors plain/model.safetensors
 = 1
 # The saving must be at least a twentieth.
 $ put 100 96; propane $(cat args) --run little --precision auto > /dev/null; taken little
 > fp32
-2> propane: --precision auto: fp32: with bf16, matrix products take 0.96 of fp32's time on this processor
+2> propane: --precision auto takes fp32: with bf16, matrix products take 0.96 of fp32's time on this processor
 = 0
 $ put 10 20; propane $(cat args) --run slow --precision auto > /dev/null; cmp slow/model.safetensors plain/model.safetensors && taken slow
 > fp32
-2> propane: --precision auto: fp32: with bf16, matrix products take 2.00 of fp32's time on this processor
+2> propane: --precision auto takes fp32: with bf16, matrix products take 2.00 of fp32's time on this processor
 = 0
 # A resumed run keeps its original type, whatever the times are now.
 $ put 10 20; propane train --resume auto --steps 8 --precision auto > log; grep -c '^device cpu, bf16,' log; propane train --resume narrow --steps 8 > /dev/null; cmp auto/model.safetensors narrow/model.safetensors && taken auto
@@ -49,14 +49,14 @@ $ put 10 20; propane $(cat args) --run asked --precision bf16 > /dev/null; taken
 = 0
 $ put 10 20; propane $(cat args) --width 16 --hidden 32 --run small --precision auto > /dev/null; taken small
 > fp32
-2> propane: --precision auto: fp32: this model's matrix products are not compared with bf16's, because they are small or a library computes them
+2> propane: --precision auto takes fp32: this model's matrix products are not compared with bf16's, because they are small or a library computes them
 = 0
 # Ranks use the same type: bf16 only if it was measured to be faster for all of them.
 ? mpirun
 @ cp "$REPO/tests/cli/ranks" ../bin; sed -i.old 's/256 256 64 1/256 128 64 1/; s/64 256 256 1/64 128 256 1/; s/256 64 256 1/256 64 128 1/' ../bin/put
 $ put 10 20; mkdir -p other; cp -r ../cache/propane other; put 20 10; ranks 2 propane $(cat args) --run both --precision auto > log 2>&1; ranks 1 propane $(cat args) --run one --precision auto : -n 1 -x XDG_CACHE_HOME=$PWD/other propane $(cat args) --run one --precision auto >> log 2>&1; grep 'precision auto' log; taken both; taken one
-> propane: --precision auto: bf16: with bf16, matrix products take 0.50 of fp32's time on this processor
-> propane: --precision auto: fp32: with bf16, matrix products take 0.50 of fp32's time on this processor, but not for every rank
+> propane: --precision auto takes bf16: with bf16, matrix products take 0.50 of fp32's time on this processor
+> propane: --precision auto takes fp32: with bf16, matrix products take 0.50 of fp32's time on this processor, but not for every rank
 > bf16
 > fp32
 = 0
