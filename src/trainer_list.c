@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The visible array of the kinds of training. It is here because src/train does not see the language models.
+ * Defines the array of the kinds of training. This file is outside src/train, because src/train must not depend on the
+ * language models.
  */
 #include "train/trainer/public_trainer.h"
 

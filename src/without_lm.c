@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Replaces src/lm and src/report/lm in a library without language models (make WITHOUT=lm). Each function of
- * propane/lm.h refuses, so that programs link against either library. Training one is refused as well, and their files
- * are of no known kind. The functions are made out of the header by without_lm.awk.
+ * Replaces src/lm and src/report/lm in a library without language models (make WITHOUT=lm). Programs link against
+ * either library, because each function of propane/lm.h exists and refuses. Training a language model is refused as
+ * well, and model files are not recognized. without_lm.awk generates the functions from the header.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ static propane_status without_lm(propane_error *err) {
 #pragma GCC diagnostic ignored "-Wshadow"
 #include "without_lm.inc"
 
-/* ---- training ---------------------------------------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
 static propane_status without_lm_check(const train_options *o, propane_error *err) { return without_lm(err); }
 static propane_status without_lm_open(propane_trainer *t, const propane_data *data, propane_error *err) {
@@ -28,11 +28,11 @@ static propane_status without_lm_open(propane_trainer *t, const propane_data *da
 }
 static void without_lm_close(propane_trainer *t) {}
 
-/* The options of a language model's training can be set, listed and read; the first check refuses. */
+/* Options of language model training can be set, listed and read, but the first check refuses the training. */
 const trainer_kind api_trainer_language = {
     .unit = "tokens", .bytes = 1, .check = without_lm_check, .open = without_lm_open, .close = without_lm_close};
 
-/* ---- showing files ----------------------------------------------------------------------------------------------------------- */
+/* ---- showing files ----------------------------------------------------------------------------------------------- */
 
 const char *api_show_model_kind(const char *path, const file_map *map) { return NULL; }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns blocks that are freed at once. A large request gets a separate block.
+ * Owns blocks that are all freed together. A large request gets a separate block.
  */
 #include "core/base/arena.h"
 
@@ -52,7 +52,7 @@ void *arena_alloc(arena *a, size_t bytes) {
         bool alone = size > BLOCK_BYTES / 4;
         b = arena_block_create(a, alone ? size : BLOCK_BYTES);
         if (!b) return NULL;
-        if (alone && a->blocks) { /* after the block being filled, which stays in use */
+        if (alone && a->blocks) { /* inserted after the block being filled, which stays first */
             b->next = a->blocks->next;
             a->blocks->next = b;
         } else {

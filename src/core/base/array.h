@@ -7,8 +7,8 @@
 
 #include "core/base/arena.h"
 
-/* Returns the list with room for one more element after `count` elements; it may have moved. Returns NULL if memory
- * runs out, sets err (which may be NULL) and leaves the list unchanged. */
+/* Returns the list with room for one more element after `count` elements; the list may have moved. Returns NULL if
+ * memory runs out, sets err (which may be NULL) and leaves the list unchanged. */
 #define ARRAY_MORE(list, count, err)    array_more((list), (size_t)(count), sizeof *(list), (err))
 #define ARENA_MORE(a, list, count, err) arena_more((a), (list), (size_t)(count), sizeof *(list), (err))
 

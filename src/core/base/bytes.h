@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Little-endian integers in files, at any alignment. The caller has checked that the bytes exist.
+ * Reads and writes little-endian integers at any alignment. The caller has checked that the bytes exist.
  */
 #ifndef CORE_BASE_BYTES_H
 #define CORE_BASE_BYTES_H

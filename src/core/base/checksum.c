@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the checksum. Four lanes consume 8 bytes each in turn. A step is a bijection of the lane for every input and of
- * the input for every lane, so two contents that differ in one place leave different lanes. Words are little endian.
+ * Owns the checksum. Four lanes consume 8 bytes each in turn. For every input a step is a bijection of the lane, and
+ * for every lane a bijection of the input. So two contents that differ in one word leave different lanes. Words are
+ * little endian.
  */
 #include "core/base/checksum.h"
 

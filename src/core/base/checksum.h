@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A 64-bit checksum against accidental damage, not against attackers. Any single changed byte changes it, and so do
- * missing bytes.
+ * A 64-bit checksum against accidental damage, not against attackers. Any single changed byte changes the checksum, and
+ * missing bytes almost certainly do.
  */
 #ifndef CORE_BASE_CHECKSUM_H
 #define CORE_BASE_CHECKSUM_H

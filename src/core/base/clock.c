@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the clock that Propane measures with. It is monotonic, so a change of the time of day affects no measurement.
+ * Owns the clocks that Propane measures with. They are monotonic, so setting the time of day affects no measurement.
  */
 #include "core/base/clock.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the two ways to read energy. Both provide counters that only rise. A reading is the difference from the previous
- * one, with the wrap-around of RAPL's counters removed. The RAPL zone "package-N" is the processor, "uncore" its
- * graphics and "dram" the memory.
+ * Owns reading energy counters from RAPL and IOReport. The counters only rise, except that RAPL's wrap around, which is
+ * corrected. A reading is the difference from the previous one. The RAPL zone "package-N" is the processor, "uncore" is
+ * its graphics unit, and "dram" is the memory.
  */
 #include "core/base/energy.h"
 
@@ -18,17 +18,17 @@
 
 enum { ZONES_MOST = 64, UTF8 = 0x08000100 };
 
-/* ---- RAPL ---------------------------------------------------------------------------------------------------------- */
+/* ---- RAPL -------------------------------------------------------------------------------------------------------- */
 
 typedef struct zone {
     energy_part part;
-    char path[512]; /* path of its counter, which is in microjoules */
+    char path[512]; /* folder of the zone; its file energy_uj counts microjoules */
     uint64_t last, range;
 } zone;
 
-/* ---- IOReport ------------------------------------------------------------------------------------------------------ */
+/* ---- IOReport ---------------------------------------------------------------------------------------------------- */
 
-/* Every reference is an opaque pointer. The prototypes are the ones that public tools use. */
+/* Objects of CoreFoundation and IOReport are opaque pointers. The prototypes are those that public tools use. */
 #define IOREPORT_FUNCTIONS(X)                                                                                          \
     X(CFStringCreateWithCString, const void *, (const void *, const char *, uint32_t))                                 \
     X(CFStringGetCString, unsigned char, (const void *, char *, long, uint32_t))                                       \
@@ -66,7 +66,7 @@ const char *energy_part_name(energy_part part) {
     return names[part];
 }
 
-/* ---- reading RAPL -------------------------------------------------------------------------------------------------- */
+/* ---- reading RAPL ------------------------------------------------------------------------------------------------ */
 
 static bool energy_read_line(const char *folder, const char *name, char *out, size_t size, int *code) {
     char path[600];
@@ -88,7 +88,7 @@ static bool energy_read_number(const char *folder, const char *name, uint64_t *o
     return end != line && !*end;
 }
 
-/* Returns false if the zone is not counted. */
+/* Finds the part of the machine that a zone measures. Returns false if the zone is ignored. */
 static bool energy_part_of_zone(const char *name, energy_part *out) {
     *out = strncmp(name, "package", 7) == 0 ? ENERGY_CPU : strcmp(name, "uncore") == 0 ? ENERGY_GPU : ENERGY_DRAM;
     return *out != ENERGY_DRAM || strcmp(name, "dram") == 0;
@@ -140,7 +140,7 @@ static propane_status energy_read_zones(energy_meter *m, energy_reading *out, pr
     return PROPANE_OK;
 }
 
-/* ---- reading IOReport ---------------------------------------------------------------------------------------------- */
+/* ---- reading IOReport -------------------------------------------------------------------------------------------- */
 
 static void *energy_system_symbol(void *context, const char *symbol) {
     static const char *const libraries[] = {"/usr/lib/libIOReport.dylib",
@@ -159,7 +159,7 @@ static bool energy_text_of(const ioreport *io, const void *string, char *out, si
 
 static bool energy_part_of_channel(const char *name, energy_part *out) {
     if (strncmp(name, "DIE_", 4) == 0 && strchr(name + 4, '_'))
-        name = strchr(name + 4, '_') + 1; /* on chips with two dies */
+        name = strchr(name + 4, '_') + 1; /* skips the prefix "DIE_N_", on chips with two dies */
     *out = strcmp(name, "CPU Energy") == 0   ? ENERGY_CPU
            : strcmp(name, "GPU Energy") == 0 ? ENERGY_GPU
            : strncmp(name, "ANE", 3) == 0    ? ENERGY_ANE
@@ -232,7 +232,7 @@ static propane_status energy_read_channels(energy_meter *m, energy_reading *out,
     return PROPANE_OK;
 }
 
-/* ---- meters -------------------------------------------------------------------------------------------------------- */
+/* ---- meters ------------------------------------------------------------------------------------------------------ */
 
 propane_status energy_open(const energy_source *source, energy_meter **out, propane_error *err) {
     *out = NULL;

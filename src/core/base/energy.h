@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Energy use as the machine reports it. Linux reads the processor's counters (RAPL, /sys/class/powercap). macOS reads
- * the channels of the "Energy Model" group of IOReport, which needs no privileges. A part that the system does not
- * count, or whose counter never moves, is reported as unknown, never as zero.
+ * Reads the energy use that the machine reports. Linux reads the processor's counters (RAPL, /sys/class/powercap).
+ * macOS reads the channels of the "Energy Model" group of IOReport, which needs no privileges. A part that the system
+ * does not measure is reported as unknown, not as zero. On macOS, so is a part whose counter did not change.
  */
 #ifndef CORE_BASE_ENERGY_H
 #define CORE_BASE_ENERGY_H
@@ -21,7 +21,7 @@ typedef struct energy_reading {
 
 typedef struct energy_meter energy_meter;
 
-/* Where the counters are, for tests. NULL means the system's counters. */
+/* Replaces the system's counters in tests. A NULL source or field selects the system's. */
 typedef struct energy_source {
     const char *powercap;                               /* instead of /sys/class/powercap */
     void *(*symbol)(void *context, const char *symbol); /* looks up functions of IOReport and CoreFoundation */
@@ -29,10 +29,10 @@ typedef struct energy_source {
 } energy_source;
 
 const char *energy_part_name(energy_part part); /* "cpu", "gpu", "ane", "dram" */
-/* Fails with PROPANE_ERR_UNSUPPORTED only if nothing at all can be read, and reports why. */
+/* Fails with PROPANE_ERR_UNSUPPORTED, and reports why, only if no counter can be read. */
 PROPANE_CHECK propane_status energy_open(const energy_source *source, energy_meter **out, propane_error *err);
-/* Reads the energy used since the last call. Counters that the system updates rarely (RAPL: about every millisecond)
- * make short intervals imprecise. */
+/* Reads the energy used since the previous reading, or since energy_open. Short intervals are imprecise, because the
+ * system updates counters rarely (RAPL: about every millisecond). */
 PROPANE_CHECK propane_status energy_read(energy_meter *m, energy_reading *out, propane_error *err);
 void energy_close(energy_meter *m);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading and writing of files. A written file appears under its name complete or not at all: the bytes go to a
- * temporary name (core/base/temporary.h), are synced, and get the final name by rename.
+ * Owns reading and writing of files. A written file appears under its name only when it is complete: the bytes are
+ * written to a temporary file (core/base/temporary.h) and synced, and the file is then renamed.
  */
 #include "core/base/file.h"
 
@@ -15,7 +15,7 @@
 #include "core/base/memory.h"
 #include "core/base/temporary.h"
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 enum { TICK_MS = 100, REPORT_TICKS = 30 };
 
@@ -23,7 +23,8 @@ static bool (*file_asked)(void);
 
 void file_end_waits(bool (*asked)(void)) { file_asked = asked; }
 
-/* Waits until a pipe has bytes or its last writer has closed it. A wait for the first bytes is reported after REPORT_TICKS. */
+/* Waits until a pipe has bytes or its last writer has closed it. A wait for the first bytes is logged after
+ * REPORT_TICKS ticks. */
 static propane_status file_wait(int fd, const char *path, bool first, propane_error *err) {
     struct pollfd waits = {.fd = fd, .events = POLLIN};
     for (int tick = 0;; tick += tick < REPORT_TICKS) {
@@ -54,7 +55,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
     for (;;) {
         if (capacity - used < 2) {
             size_t larger = capacity ? capacity * 2 : (regular ? (size_t)st.st_size + 2 : 64 << 10);
-            if (larger > limit && larger - limit > 2) larger = limit + 2; /* one more byte shows that it is too long */
+            if (larger > limit && larger - limit > 2) larger = limit + 2; /* one extra byte reveals a longer file */
             char *grown = larger > capacity ? mem_resize(buffer, larger) : NULL;
             if (!grown) {
                 status = propane_fail_memory(err, larger);
@@ -98,7 +99,7 @@ propane_status file_read_stream(const char *path, size_t limit, char **data, siz
 struct file_writer {
     char *path, *temporary;
     int fd;
-    uint64_t offset;       /* where the next byte goes */
+    uint64_t offset;       /* position in the file of the next byte */
     size_t held;           /* bytes in `buffer`, not yet written */
     propane_status status; /* status of the first failure */
     char buffer[64 << 10];
@@ -182,7 +183,7 @@ propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *
 
 uint64_t file_writer_offset(const file_writer *w) { return w->offset; }
 
-/* Calls fsync, and on macOS the call that also flushes the drive's cache. */
+/* Syncs a file. On macOS, F_FULLFSYNC also flushes the drive's cache; fsync is used where that fails. */
 static int file_sync_file(int fd) {
 #ifdef F_FULLFSYNC
     if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
@@ -228,7 +229,7 @@ propane_status file_write(const char *path, const void *data, size_t bytes, prop
 }
 
 propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err) {
-    (void)unlink(path); /* an existing entry may be a link and is never written through */
+    (void)unlink(path); /* an existing entry may be a link, which must not be followed */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     int code = errno;

@@ -34,12 +34,12 @@ propane_status file_make_dir(const char *path, propane_error *err) {
     return status;
 }
 
-/* ---- removing -------------------------------------------------------------------------------------------------------------- */
+/* ---- removing ---------------------------------------------------------------------------------------------------- */
 
 enum { TREE_DEPTH = 64, TREE_NAME = 256 };
 
-/* Finds any entry of the folder; returns false if none is left. Allocates nothing where the system permits, because it
- * also cleans up after memory has run out. The order after a removal is up to the system, so each call starts from the
+/* Finds any entry of the folder, or returns false if none is left. Allocates nothing on Linux, because folders are also
+ * removed after memory has run out. A removal may change the order of the entries, so each call starts from the
  * beginning. */
 static bool file_folder_any_entry(int fd, char name[TREE_NAME]) {
 #ifdef __linux__
@@ -50,7 +50,7 @@ static bool file_folder_any_entry(int fd, char name[TREE_NAME]) {
     if (lseek(fd, 0, SEEK_SET) != 0) return false;
     for (long n; (n = syscall(SYS_getdents64, fd, block.bytes, sizeof block.bytes)) > 0;)
         for (long at = 0; at < n;) {
-            struct dirent64 head; /* because the entries may be unaligned */
+            struct dirent64 head; /* a copy, because entries may be unaligned */
             memcpy(&head, block.bytes + at, offsetof(struct dirent64, d_name));
             const char *own = block.bytes + at + offsetof(struct dirent64, d_name);
             at += head.d_reclen;
@@ -109,9 +109,9 @@ propane_status file_make_private_dir(const char *path, propane_error *err) {
     return mkdir(path, 0700) == 0 ? PROPANE_OK : file_fail(err, "make the folder", path, errno);
 }
 
-/* ---- on the disk ----------------------------------------------------------------------------------------------------------- */
+/* ---- on the disk ------------------------------------------------------------------------------------------------- */
 
-/* File systems that cannot sync a folder return EINVAL, and nothing can be done about that. */
+/* Ignores EINVAL and ENOTSUP, which file systems return if they cannot sync a folder. */
 int file_sync_folder(const char *path) {
     int code = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return errno == EACCES ? 0 : errno; /* the folder may be writable but not readable */

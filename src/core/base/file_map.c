@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns mapped files. Another process may truncate one while it is read; the system then kills this process (SIGBUS) at
- * the first missing page. With the guard set, the handler maps a page of zeros there, notes the file, and lets the
- * reader continue until it calls file_map_check. Faults elsewhere go to the previous handler.
+ * Owns mapped files. If another process truncates a mapped file, reading a missing page raises SIGBUS, which kills this
+ * process. With the guard set, the handler instead maps a page of zeros, records the file, and lets the reader
+ * continue; file_map_check then reports the file. All other faults are left to the previous handler.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,8 +19,8 @@
 
 enum { FILE_MAPS = 1024, FILE_MAP_NAME = 200 };
 
-/* Read by the handler: `begin` is set last and cleared first. A file that finds no free slot is mapped, but not
- * guarded. */
+/* The handler may read this table at any time, so `begin` is set last and cleared first. A file for which no slot is
+ * free is mapped but not guarded. */
 static struct {
     atomic_uintptr_t begin;
     size_t bytes;
@@ -56,7 +56,8 @@ static void file_map_leave(const void *data) {
     atomic_flag_clear(&file_maps_busy);
 }
 
-/* Calls mmap from a signal handler, which is safe because it is a plain system call on every supported system. */
+/* Maps a page of zeros over the missing page that contains `at`. Returns false if `at` is in no listed file. mmap is
+ * safe in a signal handler, because it is a plain system call on every supported system. */
 static bool file_map_mend(uintptr_t at) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int i = 0; i < FILE_MAPS; i++) {
@@ -81,7 +82,7 @@ static void file_map_on_fault(int number, siginfo_t *info, void *context) {
     const int code = errno;
     const bool mended = file_map_mend((uintptr_t)info->si_addr);
     errno = code;
-    if (!mended) sigaction(number, &file_map_before, NULL); /* the fault then recurs and reaches that handler */
+    if (!mended) sigaction(number, &file_map_before, NULL); /* the fault recurs and reaches the previous handler */
 }
 
 void file_map_guard(void) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns questions about paths: what exists there, opening it for reading, which files a command has read (an output must
- * not be one of them), and the message for a failed system call.
+ * Owns checks of paths, opening files for reading, and the message for a failed system call. Also records which files a
+ * command has read, because its output must not be one of them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +19,11 @@ propane_status file_fail(propane_error *err, const char *what, const char *path,
     return propane_fail(err, status, "cannot %s %s: %s", what, path, strerror(code));
 }
 
-/* ---- files that were read
- * --------------------------------------------------------------------------------------------------- */
+/* ---- files that were read ---------------------------------------------------------------------------------------- */
 
 enum { FILE_INPUTS = 1000 };
 
-/* The first files that this process has read since file_keep_inputs was called. */
+/* The first FILE_INPUTS files that this process has read since file_keep_inputs was called. */
 static struct {
     pthread_mutex_t mutex;
     bool kept;
@@ -67,15 +66,16 @@ propane_status file_check_output(const char *path, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID, "%s is also an input: give the output another name", path);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Returns whether reading from a device comes to an end: for a terminal, and for /dev/null, which is an empty file. */
+/* Returns true if reading from the device comes to an end, as for a terminal or /dev/null. */
 static bool file_device_ends(int fd, const struct stat *st) {
     struct stat none;
     return isatty(fd) || (stat("/dev/null", &none) == 0 && none.st_rdev == st->st_rdev);
 }
 
-/* Linux waits for the writer of a named pipe in poll, too, where file_read_stream can report it. */
+/* On Linux, poll also waits for the first writer of a named pipe, so open need not: file_read_stream can then report
+ * the wait. */
 #ifdef __linux__
 enum { OPEN_WAITS = 0 };
 #else
@@ -104,15 +104,15 @@ propane_status file_open_input(const char *path, bool pipes, int *fd, struct sta
                                              : "a device or pipe, not a file");
 }
 
-/* ---- existing files
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- existing files ---------------------------------------------------------------------------------------------- */
 
 bool file_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;
 }
 
-/* Gets the folder of a path, and returns the name in it. */
+/* Gets the status of the folder that contains `path`; *known is false if there is no such folder. Returns the name
+ * without the folder. */
 static const char *file_folder_of(const char *path, struct stat *folder, bool *known) {
     const char *slash = strrchr(path, '/');
     char text[4096];

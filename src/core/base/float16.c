@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversions between float and its 16-bit forms. The scalar code is plain bit arithmetic, the same
- * everywhere. The array forms use F16C or NEON (FCVT, and BFCVT on processors that have it: an M2, not an M1) and
- * produce the same bits.
+ * Owns the conversions between float or double and the 16-bit formats. The scalar code is plain bit arithmetic, the
+ * same everywhere. The array functions use F16C or NEON (FCVT, and BFCVT on processors that have it, such as the M2 but
+ * not the M1) and produce the same bits.
  */
 #include "core/base/float16.h"
 
@@ -65,7 +65,7 @@ float fp16_to_f32(uint16_t bits) {
     return sign ? -tiny : tiny;
 }
 
-/* Both conversions are free of branches, so compilers vectorize them. */
+/* Both bfloat16 conversions are free of branches, so compilers vectorize them. */
 static inline uint16_t float16_bf16_of_bits(uint32_t u) {
     uint32_t nan = (u & 0x7fffffffu) > 0x7f800000u, up = 0x7fffu + ((u >> 16) & 1);
     return (uint16_t)(((u + (up & (nan - 1))) >> 16) | nan << 6);
@@ -129,7 +129,8 @@ bool float16_has_bfcvt(void) {
 #endif
 }
 
-/* Emits the instructions as assembly, because compilers name their types differently. */
+/* Written in assembly, because compilers name the bfloat16 vector types differently. Returns how many elements were
+ * converted. */
 __attribute__((target("arch=armv8.2-a+bf16"))) static size_t from_f32_bfcvt(uint16_t *target, const float *source,
                                                                             size_t count) {
     size_t i = 0;
@@ -145,7 +146,7 @@ __attribute__((target("arch=armv8.2-a+bf16"))) static size_t from_f32_bfcvt(uint
 bool float16_has_bfcvt(void) { return false; }
 #endif
 
-/* Works in blocks of a known size, which compilers vectorize at -O2. */
+/* The loops below work in blocks of constant size, which compilers vectorize at -O2. */
 enum { BLOCK = 32 };
 
 void bf16_from_f32_array(uint16_t *target, const float *source, size_t count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * fp16 and bfloat16 as uint16_t, because not every compiler has _Float16. All conversions round to nearest, ties to
- * even. NaN stays NaN (quiet), and values that are too large become infinity.
+ * Converts fp16 and bfloat16, which are stored as uint16_t because not every compiler has _Float16. Conversions to 16
+ * bits round to nearest, ties to even. NaN stays NaN (quiet), and values that are too large become infinity.
  */
 #ifndef CORE_BASE_FLOAT16_H
 #define CORE_BASE_FLOAT16_H

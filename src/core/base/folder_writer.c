@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns folders that are written as a whole. Such a folder appears under its name complete or not at all: it is filled
- * under a temporary name (core/base/temporary.h) and swapped with the existing folder in one call (RENAME_EXCHANGE,
- * RENAME_SWAP). On a file system without that call, two renames are used, and the old folder is kept until the second
- * is done.
+ * Owns folders that are written as a whole. Such a folder is filled under a temporary name (core/base/temporary.h) and
+ * then renamed, so it appears under its name only when it is complete. One call swaps it with an existing folder
+ * (RENAME_EXCHANGE, RENAME_SWAP). Where the file system cannot do that, two renames are used, and the old folder is
+ * kept until the second has succeeded.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -35,16 +35,15 @@ static int folder_sync_tree(const char *path) {
     return code ? code : file_sync_folder(path);
 }
 
-/* ---- whole or not at all --------------------------------------------------------------------------------------------------- */
+/* ---- whole or not at all ----------------------------------------------------------------------------------------- */
 
-/* The number of descriptors that syncing or removing a package's tree takes, one per level. They are reserved from the
- * beginning, so that a process without enough of them fails before it creates anything, and never while it cleans
- * up. */
+/* The number of descriptors needed to sync or remove a package's tree, one per level. They are reserved when the writer
+ * is opened, so that a process with too few fails before it writes anything, and never while it cleans up. */
 enum { LEVELS = 6 };
 
 struct folder_writer {
     char *path, *made;
-    int fd; /* descriptor of `made`, which holds the lock */
+    int fd; /* descriptor of the folder `made`; it holds the lock */
     int kept_count, kept[LEVELS];
 };
 
@@ -86,7 +85,7 @@ static char *folder_real_name(const char *given) {
     return real;
 }
 
-/* Makes the parent folders, as for any other output. */
+/* Makes the folders that contain `path`. */
 static propane_status folder_make_parents(const char *path, propane_error *err) {
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) return PROPANE_OK;
@@ -121,7 +120,7 @@ propane_status folder_writer_open(const char *path, folder_writer **out, propane
 
 const char *folder_writer_path(const folder_writer *w) { return w->made; }
 
-/* Swaps the names of the two folders and returns 0, or an errno. */
+/* Swaps the names of two folders in one call. Returns 0 or an errno. */
 static int folder_swap(const char *a, const char *b) {
 #if defined(RENAME_EXCHANGE)
     return renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0 ? 0 : errno;
@@ -132,8 +131,8 @@ static int folder_swap(const char *a, const char *b) {
 #endif
 }
 
-/* Replaces `path` by two renames; if the second fails, the first is undone. *old is the folder that was replaced, to be
- * removed. */
+/* Replaces `path` with `made` by two renames; if the second fails, the first is undone. The replaced folder is then at
+ * `old`, and the caller removes it. Returns 0 or an errno. */
 static int folder_rename_twice(const char *made, const char *path, const char *old) {
     if (rename(path, old) != 0) return errno;
     if (rename(made, path) == 0) return 0;
@@ -142,7 +141,8 @@ static int folder_rename_twice(const char *made, const char *path, const char *o
     return code;
 }
 
-/* Renames `made` to `path`. *old (free with mem_free) is where the replaced folder is now, or NULL. */
+/* Renames `made` to `path`. Sets *old to the new path of the replaced folder, which the caller frees with mem_free, or
+ * to NULL if there was none. */
 static propane_status folder_take_name(const char *made, const char *path, char **old, propane_error *err) {
     struct stat st;
     *old = NULL;
@@ -176,7 +176,7 @@ static propane_status folder_commit(folder_writer *w, propane_error *err) {
     return status;
 }
 
-/* Replaces the temporary name in a message by the caller's, which is shorter. */
+/* Replaces the temporary path in a message with the final one, which is shorter. */
 static void folder_name_in(const folder_writer *w, propane_error *err) {
     const size_t made = strlen(w->made), given = strlen(w->path);
     for (char *at = err->text; (at = strstr(at, w->made)); at += given) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the count of forks. If the system accepts no handler, a child is simply not distinguished from its parent.
+ * Owns the count of forks. If the system refuses the fork handler, a child cannot be told apart from its parent.
  */
 #include "core/base/fork.h"
 

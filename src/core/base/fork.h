@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Detects that this process is a fork of the one in which something was created. A child has none of its parent's threads,
- * and nothing releases the mutexes that they held. Owners of threads keep the generation in which they started them,
- * and start afresh in another.
+ * Detects that this process is a fork of the one in which something was created. A child has none of its parent's
+ * threads, and nothing releases the mutexes that they held. Code that owns threads stores the generation in which it
+ * started them, and starts new ones when the generation has changed.
  */
 #ifndef CORE_BASE_FORK_H
 #define CORE_BASE_FORK_H
 
 #include <pthread.h>
 
-/* Returns 0 in the process that calls first, and one more in each child. Costs one load. */
+/* Returns 0 in the first calling process, and in each child one more than in its parent. Costs one load. */
 int fork_generation(void);
 
 /* A mutex that is held during long work. In a child it is free, even if a thread held it in the parent. */

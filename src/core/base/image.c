@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading images through libpng and libjpeg. Every file becomes rows of 8-bit gray or RGB. Refuses images of more
- * than 2^28 pixels. libjpeg reports errors by longjmp, which ends here. Without these libraries, no image is read, but
- * sizes and names still work.
+ * Owns reading and resizing images. libpng and libjpeg decode files to rows of 8-bit gray or RGB. Images of more than
+ * 2^28 pixels are refused. libjpeg's errors leave the decoder by longjmp, but never this file. Without these libraries
+ * no image can be read, but resizing and file names still work.
  */
 #include "core/base/image.h"
 
@@ -72,7 +72,8 @@ static void image_on_error(j_common_ptr info) {
 }
 static void image_on_message(j_common_ptr info) { (void)info; }
 
-/* Decodes rows into `out`, whose data is allocated after the first step. Returns false with the reason in the trap. */
+/* Decodes a JPEG file into `out`. Returns false if libjpeg fails, with the reason in the trap. If the image is too
+ * large for memory or for Propane, returns true and sets *status. */
 static bool image_decode(struct jpeg_decompress_struct *j, jpeg_trap *trap, const bytes *in, const char *path,
                          int channels, npy *out, propane_error *err, propane_status *status) {
     if (setjmp(trap->place)) return false;
@@ -141,10 +142,10 @@ propane_status picture_read(const char *path, int channels, npy *out, propane_er
     return status;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* Resamples a line of `n` pixels, `step` elements apart, to m pixels. The filter is a triangle over the old pixels, as
- * wide as a new pixel but never narrower than an old one. */
+/* Resamples a line of `n` pixels, `step` elements apart, to `m` pixels, `to_step` elements apart. The filter is a
+ * triangle whose half width is one new pixel, or one old pixel if that is larger. */
 static void image_resize_line(const float *from, int64_t n, int64_t step, float *to, int64_t m, int64_t to_step) {
     const double scale = (double)n / (double)m, reach = scale > 1 ? scale : 1;
     for (int64_t i = 0; i < m; i++) {

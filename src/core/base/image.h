@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * PNG and JPEG files as arrays of bytes, [height, width, channels].
+ * Reads PNG and JPEG files as arrays of bytes, [height, width, channels], and resizes them.
  */
 #ifndef CORE_BASE_IMAGE_H
 #define CORE_BASE_IMAGE_H
@@ -13,8 +13,8 @@ PROPANE_CHECK propane_status picture_read(const char *path, int channels, npy *o
 /* Like picture_read, but from the content of a file. */
 PROPANE_CHECK propane_status picture_parse(const uint8_t *data, size_t bytes, const char *source, int channels,
                                            npy *out, propane_error *err);
-/* Resizes an image. Each new pixel is the mean of the pixels that it covers, with linearly decreasing weights (known as
- * bilinear with antialiasing). */
+/* Resizes an image. Each new pixel is a weighted mean of the old pixels around it; the weights decrease linearly with
+ * the distance (known as bilinear with antialiasing). */
 PROPANE_CHECK propane_status picture_resize(const npy *from, int64_t height, int64_t width, npy *out,
                                             propane_error *err);
 

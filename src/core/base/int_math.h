@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Integer division rounded up, minimum and maximum. For counts and sizes that are not negative and far from the limits
- * of their type.
+ * Integer division rounded up, the next multiple, minimum and maximum, for counts and sizes that are not negative and
+ * far from the limits of their type.
  */
 #ifndef CORE_BASE_INT_MATH_H
 #define CORE_BASE_INT_MATH_H

@@ -16,7 +16,8 @@ static const char *const isa_names[CPU_ISA_COUNT] = {
 
 const char *cpu_isa_name(cpu_isa isa) { return isa >= 0 && isa < CPU_ISA_COUNT ? isa_names[isa] : "unknown"; }
 
-/* What each set requires of the machine. Its file of kernels is compiled with the same instructions. */
+/* These functions check what each set requires of the machine. The set's kernels are compiled with the same
+ * instructions. */
 #if defined(__x86_64__)
 static bool isa_has_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
@@ -44,7 +45,7 @@ cpu_isa cpu_isa_best(void) {
     return (cpu_isa)best;
 }
 
-/* Lists the available names: "plain, avx2 or neon". */
+/* Lists the names of all sets, separated by commas and, before the last, by "or". */
 static void isa_list_names(char *text, size_t size) {
     size_t length = 0;
     for (int i = 0; i < CPU_ISA_COUNT && length < size; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to jansson. Every message contains the source, the key and what was expected. jansson does not report
- * every failure: when it prints, it drops a key for which memory ran out. So a failed request (core/base/json_memory.h)
- * turns the next print into an error.
+ * Owns the bridge to jansson. A message about a value contains the source, the key and what was expected. jansson does
+ * not report every failure: when it prints, it drops a key for which memory ran out. So a failed request
+ * (core/base/json_memory.h) turns the next print into an error.
  */
 #include "core/base/json.h"
 
@@ -16,8 +16,8 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-/* Copies the text with ".0" after each whole number of more than 18 digits, so that jansson reads it as a real. Python writes
- * 1000000000000000019884624838656 to mean "no limit". */
+/* Copies the text with ".0" after each whole number of more than 18 digits, so that jansson reads the number as a real.
+ * Python tools write 1000000000000000019884624838656 to mean "no limit". */
 static void json_widen_numbers(const char *data, size_t length, text *out) {
     enum { SURE = 18 }; /* this many digits always fit into 64 bits */
     bool inside = false;
@@ -88,7 +88,7 @@ propane_status json_read(const char *path, size_t limit, json_t **out, propane_e
     return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------------ */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 void json_put(json_t *object, const char *key, json_t *value) {
     (void)json_object_set_new(object, key, value ? value : json_null());
@@ -127,7 +127,7 @@ static size_t json_shortest(double value, char out[40]) {
     text_point(out);
     char *power = strchr(out, 'e');
     if (!power && !strchr(out, '.')) strcat(out, ".0");
-    if (power) { /* without "+" and leading zeros */
+    if (power) { /* remove "+" and leading zeros from the exponent */
         char *from = power + 1, *to = power + 1;
         if (*from == '-') to++, from++;
         from += strspn(from, "+0");
@@ -136,7 +136,7 @@ static size_t json_shortest(double value, char out[40]) {
     return strlen(out);
 }
 
-/* Shortens all numbers with a fraction, in place, since they never become longer. Returns the new length. */
+/* Shortens all reals in place; none of them becomes longer. Returns the new length. */
 static size_t json_shorten(char *line, size_t bytes) {
     size_t to = 0;
     bool quoted = false;
@@ -205,7 +205,7 @@ propane_status json_write(const char *path, const json_t *value, size_t flags, p
     return status;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static const char *json_kind_name(const json_t *v) {
     switch (json_typeof(v)) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the memory that jansson uses. It comes from core/base/memory.h, so it is counted and a failed request is
- * remembered. When memory runs out, jansson 2.14 does not stop: its reader drops a byte of a long text and then aborts
- * in an assertion. So a request that fails during reading leaves the reader at once (longjmp), and everything allocated
- * so far is freed. For that, each allocation and each free is noted, in 8 bytes, while reading.
+ * Owns the memory that jansson uses. The memory comes from core/base/memory.h, so that requests are counted and
+ * failures are remembered. When memory runs out, jansson 2.14 does not stop reading: it drops a byte of a long text and
+ * then aborts in an assertion. So a request that fails during reading leaves the reader at once by longjmp, and
+ * everything that the reader has allocated is freed. For that purpose, each allocation and each free during reading is
+ * noted in 8 bytes.
  */
 #include "core/base/json_memory.h"
 
@@ -43,7 +44,7 @@ static void *json_memory_take(size_t bytes) {
 
 static void json_memory_give(void *block) {
     json_reading *r = json_memory_reading;
-    /* The block is still noted as allocated. */
+    /* If the note fails, the block is freed after the longjmp, because it is still noted as allocated. */
     if (r && block && !json_memory_note(r, (uintptr_t)block | 1)) longjmp(r->out, 1);
     mem_free(block);
 }
@@ -74,7 +75,7 @@ static void json_memory_give_all(json_reading *r) {
     }
 }
 
-/* The only function in which a longjmp may land: it has no local variables that change. */
+/* The longjmp lands in this function, which therefore has no local variables that change. */
 static json_t *json_memory_read(json_reading *r, const char *data, size_t length, size_t flags, json_error_t *e) {
     if (setjmp(r->out) == 0) return json_loadb(data, length, flags, e);
     json_memory_reading = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * jansson's memory, and reading JSON when memory may run out.
+ * Parses JSON safely when memory may run out, and supplies jansson's memory.
  */
 #ifndef CORE_BASE_JSON_MEMORY_H
 #define CORE_BASE_JSON_MEMORY_H
@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* Like json_loadb, but a lack of memory ends it at once. It then returns NULL, with json_error_out_of_memory in *e and
- * mem_failed set. */
+/* Like json_loadb, but stops at once when memory runs out. Then returns NULL with json_error_out_of_memory in *e (e may
+ * be NULL), and mem_failed returns true. */
 json_t *json_memory_load(const char *data, size_t length, size_t flags, json_error_t *e);
 
 #endif

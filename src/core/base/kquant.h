@@ -5,14 +5,15 @@
  *   the low bits of the codes, then the high bits: planes of block * low / 8 and block * high / 8 bytes
  *   in blocks of 256: block / sub scales, then as many minima if the form has minima
  *
- * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., the
- * first of them lowest. The blocks also have fp16 numbers: d for each block, and dmin after it if there are minima.
+ * A plane is rows of `width` bytes (kquant_width). In a row, byte i holds the bits of elements i, i + width, ..., those
+ * of element i lowest. Each block also has fp16 numbers, which are stored elsewhere: d, followed by dmin if the form
+ * has minima.
  *
  *   with minima   w = code * (scale * d) - minimum * dmin
  *   else          w = (code - bias) * ((scale - 128) * d)
  *
- * Blocks of 32 have neither scales nor minima: the factor is d, and the subtracted number is dmin. Each
- * product is exact in fp32, so any order of these gives the same bits.
+ * Blocks of 32 have neither scales nor minima: the factor is d, and the subtracted number is dmin. Each product is
+ * exact in fp32, so the order in which products are computed does not change the bits.
  */
 #ifndef CORE_BASE_KQUANT_H
 #define CORE_BASE_KQUANT_H
@@ -54,9 +55,10 @@ static inline int kquant_bytes(kquant_form f) {
 }
 static inline int kquant_supers(kquant_form f) { return 1 + f.minimum; } /* fp16 numbers per block */
 
-/* Bytes of a plane's row. In blocks of 32, single bits are stored as 32 consecutive bits, as in ggml. */
+/* Returns the number of bytes in a row of a plane. In blocks of 32, single bits are stored as 32 consecutive bits, as
+ * in ggml. */
 static inline int kquant_width(kquant_form f, int bits) { return f.block == KQUANT_SUPER ? 32 : bits == 4 ? 16 : 1; }
-/* The byte of a plane that holds element `i`, and the shift of its bits in that byte. */
+/* Return the byte of a plane that holds element `i`, and the shift of the element's bits in that byte. */
 static inline int kquant_byte(kquant_form f, int bits, int i) {
     const int width = kquant_width(f, bits), row = width * 8 / bits;
     return i / row * width + i % width;
@@ -75,7 +77,8 @@ static inline int kquant_code(kquant_form f, const uint8_t *block, int i) {
     return low | (high[kquant_byte(f, f.high, i)] >> kquant_up(f, f.high, i) & ((1 << f.high) - 1)) << f.low;
 }
 
-/* w = (code - bias) * factor - shift for sub block `s`; `supers` are the block's. */
+/* Sets *factor and *shift for sub block `s`, so that w = (code - bias) * factor - shift. `supers` points to the block's
+ * fp16 numbers. */
 static inline void kquant_factors(kquant_form f, const uint8_t *block, const uint16_t *supers, int s, float *factor,
                                   float *shift) {
     const uint8_t *scales = block + kquant_scales_at(f);

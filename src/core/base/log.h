@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Notes from the library that are not errors. They go to the program's callback, if it has set one.
+ * Passes notes that are not errors to the program's callback, if the program has set one.
  */
 #ifndef CORE_BASE_LOG_H
 #define CORE_BASE_LOG_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns hash maps of numbers and of byte strings.
+ * Owns hash maps with numbers or byte strings as keys.
  */
 #include "core/base/map.h"
 
@@ -69,8 +69,8 @@ void piece_map_deinit(piece_map *m) {
     *m = (piece_map){0};
 }
 
-/* The table's address is part of the hash: names that collide in one process do not in another, so that a file cannot
- * be prepared for it. */
+/* The table's address is part of the hash. Names that collide in one process do not collide in another, so nobody can
+ * prepare a file that makes the map slow. */
 static size_t map_piece_place(const piece_map *m, const char *bytes, size_t length) {
     uint64_t h = map_mix((uint64_t)(uintptr_t)m->texts) ^ length;
     for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001b3u;

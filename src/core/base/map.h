@@ -16,10 +16,11 @@ typedef struct id_map {
 void id_map_deinit(id_map *m);
 /* Returns NULL if the key is absent. */
 int32_t *id_map_find(const id_map *m, uint64_t key);
-/* Returns the value of a key, entered as `initial` if it is new. Returns NULL if memory runs out. */
+/* Returns the value of a key, which is entered with the value `initial` if it is new. Returns NULL if memory runs out.
+ * The pointer is valid until the next key is entered. */
 int32_t *id_map_enter(id_map *m, uint64_t key, int32_t initial);
 
-/* Maps byte strings (owned by the caller) to values. */
+/* Maps byte strings to 32-bit values. The map stores pointers to the strings, which the caller owns. */
 typedef struct piece_map {
     const char **texts;
     uint32_t *lengths;
@@ -28,7 +29,7 @@ typedef struct piece_map {
 } piece_map;
 void piece_map_deinit(piece_map *m);
 int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length);
-/* Returns the value of a text, for maps whose values are indices; -1 if it is absent. */
+/* Returns the value of a text, or -1 if the text is absent, for maps whose values are indices. */
 int32_t piece_map_index(const piece_map *m, const char *text);
 int32_t *piece_map_enter(piece_map *m, const char *bytes, size_t length, int32_t initial);
 

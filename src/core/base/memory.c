@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns every request to the system allocator: one counter, one switch that makes the n-th request fail, and per thread
- * the size of the last failed request that was not reported.
+ * Owns every request for memory. Counts the requests, and can make the n-th fail. Each thread stores the size of its
+ * last failed request that has not been reported.
  */
 #include "core/base/memory.h"
 
@@ -25,7 +25,7 @@ static atomic_int_fast64_t memory_live;
 static atomic_bool memory_fail_on;              /* also fails the requests after fail_at */
 static _Thread_local size_t memory_failed_size; /* size of the failed request, plus one; 0 if none failed */
 
-/* Returns false if the test wants this request to fail. */
+/* Counts a request. Returns false if a test has chosen this request to fail. */
 static bool memory_count(void) {
     void (*watcher)(void) = atomic_load_explicit(&memory_watcher, memory_order_relaxed);
     if (watcher) watcher();
@@ -35,14 +35,14 @@ static bool memory_count(void) {
     return n > at && !atomic_load_explicit(&memory_fail_on, memory_order_relaxed);
 }
 
-/* ---- no more than there is ------------------------------------------------------------------------------------------------- */
+/* ---- limits of large blocks -------------------------------------------------------------------------------------- */
 
 enum { MEMORY_LARGE = 16 << 20 };
 static atomic_uint_fast64_t memory_spare;        /* bytes, the highest value seen; 0 before the first look */
 static atomic_bool memory_pinned;                /* a test has fixed the amount */
 static atomic_uint_fast64_t memory_large_in_use; /* bytes of large blocks */
 
-/* Returns the number after a word in a small system file, or 0 if there is none. */
+/* Returns the number after a word in a small system file, or 0 if the file or the word is missing. */
 static uint64_t memory_number_in(const char *path, const char *word) {
     char line[4096];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -54,8 +54,8 @@ static uint64_t memory_number_in(const char *path, const char *word) {
     return at ? strtoull(at + strlen(word), NULL, 10) : 0;
 }
 
-/* Returns what the system could provide now. Linux counts memory that it could reclaim, and swap; a container may have
- * less. */
+/* Returns how many bytes the system could provide now. On Linux that includes memory that can be reclaimed, and swap,
+ * up to the limit of the control group. Returns UINT64_MAX if nothing is known. */
 static uint64_t memory_look(void) {
     uint64_t spare =
         1024 * (memory_number_in("/proc/meminfo", "MemAvailable:") + memory_number_in("/proc/meminfo", "SwapFree:"));
@@ -66,9 +66,9 @@ static uint64_t memory_look(void) {
     return spare ? spare : UINT64_MAX;
 }
 
-/* Returns the limit for the sum of all large blocks: the highest spare memory seen, because blocks of this process are
- * no longer counted as available. *now is what the system could provide at this moment, after other processes have
- * allocated or freed some. */
+/* Returns the limit for the sum of all large blocks. That is the most spare memory ever seen, because the system no
+ * longer counts this process's own blocks as available. Sets *now to what the system could provide at this moment,
+ * which also depends on other processes. */
 static uint64_t memory_look_again(uint64_t *now) {
     uint64_t spare = atomic_load(&memory_spare);
     *now = spare;
@@ -79,7 +79,8 @@ static uint64_t memory_look_again(uint64_t *now) {
     return *now > spare ? *now : spare;
 }
 
-/* Returns true if the block may be requested. memory_give_back undoes the reservation. */
+/* Reserves `bytes` in the sum of the large blocks, or returns false if the block would exceed a limit. memory_give_back
+ * undoes the reservation. */
 static bool memory_take_large(size_t bytes) {
     if (bytes < MEMORY_LARGE) return true;
     uint64_t now;
@@ -95,7 +96,8 @@ static void memory_give_back(size_t bytes) {
 
 static propane_allocator memory_hook; /* allocate is NULL for the system's allocator */
 
-/* Returns the size of a malloc block. Its rounding is counted in the same way when the block is made. */
+/* Returns the real size of a malloc block, or 0 if it is unknown. memory_settle adds the same size that mem_free
+ * subtracts. */
 static size_t memory_size_of(void *memory) {
     if (memory_hook.allocate) return 0;
 #ifdef __APPLE__
@@ -119,7 +121,7 @@ void mem_spare_pin(uint64_t bytes) {
     atomic_store(&memory_pinned, bytes > 0);
 }
 
-/* Corrects the accounting of a malloc block that reserved `bytes`: exactly its real size stays counted. */
+/* Replaces the reservation of `bytes` with the real size of the block, which may be NULL. Returns the block. */
 static void *memory_settle(void *block, size_t bytes) {
     const size_t own = memory_size_of(block);
     if (own >= MEMORY_LARGE) atomic_fetch_add(&memory_large_in_use, own);
@@ -127,7 +129,7 @@ static void *memory_settle(void *block, size_t bytes) {
     return block;
 }
 
-/* ---- requests -------------------------------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 static void *memory_checked(void *memory, size_t bytes) {
     if (!memory)
@@ -241,7 +243,8 @@ static void *memory_map_shared(int file, size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Reserves all of the memory. If it were only promised, the first write to it could kill the process. */
+/* Sets the size of shared memory and, except on macOS, reserves all of it. If memory were only promised, the first
+ * write to it could kill the process. */
 static int memory_reserve(int file, size_t bytes) {
 #ifdef __APPLE__
     return ftruncate(file, (off_t)bytes);
@@ -286,7 +289,7 @@ static int64_t memory_l2(void) {
 #elif defined(_SC_LEVEL2_CACHE_SIZE)
     bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
-    const int64_t least = 256 << 10, most = 1 << 20; /* a larger cache is a shared one */
+    const int64_t least = 256 << 10, most = 1 << 20; /* a larger cache is shared by several cores */
     return bytes <= 0 || bytes > most ? most : bytes < least ? least : bytes;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Memory: all requests to the system go through here, so that tests can count them, make them fail, and poison the blocks.
+ * All memory is requested through these functions, so that tests can count the requests, make them fail, and poison the
+ * blocks.
  */
 #ifndef CORE_BASE_MEMORY_H
 #define CORE_BASE_MEMORY_H
@@ -16,20 +17,21 @@ void *mem_resize(void *memory, size_t bytes); /* new bytes are not zeroed; on NU
 char *mem_copy_string(const char *text);
 void mem_free(void *memory);
 
-/* Sets the allocator to use instead of the system's, for everything but pages; NULL means the system's. Returns false
- * if blocks are still allocated. */
+/* Replaces the system's allocator for everything but pages and shared memory; NULL restores it. Returns false if blocks
+ * are still allocated. */
 bool mem_set_allocator(const propane_allocator *allocator);
 
 /* Allocates large, 64-byte aligned, zeroed memory for tensors, with huge pages if the system provides them. */
 void *mem_pages_alloc(size_t bytes);
 void mem_pages_free(void *memory, size_t bytes);
 
-/* Returns the whole pages inside to the system. Their content is lost, but the memory stays usable. */
+/* On Linux, gives the whole pages inside the memory back to the system. Their content is lost, but the memory stays
+ * usable. */
 void mem_pages_discard(void *memory, size_t bytes);
 
-/* Zeroed memory shared by processes of one user; NULL if there is none. One process makes it under an unused name
- * ("/x", at most 30 bytes), and others open it. After mem_shared_forget the name is free again, and the memory lives on
- * wherever it is open. */
+/* Memory shared by processes of one user. One process makes it, zeroed, under an unused name ("/x", at most 30 bytes),
+ * and others open it; both calls return NULL on failure. mem_shared_forget frees the name, but the memory stays valid
+ * in each process until mem_shared_free. */
 void *mem_shared_make(const char *name, size_t bytes);
 void *mem_shared_open(const char *name, size_t bytes);
 void mem_shared_forget(const char *name);
@@ -37,24 +39,26 @@ void mem_shared_free(void *memory, size_t bytes);
 
 /* Returns the machine's memory in bytes, or 0 if it is unknown. */
 uint64_t mem_physical(void);
-/* Scales `bytes`, a multiple of 1024 chosen for an L2 cache of 1 MB, to the L2 cache of a core here if that is smaller.
- * Returns `bytes` unchanged if it is not smaller or its size is unknown. Queries the system once. */
+/* Scales `bytes`, a multiple of 1024 chosen for an L2 cache of 1 MB, to the L2 cache of this machine, but at least to a
+ * quarter. Returns `bytes` unchanged if the cache is not smaller than 1 MB or its size is unknown. Queries the system
+ * once. */
 int64_t mem_l2_bytes(int64_t bytes);
-/* Behaves from now on as if L2 had `bytes` (0 queries the system). For tests that compare plans for several
- * machines. */
+/* Makes mem_l2_bytes assume an L2 cache of `bytes` bytes; 0 queries the system again. For tests that compare plans for
+ * several machines. */
 void mem_l2_pin(int64_t bytes);
 
-/* A failed request is remembered by its thread until an error is reported or it is forgotten. propane_fail then reports
- * a lack of memory, whatever the caller took the failure for. So a NULL that a third-party library dropped or turned
- * into "not found" is reported correctly. Returns true if a request failed; *bytes (may be NULL) is its size. */
+/* Returns true if a request of this thread failed, and sets *bytes to its size; bytes may be NULL. A failed request is
+ * remembered until an error is reported or mem_forget is called. Until then, propane_fail reports a lack of memory
+ * instead of the caller's error, because a third-party library may have dropped the NULL or turned it into "not
+ * found". */
 bool mem_failed(size_t *bytes);
-/* For callers that can do without the memory, such as a cache or a faster method. */
+/* Forgets a failed request, for callers that can do without the memory, such as a cache or a faster method. */
 void mem_forget(void);
 
 /* A request of 16 MB or more is refused if it exceeds what the machine can spare now, or if the sum of all such blocks
- * exceeds the most it ever could spare. Otherwise the system would promise the memory and kill some process when it is
- * written. mem_spare returns what is left. mem_spare_pin is for tests: it fixes the amount at `bytes` (0 means the real
- * amount). */
+ * exceeds the most it ever could spare. Otherwise the system would promise the memory and kill some process when the
+ * memory is written. mem_spare returns what is left. mem_spare_pin is for tests: it fixes the amount at `bytes` (0
+ * means the real amount). */
 uint64_t mem_spare(void);
 void mem_spare_pin(uint64_t bytes);
 
@@ -62,7 +66,8 @@ void mem_spare_pin(uint64_t bytes);
 uint64_t mem_alloc_count(void);
 /* Returns how many blocks exist now. A count that does not come down again shows a leak. */
 int64_t mem_live_count(void);
-/* Makes the n-th request from now fail (0 means none), or that one and all later ones. For tests; per process. */
+/* Make the n-th request from now fail (mem_fail_at), or that one and all later ones (mem_fail_from); 0 means none. For
+ * tests; they affect all threads. */
 void mem_fail_at(uint64_t n);
 void mem_fail_from(uint64_t n);
 /* Sets a function that the requesting thread calls at each request; NULL means none. It must not request memory. */

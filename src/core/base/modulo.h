@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns division that rounds towards minus infinity, and its remainder, as NumPy defines floor_divide and mod. Both come
- * from fmod, which is exact. x - y floor(x / y) is not exact, because x / y may round up to an integer.
+ * Owns division that rounds towards minus infinity, and its remainder, as NumPy defines floor_divide and mod. Both use
+ * fmod, which is exact. x - y floor(x / y) is not exact, because x / y may round up to an integer.
  *
- * The remainder has the sign of y, even if it is zero. Division by zero returns x / y, and NaN as the remainder.
+ * The remainder has the sign of y, even if it is zero. If y is zero, the quotient is x / y and the remainder is NaN.
  */
 #ifndef CORE_BASE_MODULO_H
 #define CORE_BASE_MODULO_H

@@ -21,14 +21,15 @@ PROPANE_CHECK propane_status need_names(propane_error *err, const char *call, co
 PROPANE_CHECK propane_status need_word(propane_error *err, const char *call, const char *name, int value, int most);
 PROPANE_CHECK propane_status need_form(propane_error *err, const char *call, int form, unsigned forms);
 
-/* Uses the argument names of the definition (NEED), or those of the header if they differ (NEED_AS). */
+/* Checks that pointers are not NULL. NEED reports the argument names of the definition; NEED_AS is given the header's
+ * names, for calls in which they differ. */
 #define NEED_AS(err, names, ...)                                                                                       \
     PROPANE_TRY(need_pointers(err, __func__, names, (const void *const[]){__VA_ARGS__},                                \
                               (int)(sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))))
 #define NEED(err, ...) NEED_AS(err, #__VA_ARGS__, __VA_ARGS__)
 /* Checks that a text is neither NULL nor empty. */
 #define NEED_TEXT(err, text) PROPANE_TRY(need_text(err, __func__, #text, text))
-/* A list may be NULL if it has no elements. */
+/* Check a list, which may be NULL only if it has no elements. */
 #define NEED_LIST(err, list, count)  PROPANE_TRY(need_list(err, __func__, #list, #count, list, count))
 #define NEED_NAMES(err, list, count) PROPANE_TRY(need_names(err, __func__, #list, #count, list, count))
 /* `forms` is a mask of the forms that the call can print, such as 1 << PROPANE_TEXT | 1 << PROPANE_JSON. */

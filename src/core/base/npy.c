@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys, of which only the forms that
- * NumPy writes are read. An .npz file is a ZIP archive, read through its central directory. Refuses Fortran order, big
- * endian, records and objects with a message that names what to write instead. Also refuses archives that use
- * compression other than deflate.
+ * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys; only the notation that NumPy
+ * writes is accepted. An .npz file is a ZIP archive, which is read through its central directory. Fortran order, big
+ * endian, records and objects are refused with a message that names what to write instead. Archives that use
+ * compression other than deflate are refused, too.
  */
 #include "core/base/npy.h"
 
@@ -26,9 +26,9 @@ static propane_status npy_bad(const char *source, propane_error *err, const char
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s", source, what);
 }
 
-/* ---- the header -------------------------------------------------------------------------------------------------------------- */
+/* ---- the header -------------------------------------------------------------------------------------------------- */
 
-/* Returns what comes after 'KEY': in the dictionary, or NULL if the key is missing. */
+/* Returns the text after 'KEY': in the header, or NULL if the key is missing. */
 static const char *npy_value_of(const char *header, const char *key) {
     char quoted[40];
     snprintf(quoted, sizeof quoted, "'%s':", key);
@@ -79,7 +79,8 @@ static propane_status npy_read_shape(const char *at, const char *source, npy *ou
     return PROPANE_OK;
 }
 
-/* Reads everything but the elements from the first `have` of `bytes` bytes. The elements begin at *at. */
+/* Parses the header of a file of `bytes` bytes, of which `data` holds the first `have`. Sets *at to the offset of the
+ * elements. */
 static propane_status npy_parse_header(const uint8_t *data, size_t have, size_t bytes, const char *source, npy *out,
                                        size_t *at, propane_error *err) {
     *out = (npy){0};
@@ -196,17 +197,17 @@ propane_status npy_write(const char *path, const npy *a, propane_error *err) {
     return status;
 }
 
-/* ---- archives ---------------------------------------------------------------------------------------------------------------- */
+/* ---- archives ---------------------------------------------------------------------------------------------------- */
 
-/* Finds the end record, which is within the last 64 KiB. */
+/* Finds the archive's end record, which is within the last 64 KiB. Returns NULL if there is none. */
 static const uint8_t *npy_find_end(const uint8_t *data, size_t bytes) {
     for (size_t back = 22; back <= bytes && back < 22 + 65536; back++)
         if (memcmp(data + bytes - back, "PK\5\6", 4) == 0) return data + bytes - back;
     return NULL;
 }
 
-/* Returns where the directory begins. The end record gives the position, or, if it does not fit into 32 bits, the
- * record that the locator points to. */
+/* Returns the offset of the archive's directory. The end record contains it, unless it does not fit into 32 bits; then
+ * the record that the ZIP64 locator points to contains it. */
 static size_t npy_find_directory(const uint8_t *data, const uint8_t *end) {
     const size_t short_at = npy_get_u32(end + 16), before = (size_t)(end - data);
     if (short_at != UINT32_MAX || before < 20 || memcmp(end - 20, "PK\6\7", 4) != 0) return short_at;
@@ -225,8 +226,8 @@ typedef struct entry {
     char quoted[80];
 } entry;
 
-/* Reads the values that do not fit into 32 bits from the entry's extra fields. These are the ones among size, stored
- * size and position that are 2^32 - 1 in the entry. */
+/* Reads the values that do not fit into 32 bits from the entry's extra fields. These are whichever of size, stored size
+ * and position are 2^32 - 1 in the entry. */
 static void npy_read_zip64(const uint8_t *extra, size_t length, entry *e, size_t *place) {
     enum { ZIP64 = 1 };
     while (length >= 4) {
@@ -244,7 +245,8 @@ static void npy_read_zip64(const uint8_t *extra, size_t length, entry *e, size_t
     }
 }
 
-/* Finds the data of an entry. The directory's entry at `at` is whole, including its name and extra fields. */
+/* Finds the data of an entry. The caller has checked that the directory's entry at `at`, including its name and extra
+ * fields, lies within the file. */
 static propane_status npy_find_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, entry *e,
                                      propane_error *err) {
     size_t place = npy_get_u32(at + 42);
@@ -286,7 +288,7 @@ static propane_status npy_inflate(z_stream *z, const entry *e, uint8_t *front, u
     const size_t made = z->total_out;
     memcpy(*out, front, made);
     z->next_out = *out + made;
-    z->avail_out = (uInt)(e->size - made) + 1; /* one byte more than expected */
+    z->avail_out = (uInt)(e->size - made) + 1; /* one more than expected, to detect excess data */
     const int code = inflate(z, Z_FINISH);
     if (code == Z_STREAM_END && z->total_out == e->size) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "'%s' is damaged and cannot be decompressed", e->quoted);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * NumPy's array files: reads and writes .npy, and reads the arrays of .npz archives as np.savez and np.savez_compressed
- * write them.
+ * Reads and writes NumPy's .npy files, and reads the .npz archives that np.savez and np.savez_compressed write.
  */
 #ifndef CORE_BASE_NPY_H
 #define CORE_BASE_NPY_H
@@ -12,13 +11,14 @@
 
 #define NPY_MAX_RANK 16
 
-/* Little endian, row major. kind is 'f' float, 'i' signed, 'u' unsigned or 'b' bool; size is the bytes per element. */
+/* An array, little endian and row major. kind is 'f' float, 'i' signed, 'u' unsigned or 'b' bool; size is the bytes per
+ * element. */
 typedef struct npy {
     char kind;
     int size, rank;
     int64_t dim[NPY_MAX_RANK];
     int64_t count;
-    void *data; /* freed with mem_free */
+    void *data; /* freed by npy_free */
 } npy;
 
 PROPANE_CHECK propane_status npy_read(const char *path, npy *out, propane_error *err);
@@ -26,7 +26,7 @@ PROPANE_CHECK propane_status npy_read(const char *path, npy *out, propane_error 
 PROPANE_CHECK propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out,
                                        propane_error *err);
 void npy_free(npy *a);
-/* Fills kind and size. Returns false if these files have no such type. */
+/* Sets kind and size. Returns false if NumPy has no such type. */
 bool npy_set_type(npy *a, propane_dtype dtype);
 double npy_element(const npy *a, int64_t index);
 PROPANE_CHECK propane_status npy_write(const char *path, const npy *a, propane_error *err);

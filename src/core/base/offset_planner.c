@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which spans are placed and the search for gaps. With up to MANY spans, the largest is placed first,
- * in the gap that fits best. That needs the least memory but time quadratic in their number. More spans are placed in
- * order of time, from a list of free pieces, of which only the last PIECES are examined.
+ * Owns the order in which spans are placed and the search for gaps. Up to MANY spans are placed from the largest to the
+ * smallest, each in the gap that fits best. That needs less memory, but time quadratic in the number of spans. More
+ * spans are placed in order of their first steps, in pieces of a free list, of which only the last PIECES pieces are
+ * examined.
  */
 #include "core/base/offset_planner.h"
 
@@ -24,7 +25,7 @@ static int offset_smaller_key_first(const void *a, const void *b) {
     return x->span - y->span;
 }
 
-/* Returns the best offset for a span. `placed` is kept in the order of offsets. */
+/* Returns the best offset for a span. `placed` lists the spans placed so far, in order of offset. */
 static int64_t offset_best_fit(const fit_span *spans, const int *placed, int count, const fit_span *s, int64_t align) {
     int64_t best = -1, best_gap = INT64_MAX, end = 0;
     for (int i = 0; i < count; i++) {
@@ -56,7 +57,7 @@ static int64_t offset_place(fit_span *spans, const sorted *order, int count, int
     return bytes;
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------------------------- */
+/* ---- many -------------------------------------------------------------------------------------------------------- */
 
 /* Free memory below `end`, in the order of offsets; two pieces never touch. */
 typedef struct offset_pieces {
@@ -71,7 +72,8 @@ static void offset_piece_remove(offset_pieces *p, int at) {
     memmove(&p->list[at], &p->list[at + 1], (size_t)(--p->count - at) * sizeof *p->list);
 }
 
-/* Takes the best of the last PIECES pieces, or extends the end. */
+/* Returns the offset of `bytes` bytes, taken from the best fit among the last PIECES pieces, or added at the end if
+ * none fits. */
 static int64_t offset_piece_take(offset_pieces *p, int64_t bytes) {
     int best = -1;
     for (int i = p->count - 1; i >= 0 && i >= p->count - PIECES; i--)

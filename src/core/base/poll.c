@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the query to the host whether work should end. Only the calling thread asks, because an interpreter handles
- * its signals in one thread. A device thread that works for it reads the answer. If the host has set no function, all of
- * this costs one load.
+ * Owns asking the host whether work should end. Only the thread that began the scope asks, because an interpreter
+ * handles its signals in one thread. A device thread that works for the scope reads the answer. If the host has set no
+ * function, poll_stop returns at once.
  */
 #include "core/base/poll.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the process's worker threads. A worker joins a loop only if it is awake in time. The state word records which
- * loop is open and how many workers are inside. The caller opens the loop, works like the others, closes it and waits for
- * those inside. So no thread ever waits for one that the system has not scheduled. A busy machine, or more threads than
- * cores, costs speed in proportion, not a time slice per loop.
+ * loop is open and how many workers are inside. The caller opens the loop, works like the others, closes it and waits
+ * for those inside. So no thread ever waits for one that the system has not scheduled. A busy machine, or more threads
+ * than cores, costs speed in proportion, not a time slice per loop.
  *
  *     state = generation (32 bits) | OPEN | WAITING | workers inside (30 bits)
  *
@@ -46,14 +46,14 @@ enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
 static struct {
     _Alignas(64) atomic_uint_fast64_t state;
     _Alignas(64) atomic_int_fast64_t next; /* the next task to hand out */
-    /* The open loop: written only while it is closed and no thread is inside. */
+    /* The loop's task: written only while the loop is closed and no worker is inside. */
     _Alignas(64) pool_task task;
     void *context;
     int count;
-    /* Callers in order of arrival. */
+    /* Callers take turns in order of arrival. */
     _Alignas(64) atomic_uint_fast64_t last_ticket, serving;
     atomic_int turn_sleepers;
-    /* All sleeping threads wait here. */
+    /* All sleeping threads wait on these conditions. */
     pthread_mutex_t mutex;
     pthread_cond_t opened, emptied, turned;
     atomic_int sleepers;
@@ -62,16 +62,16 @@ static struct {
     atomic_int spin;     /* rounds before a thread gives up its core */
     atomic_bool crowded; /* there are more threads than cores, so a spinning thread may block the one it waits for */
     atomic_int_fast64_t look_again; /* when to check the power source again, in clock_ns */
-    int started;                    /* running workers; belongs to the caller whose turn it is */
-    int urgency;                    /* QoS class of new workers; also belongs to that caller */
-    int generation;                 /* fork.h generation of the process in which they were started */
+    int started;                    /* running workers; used only by the caller whose turn it is */
+    int urgency;                    /* QoS class of new workers; used only by that caller, too */
+    int generation;                 /* fork_generation of the process that started the workers */
     pthread_t thread[MAX_THREADS];
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .opened = PTHREAD_COND_INITIALIZER,
           .emptied = PTHREAD_COND_INITIALIZER,
           .turned = PTHREAD_COND_INITIALIZER};
 
-/* The number of this worker thread while it runs a task; -1 outside every loop. */
+/* The worker number of this thread while it runs tasks (0 for the loop's caller); -1 outside every loop. */
 static _Thread_local int current_worker = -1;
 
 static void pool_relax(void) {
@@ -97,7 +97,7 @@ static bool pool_keep_spinning(int *round) {
     return false;
 }
 
-/* ---- how many threads ------------------------------------------------------------------------------------------------ */
+/* ---- how many threads -------------------------------------------------------------------------------------------- */
 
 #ifdef __linux__
 static int pool_affinity_count(void) {
@@ -115,7 +115,7 @@ static int pool_affinity_count(void) {
     return 0;
 }
 
-/* Returns the processors' worth of time that `dir`/cpu.max allows, rounded up; 0 if there is no limit. */
+/* Returns how many processors' time `dir`/cpu.max allows, rounded up, or 0 if there is no limit. */
 static int pool_quota_of(const char *dir) {
     char path[600];
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", dir);
@@ -216,7 +216,7 @@ int pool_threads(void) {
     return atomic_load(&pool.wanted);
 }
 
-/* ---- workers ------------------------------------------------------------------------------------------------------------ */
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
 
 static void pool_run_tasks(int worker) {
     pool_task task = pool.task;
@@ -231,7 +231,7 @@ static void pool_run_tasks(int worker) {
     current_worker = -1;
 }
 
-/* Waits for a loop other than `seen` and returns inside it. Returns false when the pool stops. */
+/* Waits for a loop whose generation is not *seen, joins it and returns true. Returns false when the pool stops. */
 static bool pool_join_loop(uint64_t *seen) {
     int round = 0;
     for (;;) {
@@ -268,7 +268,7 @@ static void pool_leave_loop(void) {
 
 /* Returns the QoS class for workers. On Apple's systems a thread without a class may run on an efficiency core, and a
  * loop waits for its slowest worker. Workers get the class of the thread that first needs them, or the user-initiated
- * class if it has none. */
+ * class if that thread has no class or the default one. */
 static int pool_urgency(void) {
 #ifdef __APPLE__
     const qos_class_t own = qos_class_self();
@@ -292,7 +292,7 @@ static void *pool_worker_main(void *argument) {
     return NULL;
 }
 
-/* Starts workers, fewer than wanted if the system refuses. */
+/* Starts workers until there are `threads` - 1, or fewer if the system refuses. */
 static void pool_start_workers(int threads) {
     pool.urgency = pool_urgency();
     while (pool.started < threads - 1) {
@@ -302,10 +302,10 @@ static void pool_start_workers(int threads) {
     }
 }
 
-/* ---- callers ------------------------------------------------------------------------------------------------------------ */
+/* ---- callers ----------------------------------------------------------------------------------------------------- */
 
 /* Resets the pool in a forked child, where neither the workers nor the other threads' callers exist. A child has only
- * one thread at first, and it gets here before it makes others. */
+ * one thread at first, which calls this function before it starts others. */
 static void pool_begin_anew(int generation) {
     (void)pthread_mutex_init(&pool.mutex, NULL);
     (void)pthread_cond_init(&pool.opened, NULL);
@@ -462,12 +462,12 @@ propane_status pool_set_threads(int threads, propane_error *err) {
     return status;
 }
 
-/* ---- tasks that may fail --------------------------------------------------------------------------------------------------- */
+/* ---- tasks that may fail ----------------------------------------------------------------------------------------- */
 
 typedef struct pool_attempts {
     pool_attempt attempt;
     void *context;
-    atomic_int failed; /* the first task that failed; INT_MAX if none did */
+    atomic_int failed; /* the lowest task that failed; INT_MAX if none did */
 } pool_attempts;
 
 static void pool_try_one(void *context, int task, int worker) {
@@ -481,8 +481,8 @@ static void pool_try_one(void *context, int task, int worker) {
 propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err) {
     pool_attempts a = {attempt, context, INT_MAX};
     pool_run(pool_try_one, &a, count);
-    /* A temporary failure, such as a lack of memory, may succeed now. The tasks after it were skipped and are still to
-     * be done. */
+    /* A task that failed for a temporary reason, such as a lack of memory, may succeed now. The tasks after it may have
+     * been skipped. */
     for (int i = atomic_load(&a.failed); i < count; i++) PROPANE_TRY(attempt(context, i, err));
     return PROPANE_OK;
 }

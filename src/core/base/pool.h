@@ -9,14 +9,15 @@
 
 typedef void (*pool_task)(void *context, int task, int worker); /* worker: 0 .. pool_threads()-1, for scratch memory */
 
-/* Returns the number of threads of the process's pool. The first call creates it with one thread per usable core, or
- * with PROPANE_THREADS. */
+/* Returns the number of threads of the process's pool. The first call fixes it to one per usable core, or to
+ * PROPANE_THREADS. */
 int pool_threads(void);
-/* Return the cores that this process may use (considering affinity and quota), and those of the machine. Neither
- * creates the pool. */
+/* Return the number of cores that this process may use (Linux: considering affinity and quota; macOS: performance
+ * cores), and the number of cores of the machine. Neither starts threads. */
 int pool_usable_cores(void);
 int pool_machine_cores(void);
-/* Fixes the number of threads before the first loop (0 means the default). PROPANE_ERR_INVALID outside 1..256. */
+/* Fixes the number of threads (1 to 256; 0 means the default) before the first loop. Fails with PROPANE_ERR_INVALID for
+ * other numbers, or if workers already run and their number would change. */
 PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
 /* Runs tasks 0 .. count-1 once each and returns when all are done. Tasks are handed out in order from one counter. Does
  * not allocate. May be called from several threads; their loops run one after the other. */
@@ -24,14 +25,15 @@ void pool_run(pool_task task, void *context, int count);
 /* Like pool_run, with at most `most` threads at once (0 means all). Worker numbers may still be `most` or
  * higher. */
 void pool_run_most(pool_task task, void *context, int count, int most);
-/* Runs tasks that may fail and can be repeated. The first that failed and those after it run again on the caller, in
- * order and with `err`, up to the next failure, whose status is returned. On other threads `err` is NULL. */
+/* Runs tasks that may fail and can be repeated. All run in parallel first, with a NULL `err`. The first task that
+ * failed and those after it then run again on the caller, in order and with `err`, up to the next failure, whose status
+ * is returned. */
 typedef propane_status (*pool_attempt)(void *context, int task, propane_error *err);
 PROPANE_CHECK propane_status pool_try(pool_attempt attempt, void *context, int count, propane_error *err);
 /* Returns how long a waiting thread spins, in rounds: 0 means only some yields, -1 means sleep at once. `wish` is the
- * value of PROPANE_SPIN, or NULL; crowded: there are more threads than cores. */
+ * value of PROPANE_SPIN, or NULL; `crowded` is true if there are more threads than cores. */
 int pool_spin_rounds(const char *wish, bool battery, bool crowded);
-/* Joins the workers before exec() and at exit in tests. The next loop starts new ones. */
+/* Stops and joins the workers, as needed before exec() and at the exit of tests. The next loop starts new ones. */
 void pool_stop(void);
 
 #endif

@@ -62,8 +62,8 @@ bool power_source_is_battery(void) {
 #endif
 }
 
-/* Returns true if the zone has reached a trip point that slows the machine down. (The critical one would shut it
- * down.) */
+/* Returns true if the zone has reached a trip point at which the system slows down. The critical trip point is not
+ * considered, because it would shut the machine down. */
 static bool power_source_zone_is_hot(const char *folder, const char *zone) {
     enum { MOST_TRIPS = 16 };
     char shown[32], name[40];

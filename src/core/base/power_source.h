@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Finds out whether this machine runs on battery and whether it is hot. If so, waiting threads do not keep a core awake
- * (core/base/pool.c), and deferrable work waits (propane train --background).
+ * Finds out whether this machine runs on battery and whether it is hot. On battery, waiting threads do not keep a core
+ * awake (core/base/pool.c). In both cases, deferrable work waits (propane train --background).
  */
 #ifndef CORE_BASE_POWER_SOURCE_H
 #define CORE_BASE_POWER_SOURCE_H
 
 #include <stdbool.h>
 
-/* Returns false if it is not known. Reads a few small files, or asks the system's library. */
+/* Returns true if this machine runs on battery; false if that is not known. Reads a few small files, or calls a system
+ * library. */
 bool power_source_is_battery(void);
 /* The Linux version, with the supplies' folders in `folder`, laid out like /sys/class/power_supply. */
 bool power_source_is_battery_in(const char *folder);

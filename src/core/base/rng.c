@@ -30,7 +30,7 @@ uint64_t rng_next(rng *r) {
 }
 
 uint64_t rng_below(rng *r, uint64_t n) {
-    uint64_t reject = (0 - n) % n; /* 2^64 mod n: values below it would be drawn once too often */
+    uint64_t reject = (0 - n) % n; /* 2^64 mod n; without the values below it, all remainders are equally likely */
     for (;;) {
         uint64_t x = rng_next(r);
         if (x >= reject) return x % n;
@@ -44,7 +44,7 @@ double rng_normal(rng *r) {
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586476925 * v);
 }
 
-/* ---- orders: a keyed permutation (a Feistel network that walks until the index is below n) ------------------------------------ */
+/* ---- orders: a keyed permutation (a Feistel network that walks until the index is below n) ----------------------- */
 
 static uint64_t rng_permute(uint64_t index, uint64_t n, uint64_t key) {
     int half = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * SHA-256 (FIPS 180-4): names for compiled programs, tokenizers and data files.
+ * SHA-256 (FIPS 180-4), which names compiled programs, tokenizers and data files.
  */
 #ifndef CORE_BASE_SHA256_H
 #define CORE_BASE_SHA256_H

@@ -10,13 +10,13 @@
 
 #include "core/base/status.h"
 
-/* Checks that the size is one that the structure can have. `what` is its name for the message. A NULL structure is
- * valid. */
+/* Checks that the size field is plausible. `what` is the structure's name in the message. A NULL structure is valid. */
 PROPANE_CHECK propane_status sized_check(const void *structure, const char *what, propane_error *err);
 /* Copies the caller's structure into ours of `room` bytes. Fields that the caller does not have keep their values. NULL
  * copies nothing. */
 PROPANE_CHECK propane_status sized_take(void *to, size_t room, const void *from, const char *what, propane_error *err);
-/* Copies our structure to the caller's. Returns false if there is no structure or its size is not set. */
+/* Copies our structure to the caller's. The size field is not copied. Returns false if `to` is NULL or its size is not
+ * set. */
 bool sized_give(void *to, const void *from, size_t room);
 
 #endif

@@ -31,9 +31,10 @@ const char *propane_status_name(propane_status status) {
     return names[status];
 }
 
-static bool status_is_inside(char c) { return ((unsigned char)c & 0xc0) == 0x80; } /* of a character in UTF-8 */
+static bool status_is_inside(char c) { return ((unsigned char)c & 0xc0) == 0x80; } /* a continuation byte of UTF-8 */
 
-/* Shortens a text to less than `room` bytes. A long path is in its middle, and the reason at its end. */
+/* Shortens a text to less than `room` bytes by cutting its middle, because a long path is in the middle and the reason
+ * at the end. */
 static void status_cut_middle(char *message, size_t room) {
     const size_t length = strlen(message);
     if (length < room) return;
@@ -46,8 +47,8 @@ static void status_cut_middle(char *message, size_t room) {
 }
 
 /* Formats an error. Names and texts from foreign files end up in terminals and logs, so control characters are escaped.
- * A consequence of a failed memory request is reported as a lack of memory, since a third-party library may have turned
- * it into "no such key". */
+ * If a memory request has failed, a lack of memory is reported instead, because a third-party library may have turned
+ * the failure into "no such key". */
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
     size_t bytes;
     if (mem_failed(&bytes)) {
@@ -87,7 +88,7 @@ propane_status propane_fail_prefix(propane_error *err, propane_status status, co
     return status;
 }
 
-/* A caller that does not know how many bytes were requested passes 0. */
+/* `bytes` is 0 if the caller does not know how many bytes were requested. */
 propane_status propane_fail_memory(propane_error *err, size_t bytes) {
     if (!bytes && !mem_failed(&bytes)) return propane_fail(err, PROPANE_ERR_MEMORY, "no memory");
     char many[32], whole[32];

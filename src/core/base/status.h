@@ -14,7 +14,8 @@
  * propane_fail(...)`. */
 propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args);
-/* Puts "prefix: " before the existing text and returns the existing status. */
+/* Puts the formatted prefix and ": " before the existing message, sets the status of `err` to `status` and returns
+ * it. */
 propane_status propane_fail_prefix(propane_error *err, propane_status status, const char *format, ...)
     BASE_PRINTF(3, 4);
 propane_status propane_fail_memory(propane_error *err, size_t bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns temporary names. A name is safe if it is created, not opened: 64 random bits, O_EXCL and O_NOFOLLOW (mkdir for
- * folders), with a retry if the name is taken. The creator holds a lock (flock), which the system releases when the
- * process ends, so a name without a lock is garbage. Names being written are listed, so that a dying process can remove
- * them. Fails if the system provides no random bits.
+ * Owns temporary names. A name contains 64 random bits and is always created, never opened: with O_EXCL and O_NOFOLLOW,
+ * or by mkdir for a folder. If the name is taken, another is tried. The creator holds a lock (flock), which the system
+ * releases when the process ends, so a file or folder without a lock is garbage. Names in use are listed, so that a
+ * dying process can remove them. Fails if the system provides no random bits.
  */
 #include "core/base/temporary.h"
 
@@ -29,15 +29,14 @@
 enum { HEX_DIGITS = 16, TRIES = 100, SUFFIX_ROOM = 32 };
 static const char temporary_mark[] = ".tmp-", temporary_old[] = ".old-";
 
-/* ---- files being written
- * --------------------------------------------------------------------------------------------------- */
+/* ---- files being written ----------------------------------------------------------------------------------------- */
 
 enum { MOST_LISTED = 64 };
 static struct {
     fork_mutex mutex;
     const char *names[MOST_LISTED]; /* owned by their makers */
     atomic_int count, making;       /* names listed, and names being made now */
-    _Atomic pid_t owner;            /* a child has a copy of its parent's list */
+    _Atomic pid_t owner;            /* the process that owns the list; a child has a copy of its parent's */
     void (*on_making)(void);
 } live = {.mutex = FORK_MUTEX_INITIALIZER};
 
@@ -50,7 +49,8 @@ bool temporary_exists(void) {
 void temporary_freeze(void) { fork_mutex_lock(&live.mutex); }
 void temporary_thaw(void) { fork_mutex_unlock(&live.mutex); }
 
-/* A name is made between these two calls; temporary_remove_all waits for that. */
+/* A name is made between temporary_begin_making and temporary_end_making; temporary_remove_all waits until it is
+ * made. */
 static void temporary_begin_making(void) {
     temporary_freeze();
     if (live.owner != getpid()) live.count = 0;
@@ -59,8 +59,8 @@ static void temporary_begin_making(void) {
     if (live.on_making) live.on_making();
 }
 
-/* Ends the making of a name; NULL means that it failed. If the list is full, the name is not listed and is left to the
- * sweeper. */
+/* Ends the making of a name and lists the name; NULL means that no name was made. If the list is full, the name is left
+ * to the next sweep. */
 static void temporary_end_making(const char *name) {
     if (name && live.count < MOST_LISTED) live.names[live.count++] = name;
     live.making--;
@@ -87,9 +87,9 @@ void temporary_remove_all(void) {
             (void)!file_remove_tree(live.names[i], NULL);
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------------------ */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
-/* Fills `name` (of strlen(path) + SUFFIX_ROOM bytes) with a different name each time. */
+/* Fills `name` (of strlen(path) + SUFFIX_ROOM bytes) with a new random name. Returns 0 or an errno. */
 static int temporary_draw_name(char *name, const char *path, const char *mark) {
     uint64_t bits;
     if (getentropy(&bits, sizeof bits) != 0) return errno;
@@ -112,13 +112,13 @@ static int temporary_open_folder(const char *name) {
     if (mkdir(name, 0777) != 0) return -1;
     const int fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const int code = errno;
-    if (fd < 0) (void)rmdir(name); /* no descriptor is left */
+    if (fd < 0) (void)rmdir(name); /* for example because no descriptor is free */
     errno = code;
     return fd;
 }
 
-/* Returns 0 or the system's error. File systems without locks refuse flock; there the sweeper gets no lock either and
- * removes nothing. */
+/* Returns 0 or an errno; EEXIST means that another name must be tried. A failure of flock is ignored: on a file system
+ * without locks, the sweeper gets no lock either and removes nothing. */
 static int temporary_try(const char *path, int (*open_one)(const char *), char *name, int *fd) {
     int code = temporary_draw_name(name, path, temporary_mark);
     if (code) return code;
@@ -191,10 +191,10 @@ propane_status temporary_scratch(const char *prefix, char **name, propane_error 
     return status;
 }
 
-/* ---- remains of killed processes
- * ------------------------------------------------------------------------------------------- */
+/* ---- remains of killed processes --------------------------------------------------------------------------------- */
 
-/* Accepts ".tmp-" and 16 digits, as made here, or up to 7 decimal digits, a process number, as in earlier versions. */
+/* Accepts ".tmp-" or ".old-", followed by 16 hexadecimal digits or by up to 7 decimal digits: the process ID that
+ * earlier versions used. */
 static bool temporary_is_mark(const char *mark) {
     if (strncmp(mark, temporary_mark, sizeof temporary_mark - 1) != 0 &&
         strncmp(mark, temporary_old, sizeof temporary_old - 1) != 0)
@@ -220,8 +220,8 @@ static void temporary_sweep_one(const char *path) {
     close(fd);
 }
 
-/* Returns true for a renamed-away original that may be the only copy. It is removed only when something has its name
- * again. */
+/* Returns true if `path` is an original that was renamed away and nothing has its name again. It may then be the only
+ * copy, and is not removed. */
 static bool temporary_is_needed(const char *path) {
     const size_t digits = strlen(path) - (strrchr(path, '-') ? strlen(strrchr(path, '-')) : 0);
     const size_t whole = digits + 1 - (sizeof temporary_old - 1);
@@ -233,7 +233,7 @@ static bool temporary_is_needed(const char *path) {
     return needed;
 }
 
-/* `of` selects the temporaries of one name; NULL means all. */
+/* Sweeps the temporaries of the name `of` in a folder; NULL means all names. */
 static void temporary_sweep_in(const char *folder, const char *of) {
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {

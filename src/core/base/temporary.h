@@ -12,27 +12,27 @@
 /* Creates an empty file in the folder of `path`, open for writing and locked until *fd is closed. Messages name `path`.
  * *name is listed as being written; release it with temporary_forget, then mem_free. */
 PROPANE_CHECK propane_status temporary_file(const char *path, char **name, int *fd, propane_error *err);
-/* Creates an empty folder in the folder of `path`. *fd is the folder itself, for locking and syncing. */
+/* Creates an empty folder in the folder of `path`. *fd is a descriptor of the new folder, for locking and syncing. */
 PROPANE_CHECK propane_status temporary_folder(const char *path, char **name, int *fd, propane_error *err);
 /* Creates an empty folder PREFIX-HEX in TMPDIR (or /tmp) that only this user may enter. The caller frees *name with
  * mem_free. */
 PROPANE_CHECK propane_status temporary_scratch(const char *prefix, char **name, propane_error *err);
-/* Returns an unused name PATH.old-HEX, for something that is renamed away for a moment. The caller frees it with
- * mem_free. */
+/* Sets *name to an unused name PATH.old-HEX, for something that is renamed away for a moment. The caller frees *name
+ * with mem_free. */
 PROPANE_CHECK propane_status temporary_old_name(const char *path, char **name, propane_error *err);
 
-/* Removes this user's PATH.tmp-* that no process holds any more, and PATH.old-* if PATH exists. Files that cannot be
- * removed stay. */
+/* Removes this user's PATH.tmp-* that no process holds a lock on, and PATH.old-* if PATH exists. What cannot be removed
+ * stays. */
 void temporary_sweep(const char *path);
 /* Does the same for all paths in a folder. */
 void temporary_sweep_folder(const char *folder);
 
-/* For a process that a signal ends: it removes what it is writing. The list belongs to this process, not to its
- * parent. */
+/* The names being written are listed, so that a process that a signal ends can remove them. A child does not inherit
+ * the list. */
 void temporary_forget(const char *name);      /* NULL does nothing */
 void temporary_on_making(void (*call)(void)); /* called before each name is made; set it before threads exist */
-bool temporary_exists(void);                  /* or is being made now; a signal handler may call it */
-/* Nothing listed is removed between the two calls. For the rename to the final name. */
+bool temporary_exists(void);                  /* true if a name is listed or being made; a signal handler may call it */
+/* Nothing listed is removed between temporary_freeze and temporary_thaw. They enclose the rename to the final name. */
 void temporary_freeze(void);
 void temporary_thaw(void);
 /* Removes everything listed and stays frozen: a thread that wants to rename or forget waits until the process has

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns growing strings.
+ * Owns growing strings, and reading and formatting values in the same way in every locale.
  */
 #include "core/base/text.h"
 
@@ -165,8 +165,8 @@ const char *text_shape(char out[160], int rank, const int64_t *dim) {
     return out;
 }
 
-/* Returns the number of a character that must be escaped, with its length in *bytes, or 0 if it can be shown as it
- * is. */
+/* Returns the code of the character at `at` if it must be escaped (plus 0x10000 if it is a single byte), or 0 if it can
+ * be shown as it is. Sets *bytes to its length. */
 static unsigned text_control_at(const unsigned char *at, size_t left, const char *keep, size_t *bytes) {
     *bytes = 1;
     if (*at < 0x20 || *at == 0x7f) return *at && strchr(keep, *at) ? 0 : *at + 0x10000u;
@@ -197,7 +197,7 @@ size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, c
 
 int text_digits(double value) {
     char shown[40];
-    /* This many digits are exact for all but the smallest numbers. A shorter number ends in zeros. */
+    /* 15 digits are exact for all but the smallest numbers. If fewer suffice, the last ones are zeros. */
     int n = fabs(value) < DBL_MIN ? 1 : 15;
     for (; n < 17; n++) {
         snprintf(shown, sizeof shown, "%.*e", n - 1, value);

@@ -24,25 +24,26 @@ void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
 
-/* Read a number as people write it: decimal, without blanks before it, infinities and NaN. Returns where it ends, or
- * NULL if there is none, or it does not fit the type. That includes numbers below the normal doubles. The decimal point
- * is '.' in every locale. */
+/* Read a decimal number that begins at `from`; leading blanks, infinities and NaN are refused. Return the end of the
+ * number, or NULL if there is no number or it does not fit the type. A real below the smallest normal double does not
+ * fit. The decimal point is '.' in every locale. */
 const char *text_read_whole(const char *from, int64_t *out);
 const char *text_read_real(const char *from, double *out);
-/* strtod and "%g" with '.' as the decimal point, for programs that have set a locale with another one. Numbers of more
- * than 400 characters are cut there. text_point changes a printed number in place and returns it. */
+/* text_strtod is strtod with '.' as the decimal point in every locale. If the locale has another decimal point, numbers
+ * longer than 400 characters are truncated. text_point replaces the locale's decimal point in a printed number with
+ * '.', in place, and returns its argument. */
 double text_strtod(const char *from, char **end);
 char *text_point(char *number);
-void text_real(text *t, int digits, double value); /* appends "%.*g" with that point */
+void text_real(text *t, int digits, double value); /* appends "%.*g" with '.' as the decimal point */
 /* Ignores case: "MODEL.GGUF" ends with ".gguf". */
 bool text_ends_with(const char *string, const char *end);
-/* Formats values for people: "70.4 KB" (1 KB is 1000 bytes), "1h02m", "3m07s". The results live in `out`. */
+/* Format values for people: "70.4 KB" (1 KB is 1000 bytes), "1h02m", "3m07s". Return `out`. */
 const char *text_bytes(char out[32], double bytes);
 const char *text_duration(char out[32], double seconds);
 const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 224, 224]" */
 
-/* Formats the string for a message: control bytes become \xNN, and it is cut at 60 bytes with "...". The result lives
- * in `out`. */
+/* Formats the string for a message: control bytes become \xNN, and a longer string is cut at 60 bytes, followed by
+ * "...". Returns `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
 /* The same for a string; the result lives as long as the enclosing block. */
 #define TEXT_SHOWN(name) text_quote((char[80]){0}, name, strlen(name))

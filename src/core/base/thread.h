@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Starts the library's threads. The host's threads handle its signals, so these block them.
+ * Starts the library's threads. The host's own threads handle its signals, so the library's threads block them.
  */
 #ifndef CORE_BASE_THREAD_H
 #define CORE_BASE_THREAD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the record of a run's spans and its form on disk: Chrome's trace events. Times count from the first span, in
- * microseconds, and so does a request's argument "submitted".
+ * Owns the record of a run's spans, and the file format: Chrome's trace events. All times, including a request's
+ * argument "submitted", are in microseconds since the earliest recorded time.
  */
 #include "core/base/timeline.h"
 
@@ -15,7 +15,7 @@ typedef struct span {
     timeline_lane lane;
     const char *name;
     int part;
-    int64_t submitted, begin, end; /* submitted < 0 if it did not wait in a queue */
+    int64_t submitted, begin, end; /* submitted < 0 if the span did not wait in a queue */
 } span;
 
 enum { CHUNK = 4096 };
@@ -62,7 +62,7 @@ void timeline_add(timeline *t, timeline_lane lane, const char *name, int part, i
     timeline_add_queued(t, lane, name, part, -1, begin_ns, end_ns);
 }
 
-/* ---- the file --------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static void timeline_put_lanes(json_t *events) {
     json_add(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "name", "process_name", "ph", "M", "pid", 1, "args", "name",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Expands a statement for each constant k from 0 to 3 without a loop, so that arrays indexed by k stay in registers.
- * It is meant for parallel chains of steps when a single chain is longer than the processor looks ahead.
+ * Expands a statement for each constant k from 0 to 3 without a loop, so that arrays indexed by k stay in registers. It
+ * is meant for independent chains of steps, where one chain alone would exceed the processor's look-ahead.
  */
 #ifndef CORE_BASE_UNROLL_H
 #define CORE_BASE_UNROLL_H

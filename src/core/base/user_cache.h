@@ -10,7 +10,8 @@
 enum { USER_CACHE_PATH_ROOM = 1200 };
 
 /* Builds $XDG_CACHE_HOME/propane/NAME, ~/Library/Caches/propane/NAME on macOS or ~/.cache/propane/NAME elsewhere. An
- * empty name selects the folder itself. Returns false if this user has no such place. */
+ * empty name selects the folder itself. Returns false if the environment defines no such place, or the path is too
+ * long. */
 bool user_cache_path(const char *name, char path[USER_CACHE_PATH_ROOM]);
 
 #endif

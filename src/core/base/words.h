@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lists in one string: "a|b|c", "a b c", and name patterns separated by commas. Nothing is allocated.
+ * Searches lists that are stored in one string: "a|b|c", "a b c", and name patterns separated by commas. Nothing is
+ * allocated.
  */
 #ifndef CORE_BASE_WORDS_H
 #define CORE_BASE_WORDS_H
