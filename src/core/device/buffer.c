@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns buffers: memory that host and device share, and the copies in and out of it, which handle strides and types. The
- * longest dense runs are copied or converted at once. Rejects anything that would change values silently (float to
- * integer, integers out of range) and a layout that leaves the buffer.
+ * Owns buffers, the memory that host and device share, and copies to and from them, which handle strides and types. The
+ * longest dense runs are copied or converted at once. Rejects conversions from floats to integers, integers that the
+ * target's type cannot hold, and layouts that extend beyond the buffer.
  */
 #include <string.h>
 
@@ -80,7 +80,7 @@ void propane_buffer_unlock(propane_buffer *buffer) {
     if (driver->buffer_unlock && !buffer->borrowed) driver->buffer_unlock(buffer->device->impl, &buffer->b);
 }
 
-/* ---- elements ---------------------------------------------------------------------------------------------------------- */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
 typedef struct element_kind {
     const char *name;
@@ -105,7 +105,8 @@ static const element_kind *buffer_kind_of(propane_dtype dtype) {
     return (size_t)dtype < sizeof kinds / sizeof kinds[0] ? &kinds[dtype] : NULL;
 }
 
-/* Loads an element; every type here fits into a double exactly. Buffers may be bound at any address, hence memcpy. */
+/* Loads an element; the values of all types in `kinds` fit into a double exactly. Buffers may be bound at any address,
+ * hence memcpy. */
 static double buffer_load(propane_dtype dtype, const uint8_t *p) {
     uint16_t h;
     float f;
@@ -191,7 +192,7 @@ static propane_status buffer_convert_run(propane_dtype to, uint8_t *target, prop
     return PROPANE_OK;
 }
 
-/* ---- strided copies ----------------------------------------------------------------------------------------------------- */
+/* ---- strided copies ---------------------------------------------------------------------------------------------- */
 
 /* How a tensor splits into dense runs: the dimensions from `rank_outer` inward are dense in the buffer and form one
  * run. */
@@ -236,7 +237,8 @@ static propane_status buffer_check_layout(const propane_buffer *buffer, const pr
     return PROPANE_OK;
 }
 
-/* Copies between the buffer and `dense`, which holds elements of `dtype`; it is the source if `writing`. */
+/* Copies between the buffer's `memory` and `dense`, whose elements are of `dtype`. `dense` is the source if `writing`,
+ * else the target. */
 static propane_status buffer_copy_runs(uint8_t *memory, const propane_io *io, const layout *l, propane_dtype dtype,
                                        uint8_t *dense, bool writing, propane_error *err) {
     size_t step = (size_t)l->run * buffer_kind_of(dtype)->bytes;
@@ -272,7 +274,7 @@ propane_status propane_buffer_write(propane_buffer *buffer, const propane_io *io
                                     const void *source, int64_t count, propane_error *err) {
     NEED(err, buffer, io);
     NEED_LIST(err, source, count);
-    /* Written to only when reading a buffer. */
+    /* The cast is safe: buffer_copy writes to `dense` only when it reads a buffer. */
     return buffer_copy(buffer, io, dtype, (void *)(uintptr_t)source, count, true, err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The objects behind the public handles, only for this folder. Every object counts its references: the handle that the
- * user holds, and the children or requests that refer to it. So an object that is freed early lives until the last
- * request that uses it is gone.
+ * The objects behind the public handles, for this folder and the few other files that include this header. Every object
+ * counts its references: the handle that the user holds, and the children or requests that refer to it. So an object
+ * that the user frees early lives until the last request that uses it is freed.
  */
 #ifndef CORE_DEVICE_DEVICE_H
 #define CORE_DEVICE_DEVICE_H
@@ -15,20 +15,20 @@
 #include "core/device/driver.h"
 #include "core/device/request_times.h"
 
-/* Requests in the order of submission. Whoever runs the one at the head is the executor: the device's own thread, or a
- * thread that waits for a request. There is a diagram in queue.c. */
+/* Requests in the order of submission. The thread that runs the request at the head is the executor: the device's own
+ * thread, or a thread that waits for a request. queue.c contains a diagram. */
 typedef struct device_queue {
     pthread_mutex_t mutex; /* guards the whole queue and the state of the requests */
     pthread_cond_t work;   /* the device's thread sleeps here */
     pthread_cond_t done;   /* threads waiting for a request sleep here */
     propane_request **ring;
-    int capacity, head, length; /* includes the running request, which leaves the ring when done */
+    int capacity, head, length; /* length includes the running request, which leaves the ring when done */
     bool executing;             /* some thread is the executor */
     bool thread_started, thread_sleeps;
-    atomic_bool closing;    /* written under the mutex; from then on nothing waits for an event */
+    atomic_bool closing;    /* written under the mutex; once true, no request waits for an event */
     propane_event *awaited; /* the event the executor waits for, or NULL */
     int waiters;            /* number of threads asleep on `done` */
-    int generation;         /* fork.h generation of the process that owns the mutex and the thread */
+    int generation;         /* fork_generation of the process that owns the mutex and the thread */
     pthread_t thread;
 } device_queue;
 
@@ -72,7 +72,8 @@ struct propane_request {
     driver_buffer **driver_buffers; /* inputs, then outputs */
     propane_buffer **buffers;       /* in the same order */
     int buffer_count;
-    /* prepared: the driver knows the request; foreign: it has buffers of other devices, to be locked while it runs. */
+    /* prepared: the driver has prepared the request; foreign: buffers of other devices must be locked while the request
+     * runs. */
     bool prepared, foreign;
     propane_event_point *waits, *signals;
     int wait_count, signal_count;
@@ -98,15 +99,16 @@ void event_release(propane_event *e);
 PROPANE_CHECK propane_status program_check_types(const mil_function *f, propane_error *err);
 
 PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
-/* Locks the mutex. In a forked child, it first resets the mutex and empties the queue. Unlock with
+/* Locks the mutex. In a forked child, first resets the mutex and empties the queue. Unlock with
  * pthread_mutex_unlock. */
 void queue_lock(device_queue *q);
-/* Waits until `event` has reached `value`. Returns false if, before that, *closing was set and event_wake called. */
+/* Waits until `event` has reached `value` and returns true. Returns false if *closing becomes true first; whoever sets
+ * *closing must then call event_wake. */
 bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);
 void event_wake(propane_event *event);
 
-/* Returns when every submitted request has run, or was cancelled because it had to wait for an event, and the device's
- * thread has ended. */
+/* Closes the queue. Returns when every submitted request has run, or was cancelled because it had to wait for an event,
+ * and the device's thread has ended. */
 void queue_drain(device_queue *q);
 
 #endif

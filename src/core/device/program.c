@@ -158,7 +158,7 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     return status;
 }
 
-/* ---- several at once --------------------------------------------------------------------------------------------------- */
+/* ---- several at once --------------------------------------------------------------------------------------------- */
 
 typedef struct together {
     const mil_function **functions;
@@ -256,7 +256,7 @@ const driver_program *driver_program_of(const propane_program *p, const propane_
     return p->device->driver == driver ? &p->p : NULL;
 }
 
-/* ---- constants overwritten ------------------------------------------------------------------------------------------------- */
+/* ---- constants overwritten --------------------------------------------------------------------------------------- */
 
 propane_status propane_program_patch(propane_program *program, const char *constant, propane_dtype dtype,
                                      const void *values, int64_t count, propane_error *err) {
@@ -278,7 +278,7 @@ propane_status propane_program_patch(propane_program *program, const char *const
     return status;
 }
 
-/* ---- profile ------------------------------------------------------------------------------------------------------------ */
+/* ---- profile ----------------------------------------------------------------------------------------------------- */
 
 propane_status propane_program_profile(propane_program *program, bool on, propane_error *err) {
     NEED(err, program);
@@ -341,7 +341,7 @@ const propane_io *propane_program_find(const propane_program *program, const cha
 
 int program_place(const propane_program *p, const char *name) { return piece_map_index(&p->places, name); }
 
-/* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */
+/* ---- inputs and outputs of drivers with dense tensors ------------------------------------------------------------ */
 
 static propane_status program_dense_io(arena *a, const mil_value *v, bool input, propane_io *out, propane_error *err) {
     const mil_type *type = &v->type;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Owns the order in which requests run. Each device has one executor: the thread that takes the requests from the head
  * of the ring, one after the other. The device's thread becomes the executor when there is work. A thread that waits
- * for a request becomes it if the role is free, and keeps it until its request is done. So submit and wait in one
- * thread need no thread switch, and nothing runs out of order.
+ * for a request becomes the executor if there is none, and stays the executor until its request is done. So submit and
+ * wait in one thread need no thread switch, and nothing runs out of order.
  *
  *     submit -> [ring: head is running | queued | queued | ...] -> wait for its events -> execute -> signal -> done
  *
  * Closing a device cancels the requests that would have to wait for an event; the others finish.
  *
- * A request that waits for an event blocks those after it, as on the engine. A helping thread waits for that event too,
- * but only for requests ahead of its own, for which it would have had to wait anyway. Rejects a request that is in
- * flight, a chain that does not fit as a whole, and a chain with requests of several devices.
+ * A request that waits for an event blocks those after it, as on the engine. If the executor is a waiting thread, it
+ * waits for that event, too, but only on behalf of its own request or of requests ahead of it, for which it would have
+ * to wait anyway. Rejects a request that is in flight, a chain that does not fit as a whole, and a chain with requests
+ * of several devices.
  */
 #include <string.h>
 
@@ -80,7 +81,7 @@ void queue_drain(device_queue *q) {
     if (started) pthread_join(q->thread, NULL);
 }
 
-/* ---- executing ----------------------------------------------------------------------------------------------------------- */
+/* ---- executing --------------------------------------------------------------------------------------------------- */
 
 /* Unlocks buffers of other devices, which are host memory only while they are locked. */
 static void queue_unlock_foreign(const propane_request *r, int count) {
@@ -101,7 +102,7 @@ static propane_status queue_lock_foreign(const propane_request *r, propane_error
 }
 
 /* Waits for the events of a request before it begins. The thread that closes the device either sees which event is
- * awaited, or this function sees that it is closing. */
+ * awaited, or this function sees that the device is closing. */
 static propane_status queue_await_events(propane_device *d, const propane_request *r, propane_error *err) {
     device_queue *q = &d->queue;
     bool reached = true;
@@ -139,7 +140,7 @@ static propane_completion queue_execute(propane_device *d, propane_request *r, p
 }
 
 /* Runs the request at the head. The caller holds the mutex and is the executor. Once `completed` has grown, the request
- * may be gone at any moment. */
+ * may be freed at any moment. */
 static void queue_run_head(propane_device *d) {
     device_queue *q = &d->queue;
     propane_request *r = q->ring[q->head];
@@ -180,7 +181,7 @@ static void *queue_thread_main(void *argument) {
     return NULL;
 }
 
-/* Starts the device's thread, under the mutex. */
+/* Starts the device's thread. Called under the mutex. */
 static propane_status queue_start_thread(propane_device *d, propane_error *err) {
     device_queue *q = &d->queue;
     if (q->closing) return propane_fail(err, PROPANE_ERR_INVALID, "submit: device '%s' is closed", d->uri);
@@ -195,9 +196,9 @@ static propane_status queue_start_thread(propane_device *d, propane_error *err) 
     return PROPANE_OK;
 }
 
-/* ---- submit ---------------------------------------------------------------------------------------------------------------- */
+/* ---- submit ------------------------------------------------------------------------------------------------------ */
 
-/* Marks the whole chain as in flight, or none of it. Under the mutex. */
+/* Marks all requests of a chain as in flight, or none of them. Called under the mutex. */
 static propane_status queue_mark(propane_request *const *requests, int count, propane_error *err) {
     int i = 0;
     while (i < count && requests[i]->submitted == atomic_load(&requests[i]->completed)) requests[i++]->submitted++;
@@ -246,7 +247,7 @@ propane_status propane_submit(propane_request *const *requests, int count, propa
     return status;
 }
 
-/* ---- wait ------------------------------------------------------------------------------------------------------------------ */
+/* ---- wait -------------------------------------------------------------------------------------------------------- */
 
 /* Spins for a moment, because a request that is nearly done is not worth a sleep. */
 static void queue_spin_for(const propane_request *r, uint64_t target) {
@@ -259,7 +260,7 @@ static void queue_spin_for(const propane_request *r, uint64_t target) {
     }
 }
 
-/* Acts as the executor until `r` is done. Under the mutex. */
+/* Acts as the executor until `r` is done. Called under the mutex. */
 static void queue_help(propane_device *d, const propane_request *r, uint64_t target) {
     device_queue *q = &d->queue;
     q->executing = true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns requests: a program with a buffer for each of its inputs and outputs. Everything that can be checked without
  * running is checked here once, so that submitting again costs nothing. Rejects unknown, duplicate and missing names,
- * small buffers, buffers of other devices, and outputs that would overwrite unread data.
+ * buffers that are too small, buffers of devices that the program's device cannot access, and outputs that would
+ * overwrite unread data.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,9 +67,9 @@ static propane_status request_check_complete(const propane_request *r, propane_e
     return PROPANE_OK;
 }
 
-/* The inputs and outputs of each buffer, as linked lists. */
+/* Linked lists of the inputs and outputs that are bound to each buffer. */
 typedef struct request_chains {
-    id_map first; /* buffer to its first slot */
+    id_map first; /* from a buffer to the head of its list */
     int32_t *next;
 } request_chains;
 

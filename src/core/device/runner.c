@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the buffers of a program that is run on its own.
+ * Owns the buffers and the request of a program that is run on its own.
  */
 #include "core/device/runner.h"
 
@@ -15,7 +15,8 @@ const propane_io *runner_io_of(const propane_program *program, int index) {
     return index < inputs ? propane_program_input(program, index) : propane_program_output(program, index - inputs);
 }
 
-/* Collects names and buffers. With a device, it makes the buffers that were not chosen. */
+/* Collects names and buffers, and makes the request. Buffers that were not chosen are made on `device`; if that is
+ * NULL, they are an error. */
 static propane_status runner_fill(runner *r, propane_device *device, runner_choose *choose, void *context,
                                   propane_error *err) {
     r->inputs = propane_program_input_count(r->program);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Parses a device's uri: the driver's name, optionally followed by ':' and a part for the driver, or by '?' and options.
+ * Parses a device's uri: the driver's name, optionally followed by ':' and a part for the driver, or by '?' and
+ * options.
  */
 #ifndef CORE_DEVICE_URI_H
 #define CORE_DEVICE_URI_H
