@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the operation that produces NaN or infinity. It starts only from results that are not finite and
- * goes back through operands that are not finite. An infinity in a mask that a softmax absorbs is therefore not
- * reported. An operation is reported if its operands are all finite, or if it produces NaN from infinities.
+ * Owns the search for the operation that produces NaN or infinity. The search starts only from results that are not
+ * finite and goes back through operands that are not finite. An infinity in a mask that a softmax absorbs is therefore
+ * not reported. An operation is reported if its operands are all finite, or if it produces NaN from infinities.
  *
  * Values that no session can output (in blocks, or of unsupported types) count as finite.
  */
@@ -15,10 +15,10 @@
 
 typedef struct nonfinite_walk {
     const session *s;
-    const nonfinite_count *inputs; /* [s->inputs]: counted before the run, because it changes states */
+    const nonfinite_count *inputs; /* [s->inputs]: counted before the run, because the run changes states */
     int input_count;
     nonfinite_count *of;  /* [value_count] */
-    bool *known, *behind; /* [value_count]: counted; reached from a result through values that are not finite */
+    bool *known, *behind; /* [value_count]: counted; reached from a result via values that are not finite */
 } nonfinite_walk;
 
 static bool nonfinite_any(nonfinite_count c) { return c.nan || c.infinite; }
@@ -29,7 +29,7 @@ static void nonfinite_add(nonfinite_count *c, double v) {
     c->infinite += isinf(v) != 0;
 }
 
-/* ---- counting --------------------------------------------------------------------------------------------------------------- */
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 /* Counts an input or output of the program; anything but floats counts as finite. */
 static propane_status nonfinite_count_at(const session *s, int at, nonfinite_count *out, propane_error *err) {
@@ -64,7 +64,8 @@ static propane_status nonfinite_count_results(const nonfinite_walk *w, nonfinite
     return PROPANE_OK;
 }
 
-/* Counts a value that is not a result: an input as it was before the run, or a constant. */
+/* Returns the count of a value. Values that are not results are inputs, as they were before the run, or constants;
+ * others count as finite. */
 static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v) {
     if (w->known[v->id]) return w->of[v->id];
     w->known[v->id] = true;
@@ -79,7 +80,7 @@ static nonfinite_count nonfinite_of(const nonfinite_walk *w, const mil_value *v)
     return w->of[v->id];
 }
 
-/* ---- the way back ----------------------------------------------------------------------------------------------------------- */
+/* ---- the way back ------------------------------------------------------------------------------------------------ */
 
 /* Examines the operation of a value that results depend on, and marks its operands that are not finite. */
 static void nonfinite_look_at(const nonfinite_walk *w, const mil_op *op, const mil_value *v, nonfinite_found *out) {
@@ -152,7 +153,7 @@ propane_status nonfinite_run(session *s, nonfinite_found *out, propane_error *er
     return status;
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 static bool nonfinite_is_made(const mil_value *v) { return v && v->def && !v->constant; }
 

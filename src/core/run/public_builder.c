@@ -46,7 +46,7 @@ static bool api_builder_works(propane_builder *b) {
     return !b->b.err.status;
 }
 
-/* For a call that requires a pointer: records the error in the builder if it is NULL. */
+/* Returns true if the builder works and `pointer` is not NULL. Records an error in the builder if it is NULL. */
 static bool api_builder_has(propane_builder *b, const char *call, const char *name, const void *pointer) {
     return api_builder_works(b) && need_pointers(&b->b.err, call, name, &pointer, 1) == PROPANE_OK;
 }

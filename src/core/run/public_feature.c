@@ -25,7 +25,8 @@ const char *propane_module_default_function(const propane_module *module) {
     return f ? f->name : NULL;
 }
 
-/* Returns the index-th value in that role. With index -1, only counts them. */
+/* Sets *count to the number of values in that role. Returns the index-th of them, or NULL if there is none, as for
+ * index -1. */
 static const mil_value *api_feature_value(const mil_function *f, propane_role role, int index, int *count) {
     if (role == PROPANE_OUTPUT) {
         *count = f->result_count;
@@ -35,7 +36,7 @@ static const mil_value *api_feature_value(const mil_function *f, propane_role ro
     const int states = last ? last->states_before + (last->type.container == MIL_STATE) : 0;
     *count = role == PROPANE_STATE ? states : f->param_count - states;
     if (index < 0 || index >= *count) return NULL;
-    int from = 0, to = f->param_count - 1; /* the last parameter with `index` of its role before it */
+    int from = 0, to = f->param_count - 1; /* finds the last parameter with at most `index` of its role before it */
     while (from < to) {
         const int middle = from + (to - from + 1) / 2, before = f->params[middle]->states_before;
         if ((role == PROPANE_STATE ? before : middle - before) <= index)
@@ -182,7 +183,7 @@ const char *propane_module_metadata(const propane_module *module, const char *ke
     return NULL;
 }
 
-/* ---- operations -------------------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 /* The operation table's columns for other layers, as words. */
 static const struct {

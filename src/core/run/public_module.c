@@ -84,7 +84,7 @@ propane_status propane_shape_parse(const char *given, propane_shape *out, propan
 
 void propane_module_free(propane_module *module) { mil_module_free(module); }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static mil_dialect api_module_dialect(propane_dialect dialect) {
     return dialect == PROPANE_MIL_CANONICAL ? MIL_CANONICAL : MIL_SHORT;
@@ -111,8 +111,9 @@ static char *api_module_folder_of(const char *path) {
     return dir;
 }
 
-/* Returns the name of a program's weight file without .bin: "weight" for model.mil, as in a package, else the program's
- * own, so that programs in one folder do not overwrite each other's weights. The caller frees it with mem_free. */
+/* Returns the name of a program's weight file without .bin: "weight" for model.mil, as in a package, else the name of
+ * the program's file without .mil, so that programs in one folder do not overwrite each other's weights. The caller
+ * frees it with mem_free. */
 static char *api_module_weights_name(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (strcmp(name, "model.mil") == 0) return mem_copy_string("weight");
@@ -121,7 +122,7 @@ static char *api_module_weights_name(const char *path) {
     return own;
 }
 
-/* Writes the module as text, and copies what it uses from weight files elsewhere. */
+/* Writes the module as text. If its weights are in a package or in another folder, writes them next to the text. */
 static propane_status api_module_write_text(mil_module *m, const char *path, mil_dialect dialect, propane_error *err) {
     text program = {0};
     char *dir = api_module_folder_of(path), *name = api_module_weights_name(path);
@@ -149,7 +150,7 @@ propane_status propane_module_write(propane_module *module, const char *path, pr
     return mil_write_dir(module, path, as, err);
 }
 
-/* ---- values ----------------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after) {
@@ -169,7 +170,7 @@ int64_t propane_value_count(const propane_value *value) {
     return value->type.container == MIL_TENSOR && !mil_type_is_open(&value->type) ? mil_type_count(&value->type) : 0;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 propane_status propane_module_copy(const propane_module *module, propane_module **out, propane_error *err) {
     if (out) *out = NULL;
@@ -192,7 +193,7 @@ propane_status propane_module_copy(const propane_module *module, propane_module 
     return status;
 }
 
-/* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
+/* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
 /* Expands recurrent layers into steps, which have gradients. */
 static propane_status api_module_write_out(mil_function *f, const char *const *wrt, int wrt_count, propane_error *err) {

@@ -21,12 +21,12 @@ struct propane_session {
     bool *lent;   /* [inputs]: the buffer is the caller's memory */
     int *inputs;  /* the program's inputs that are not states */
     int *outputs; /* the program's outputs that are not states, counted after the inputs */
-    int *states;  /* their inputs */
+    int *states;  /* the program's inputs that are states */
     int input_count, output_count, state_count;
     session_inputs several; /* arrays with one value for each of several runs */
 };
 
-/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static propane_status api_session_sort(propane_session *p, propane_error *err) {
     const session *s = &p->s;
@@ -53,7 +53,7 @@ static propane_status api_session_sort(propane_session *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The lists of the caller's options, and the names in them. */
+/* Copies the caller's options, and checks their lists and the names in the lists. */
 static propane_status api_session_options(const propane_session_options *given, propane_session_options *out,
                                           propane_error *err) {
     static const char what[] = "propane_session_options";
@@ -106,8 +106,7 @@ void propane_session_close(propane_session *p) {
     mem_free(p);
 }
 
-/* ---- names and types
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- names and types --------------------------------------------------------------------------------------------- */
 
 static const propane_io *api_session_io(const propane_session *p, int at) {
     const session *s = &p->s;
@@ -151,13 +150,14 @@ static propane_status api_session_unknown(const propane_session *p, const char *
     return status;
 }
 
-/* Finds where a name's values are after a run: an output, or, for a state, the input that holds its newest content. */
+/* Returns the place of a name's values after a run: an output, or, for a state, the input that holds its newest
+ * content. Returns -1 if there is none. */
 static int api_session_find_output(const propane_session *p, const char *name) {
     const int at = session_find_output(&p->s, name);
     return at < 0 && session_is_state(&p->s, name) ? session_find_input(&p->s, name) : at;
 }
 
-/* ---- in --------------------------------------------------------------------------------------------------------------------- */
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_session_set(propane_session *p, const char *name, propane_dtype dtype, const void *values,
                                    int64_t count, propane_error *err) {
@@ -188,7 +188,7 @@ propane_status propane_session_lend(propane_session *p, const char *name, void *
     return status;
 }
 
-/* Drops an array for several runs along with its input. */
+/* Drops the array for several runs that was given for an input, and counts the runs of the other arrays again. */
 static propane_status api_session_drop_steps(propane_session *p, const char *name, propane_error *err) {
     session_inputs_drop(&p->several, name);
     p->s.steps = 0;
@@ -254,7 +254,7 @@ propane_status propane_session_set_keys(propane_session *p, const char *name, co
     return PROPANE_OK;
 }
 
-/* Moves an array for several runs into the session. */
+/* Moves the array into the session if it holds values for several runs. */
 static propane_status api_session_take_steps(propane_session *p, session_input *in, propane_error *err) {
     const int at = session_find_input(&p->s, in->name);
     if (in->image || in->words || !session_has_steps(api_session_io(p, at), &in->array)) return PROPANE_OK;
@@ -263,7 +263,7 @@ static propane_status api_session_take_steps(propane_session *p, session_input *
     return session_count_steps(&p->s, &p->several, err);
 }
 
-/* Puts arrays into the inputs and states of their names. The session keeps those for several runs. */
+/* Puts arrays into the inputs and states of their names. The session keeps arrays for several runs. */
 static propane_status api_session_put_all(propane_session *p, session_inputs *in, propane_error *err) {
     for (int i = 0; i < in->count; i++) {
         PROPANE_TRY(api_session_put(p, &in->list[i], err));
@@ -379,7 +379,7 @@ propane_status propane_session_randomize(propane_session *p, uint64_t seed, prop
     return PROPANE_OK;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 propane_status propane_session_run(propane_session *p, propane_completion *out, propane_error *err) {
     NEED_AS(err, "session", p);

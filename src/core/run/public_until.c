@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns cutting a function after one of its operations. The operation's results become the outputs; later operations,
- * and any that are then unused, are removed. So a package that a device refuses can be halved until the operation is
- * found.
+ * and any that are then unused, are removed. So a package that a device refuses can be halved until the refused
+ * operation is found.
  */
 #include <string.h>
 

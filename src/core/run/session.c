@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns running one program once or many times: fills buffers from files and returns results as arrays. Rejects inputs
- * whose shape or type does not match, naming both.
+ * Owns running one program once or many times: fills buffers from files and writes results as arrays. Rejects inputs
+ * whose shape or type does not match, with a message that names both.
  */
 #include "core/run/session.h"
 
@@ -21,8 +21,7 @@
 #include "core/run/session_late.h"
 #include "core/run/session_states.h"
 
-/* ---- the user's inputs
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the user's inputs ------------------------------------------------------------------------------------------- */
 
 static propane_status session_take_array(session_inputs *in, const char *name, size_t length, const npy *array,
                                          bool image, propane_error *err) {
@@ -121,11 +120,12 @@ propane_status session_shape(const char *given, mil_shape_choice *out, char **na
     return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=1,3,224,224", given);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
 
-/* Shares the memory of the other session's state of the same name. Fails if its layout there differs. */
+/* Makes each state use the memory of the other session's state of the same name. Fails if their shapes or types
+ * differ. */
 static propane_status session_share_states(session *s, const session *of, propane_error *err) {
     for (int i = 0; i < s->inputs; i++) {
         const propane_io *io = session_io_at(s, i);
@@ -194,7 +194,7 @@ void session_close(session *s) {
     *s = (session){0};
 }
 
-/* ---- filling ---------------------------------------------------------------------------------------------------------------- */
+/* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 static bool session_is_float(propane_dtype dtype) {
     return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
@@ -321,7 +321,8 @@ static const session_input *session_given_for(const session_inputs *in, const ch
     return found;
 }
 
-/* Counts the runs for which the arrays hold values; 0 means one value for all. */
+/* Counts the runs for which the arrays hold values. s->steps stays unchanged if every array holds one value for all
+ * runs. */
 propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
     const char *first = NULL;
     for (int i = 0; i < s->inputs; i++) {
@@ -346,7 +347,7 @@ propane_status session_step(session *s, const session_inputs *in, int64_t step, 
     return PROPANE_OK;
 }
 
-/* Accepts what the file calls it, too. */
+/* Returns the place of a name, or -1. Also accepts the name that the file uses for the feature. */
 static int session_place(const session *s, const char *name, propane_role role) {
     const int at = program_place(s->run.program, name);
     if (at >= 0) return at;
@@ -405,7 +406,7 @@ propane_status session_fill_rest(session *s, const bool *given, int64_t seed, co
                         advice);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static int64_t session_now_ns(void) {
     struct timespec t;
@@ -455,14 +456,15 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The output that counts the rows of output `name`; negative: all are results. */
+/* Returns the output that counts the rows of output `name`, or -1 if all rows are results. */
 static int session_rows_output(const session *s, const char *name) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     const mil_feature *f = mil_feature_find(seen, PROPANE_OUTPUT, name);
     return f && f->rows ? session_find_output(s, f->rows) : -1;
 }
 
-/* Returns [outputs]: true if an output counts the rows of another. */
+/* Returns an array [outputs], which is true for outputs that count the rows of another. The caller frees it with
+ * mem_free. */
 static bool *session_row_counters(const session *s) {
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     bool *counts = mem_array((size_t)s->outputs + 1, sizeof *counts);
@@ -473,7 +475,7 @@ static bool *session_row_counters(const session *s) {
     return counts;
 }
 
-/* Cuts off rows that are not results. */
+/* Removes the rows of `out` that are not results. */
 static propane_status session_cut_rows(session *s, int at, npy *out, propane_error *err) {
     const int counter = session_rows_output(s, s->run.bindings[at].name);
     int32_t rows = 0;
@@ -486,7 +488,7 @@ static propane_status session_cut_rows(session *s, int at, npy *out, propane_err
     return PROPANE_OK;
 }
 
-/* Returns the output's array. If several runs were kept, it has a leading dimension for them. */
+/* Sets *out to the output's values. If several runs were kept, the array has a leading dimension for them. */
 static propane_status session_array_of(session *s, int at, npy *out, propane_error *err) {
     void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
     session_npy_of(session_io_at(s, at), out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * One program on one device with its buffers, the base of propane_session. Turns states into inputs and outputs,
- * changes the precision, and finds the inputs that the user sets. Programs whose shapes depend on values are planned
- * when they run (session_late.h).
+ * A session: one program on one device, with its buffers. propane_session is based on it. Opening a session turns
+ * states into inputs and outputs and changes the precision. Programs whose shapes depend on values are planned when
+ * they run (session_late.h).
  */
 #ifndef CORE_RUN_SESSION_H
 #define CORE_RUN_SESSION_H
@@ -45,7 +45,7 @@ void session_inputs_free(session_inputs *in);
 PROPANE_CHECK propane_status session_inputs_move(session_inputs *in, session_input *from, propane_error *err);
 /* Drops the inputs of that name. */
 void session_inputs_drop(session_inputs *in, const char *name);
-/* Parses "NAME=1,3,224,224". `name` must live as long as the choice. */
+/* Parses "NAME=1,3,224,224". *name, which the caller frees with mem_free, must live as long as the choice. */
 PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err);
 
 /* Opens a session, which owns the module even after a failure. */
@@ -55,8 +55,9 @@ int session_find_input(const session *s, const char *name);  /* -1 if there is n
 int session_find_output(const session *s, const char *name); /* counted after the inputs; -1 if there is none */
 /* Puts one array or image into the input of its name. */
 PROPANE_CHECK propane_status session_put(session *s, const session_input *in, propane_error *err);
-/* Fills the inputs that were not set: with random numbers if `seed` is not negative. Otherwise returns an error that
- * names all of them, followed by `advice`. given: [inputs]. */
+/* Fills the inputs that were not set according to `given` [inputs]: with the file's default if there is one, else with
+ * random numbers if `seed` is not negative. Otherwise returns an error that names these inputs, followed by `advice`.
+ * States are not filled. */
 PROPANE_CHECK propane_status session_fill_rest(session *s, const bool *given, int64_t seed, const char *advice,
                                                propane_error *err);
 /* Returns true if the array has one extra leading dimension, with a value for each of several runs. */
@@ -67,7 +68,8 @@ PROPANE_CHECK propane_status session_count_steps(session *s, const session_input
 PROPANE_CHECK propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err);
 /* Keeps the outputs of this step for session_write. States are written only with their final content. */
 PROPANE_CHECK propane_status session_keep(session *s, int64_t step, propane_error *err);
-/* Runs once. *ns is the time from submission to the end. States continue from the last run. */
+/* Runs once. Sets *ns to the duration, which is the device's own on a simulated device. States continue from the last
+ * run. */
 PROPANE_CHECK propane_status session_run(session *s, int64_t *ns, propane_error *err);
 /* Writes DIR/NAME.npy for each output in its own element type. States are written under their own names. */
 PROPANE_CHECK propane_status session_write(session *s, const char *dir, propane_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns text and dictionaries given for inputs: an array that has the number of each key at its place.
+ * Owns inputs given as text or dictionaries. They become an array that holds the number of each key at the key's place.
  */
 #include "core/run/session_keys.h"
 
@@ -116,7 +116,7 @@ propane_status session_put_words(session *s, const char *name, const char *words
     char source[200];
     json_t *o = NULL;
     if (keys && keys->text) return session_put_keys(s, name, &words, NULL, 1, err);
-    if (at < 0) return session_put(s, &(session_input){.name = name}, err); /* names the inputs */
+    if (at < 0) return session_put(s, &(session_input){.name = name}, err); /* fails, and lists the inputs */
     if (!keys) {
         session_input in = {.name = name};
         PROPANE_TRY(npy_read(words, &in.array, err));

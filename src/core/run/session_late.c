@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the stages of a session whose program's shapes depend on values: their programs, the values that they returned,
- * and the plan for these values. All programs share the input buffers. Refuses more than MAX_STAGES values that depend
- * on each other.
+ * and the plan for these values. All programs share the input buffers. Refuses programs that need more than MAX_STAGES
+ * stages.
  */
 #include "core/run/session_late.h"
 
@@ -27,13 +27,13 @@ typedef struct session_late {
     mil_function *function;
     stage stages[MAX_STAGES];
     int count;
-    bool planned;       /* the session's program is the whole one, for the stages' values */
+    bool planned;       /* the session's program is the whole one, planned for the stages' values */
     mil_module *module; /* module of the whole program */
 } session_late;
 
-/* ---- buffers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
-/* Lends the first stage's inputs to all other programs. */
+/* Lends the buffers of the first stage's inputs to another program. */
 static propane_status session_late_lend(void *context, const propane_io *io, int index, propane_buffer **out,
                                         bool *lent, propane_error *err) {
     const runner *first = context;
@@ -53,7 +53,7 @@ static void session_late_stage_free(stage *g) {
     *g = (stage){0};
 }
 
-/* ---- stages ----------------------------------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 static const mil_value *session_late_value(const mil_function *f, int id) {
     for (int i = 0; i < f->param_count; i++)
@@ -84,7 +84,7 @@ static propane_status session_late_read(const session *s, stage *g, int index, v
     return status;
 }
 
-/* Runs a stage. *same is true if it returned the same values as before. */
+/* Runs a stage. Sets *same to whether the stage returned the same values as in its last run. */
 static propane_status session_late_stage_run(const session *s, stage *g, bool *same, propane_error *err) {
     PROPANE_TRY(runner_run(&g->run, NULL, err));
     *same = g->has_run;
@@ -141,7 +141,7 @@ static propane_status session_late_stage_add(session *s, stage *g, propane_error
     return runner_open(&g->run, s->device, g->program, l->count ? session_late_lend : NULL, &l->stages[0].run, err);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static void session_late_forget_plan(session *s) {
     session_late *l = s->late;
@@ -154,7 +154,7 @@ static void session_late_forget_plan(session *s) {
     s->outputs = 0;
 }
 
-/* Shows the first stage's inputs, which the session has before there is a plan. */
+/* Makes the first stage's program the session's, so that the session has inputs before there is a plan. */
 static propane_status session_late_show_inputs(session *s, propane_error *err) {
     session_late *l = s->late;
     s->function = l->function;
@@ -165,7 +165,7 @@ static propane_status session_late_show_inputs(session *s, propane_error *err) {
     return session_states_place(s, err);
 }
 
-/* Drops the stages from `first` on and the plan, which depend on other values. */
+/* Drops the stages from `first` on and the plan, because values that they depend on have changed. */
 static propane_status session_late_forget(session *s, int first, propane_error *err) {
     session_late *l = s->late;
     while (l->count > first) session_late_stage_free(&l->stages[--l->count]);
@@ -197,7 +197,7 @@ static propane_status session_late_plan(session *s, stage *whole, propane_error 
     return status;
 }
 
-/* ---- outside ---------------------------------------------------------------------------------------------------------------- */
+/* ---- outside ----------------------------------------------------------------------------------------------------- */
 
 propane_status session_late_open(session *s, propane_error *err) {
     session_late *l = mem_alloc(sizeof *l);
@@ -235,7 +235,7 @@ propane_status session_late_settle(session *s, propane_error *err) {
 void session_late_close(session *s) {
     session_late *l = s->late;
     if (!l) return;
-    if (!l->planned) s->program = NULL; /* it belongs to the first stage */
+    if (!l->planned) s->program = NULL; /* the program belongs to the first stage */
     while (l->count > 0) session_late_stage_free(&l->stages[--l->count]);
     mil_module_free(l->module);
     mem_free(l);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Sessions of programs whose shapes depend on values that only a run can compute (core/mil/specialize.h). They work in
  * stages: a program computes the values that are needed next. Once all are known, the whole program is planned with
- * them. The plan is kept as long as the values stay the same at the next run.
+ * them. The plan is kept as long as later runs produce the same values.
  */
 #ifndef CORE_RUN_SESSION_LATE_H
 #define CORE_RUN_SESSION_LATE_H
@@ -10,7 +10,7 @@
 
 /* Opens the first stage. The session then has inputs, but no outputs before a run. */
 PROPANE_CHECK propane_status session_late_open(session *s, propane_error *err);
-/* Plans for the current values of the inputs. */
+/* Runs the stages, and plans the whole program for the current values of the inputs unless the plan still fits. */
 PROPANE_CHECK propane_status session_late_settle(session *s, propane_error *err);
 void session_late_close(session *s);
 

@@ -13,8 +13,8 @@
 #include "core/pass/pass.h"
 #include "core/refusal/refusal.h"
 
-/* Gives the value that a classifier's labels come from the name of the dictionary that an app gets, which no device
- * computes. */
+/* Gives a classifier's probabilities the name of the dictionary that an app gets. The dictionary, which no device
+ * computes, gets another name. */
 static propane_status session_program_name_classes(mil_function *f, mil_value *v, mil_value *dictionary,
                                                    propane_error *err) {
     const char *name = dictionary->name;
@@ -24,7 +24,8 @@ static propane_status session_program_name_classes(mil_function *f, mil_value *v
     return mil_rename(f, v, name, err);
 }
 
-/* Makes the value that a classifier's labels come from an output, unless it already is one. */
+/* Makes a classifier's probabilities an output, unless they already are one. Notes the classes and the label's name in
+ * the session. */
 static propane_status session_program_note_classes(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;
@@ -65,7 +66,7 @@ static propane_status session_program_drop_labels(session *s, propane_error *err
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
 }
 
-/* Chooses the values that may be kept: the named ones, or all if none is named. */
+/* Chooses the values that may be kept: the named ones, or all if none is named. Results are not chosen. */
 static void session_program_choose(const session *s, bool *keep) {
     const mil_function *f = s->function;
     for (int i = 0; i < f->value_count; i++) keep[i] = s->keep_count == 0;
