@@ -50,7 +50,7 @@ static propane_status excerpt_input(excerpt *e, mil_value *v, bool computed, pro
     return PROPANE_OK;
 }
 
-/* Parameters come first, in f's order. */
+/* Copies the chosen operations. Parameters come first, in the function's order. */
 static propane_status excerpt_copy(excerpt *e, propane_error *err) {
     int at = 0;
     for (int i = 0; i < e->from->param_count; i++) PROPANE_TRY(excerpt_input(e, e->from->params[i], false, err));
@@ -63,8 +63,8 @@ static propane_status excerpt_copy(excerpt *e, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Returns true if nothing reads the operation. It then returns all its results, or else it would not be part of the
- * program. */
+/* Returns true if nothing reads the operation. All its results then become outputs, because the operation would
+ * otherwise not be part of the program. */
 static bool excerpt_is_unread(const excerpt *e, const mil_op *op) {
     for (int i = 0; i < op->result_count; i++)
         if (e->read[op->results[i]->id] || e->wanted[op->results[i]->id]) return false;

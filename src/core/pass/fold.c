@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns constant folding: an op with only constant operands becomes a constant, computed in double by its row's
- * reference and rounded once. Ops that expand compressed weights stay, because their weights are compressed on purpose. So
- * do ops over constants that have not been read from their file.
+ * Owns constant folding: an op with only constant operands becomes a constant, computed in double by the reference
+ * function of its row and rounded once. Ops that expand compressed weights stay, because their weights are compressed
+ * on purpose. So do ops over constants that have not been read from their file or have more than MAX_ELEMENTS elements.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static bool fold_foldable(const rewrite *r, const mil_op *op) {
     return true;
 }
 
-/* Unpacks the operand as doubles; strings stay NULL. Compressed weights are computed first. */
+/* Unpacks an operand to doubles; the data of strings stay NULL. Compressed weights are expanded first. */
 static propane_status fold_unpack(arena *a, const mil_value *v, const mil_tensor **out, propane_error *err) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     const int64_t count = mil_type_count(&v->type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns slices of known size whose begin is computed. They become gathers along each dimension, which have gradients and
- * whose shapes are known without a run: index k of a dimension's slice is its begin plus k.
+ * Owns replacing slices of known size whose begin is computed. They become gathers along each dimension, which have
+ * gradients and whose shapes are known without a run: index k of a dimension's slice is its begin plus k.
  *
  * Refuses other operations whose shapes depend on values.
  */
@@ -13,7 +13,7 @@
 #include "core/mil/read_slices.h"
 #include "core/pass/pass.h"
 
-/* Returns the first operand that must be known and is not; -1 if there is none. */
+/* Returns the first parameter whose operand must be known and is not, or -1 if there is none. */
 static int gathered_unknown(const mil_op *op, mil_value *const *map) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
@@ -28,7 +28,7 @@ static mil_value *gathered_operand(const mil_op *op, mil_value *const *map, cons
     return v && !v->is_inline ? map[v->id] : v;
 }
 
-/* begin[d], or begin[d] + 0, 1, 2, ... */
+/* Returns the indices begin[d] + 0, 1, ..., count - 1, or begin[d] as a scalar if `count` is 0. */
 static mil_value *gathered_indices(mil_builder *b, mil_value *begin, int d, int64_t count) {
     mil_value *at = mil_build_slice(b, begin, (int64_t[]){d}, (int64_t[]){1});
     int64_t *steps = mem_array((size_t)count + 1, sizeof *steps);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of passes and the names of parameters and results. A pass is one walk over the ops in order. It
- * records in a table which value replaces which, and every op has its operands replaced before the pass sees it.
+ * Owns the list of passes and the names of parameters and results. A pass is one walk over the ops in order. A value
+ * that is replaced records its replacement, and the operands of an op are replaced before the pass examines the op.
  *
- * Parameters and results are never removed, replaced or renamed, except by pass_name_io, because a program is bound by
- * them. So an op that makes a result stays even if its value is known.
+ * Parameters and results are never removed, replaced or renamed, except by pass_name_io, because buffers are bound to a
+ * program by their names. So an op that makes a result stays even if its value is known.
  */
 #include "core/pass/pass.h"
 
@@ -24,7 +24,7 @@ static bool pass_asked_simplify(const pass_options *o) { return o->simplify; }
 static bool pass_asked_share(const pass_options *o) { return o->share; }
 static bool pass_asked_drop(const pass_options *o) { return o->drop_unused; }
 
-/* Run in this order, repeatedly, until nothing changes, because one pass may leave work for another. */
+/* The passes run in this order, repeatedly, until nothing changes, because one pass may leave work for another. */
 static const pass passes[] = {
     {pass_asked_fold, pass_fold},
     {pass_asked_simplify, pass_simplify},
@@ -106,7 +106,8 @@ static propane_status pass_name_all(mil_function *f, mil_value **values, int cou
     return PROPANE_OK;
 }
 
-/* Names parameters and results. The verifier rejects a result that is also a parameter, so no value needs two names. */
+/* Renames parameters and results. The verifier rejects a result that is also a parameter, so no value needs two
+ * names. */
 propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results, propane_error *err) {
     PROPANE_TRY(pass_name_all(f, f->params, f->param_count, 'i', old_params, err));
     return pass_name_all(f, f->results, f->result_count, 'o', old_results, err);

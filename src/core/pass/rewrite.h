@@ -10,7 +10,7 @@ typedef struct rewrite {
     mil_function *function;
     mil_builder build; /* inserts before the current op, with its stage */
     int count;         /* values that existed when the pass began */
-    bool *is_result;   /* by id: a result of the function */
+    bool *is_result;   /* by id: true for a result of the function */
     int changes;
 } rewrite;
 
@@ -19,8 +19,8 @@ void rewrite_close(rewrite *r);
 /* Must be called for each op in order: replaces its operands and points the builder before it. */
 void rewrite_operands(rewrite *r, mil_op *op);
 bool rewrite_is_result(const rewrite *r, const mil_value *v);
-/* Removes an op with one result; its users get `with`. Returns false if it must stay, because the result is the
- * function's or `with` is NULL. */
+/* Replaces the result of an op by `with` and removes the op. Returns false if the op must stay, because its result is
+ * one of the function's or `with` is NULL. */
 bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with);
 /* Computes the results of an op with constant operands, rounded to their types; `out` has room for each. */
 PROPANE_CHECK propane_status rewrite_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err);

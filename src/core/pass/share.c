@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns two passes over uses. Equal ops become one (the first), found by a hash of opcode and operands, and unused ops
- * are removed. Constants are equal if they are equal bit for bit; those of a weight file, if they are the same record.
+ * Owns two passes. One replaces an op by an earlier equal op, which is found by a hash of opcode and operands; the
+ * other removes unused ops. Constants are equal if all their bits are equal; constants that have not been read from
+ * their weight file are equal if they are the same record.
  */
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * is that dropping x + 0 may leave -0 instead of 0.
  *
  * A rewrite is a function that returns the value that can replace the op's result, or NULL. The table at the end lists
- * the rewrite of each row.
+ * the rewrite for each operation.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ static mil_value *simplify_minus(rewrite *r, const mil_op *op) { return (void)r,
 static mil_value *simplify_times(rewrite *r, const mil_op *op) { return (void)r, simplify_neutral_either(op, 1); }
 static mil_value *simplify_divide(rewrite *r, const mil_op *op) { return (void)r, simplify_neutral_right(op, 1); }
 
-/* Drops a cast to its own type, or back from a wider one. */
+/* Drops a cast that changes nothing, or that undoes a widening cast. */
 static mil_value *simplify_cast(rewrite *r, const mil_op *op) {
     (void)r;
     mil_value *x = mil_in(op, "x");
@@ -126,7 +126,7 @@ static mil_value *simplify_reverse(rewrite *r, const mil_op *op) {
     return equal ? mil_in(first, "x") : NULL;
 }
 
-/* Drops reductions (sum, product, maximum, minimum) over single elements. */
+/* Drops reductions (sum, mean, maximum, minimum, product) over single elements. */
 static mil_value *simplify_reduce(rewrite *r, const mil_op *op) {
     const mil_value *result = op->results[0];
     mil_value *x = mil_in(op, "x");
@@ -144,7 +144,7 @@ static mil_value *simplify_concat(rewrite *r, const mil_op *op) {
 
 static mil_value *simplify_slice(rewrite *r, const mil_op *op) {
     (void)r;
-    return simplify_if_same_type(op, mil_in(op, "x")); /* the slice has x's size, so it takes all of it */
+    return simplify_if_same_type(op, mil_in(op, "x")); /* a slice of x's size is all of x */
 }
 
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns turning states into inputs and outputs. A state that a program reads and writes becomes a parameter with its
- * content before and a result, NAME_out, with its content after; the caller passes the result back as the parameter. Devices
- * therefore need not support states. Refuses states inside blocks.
+ * content before and a result, NAME_out, with its content after; the caller passes the result back as the parameter.
+ * Devices therefore need not support states. Refuses states inside blocks.
  */
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,8 @@ static propane_status states_turn_op(states *s, mil_op *op) {
     return PROPANE_OK;
 }
 
-/* Adds a result. It is a new value, so that it is neither a parameter nor returned twice. */
+/* Adds the result NAME_out of a state. The result is a new value, so that it is neither a parameter nor returned
+ * twice. */
 static propane_status states_add_result(states *s, mil_builder *b, mil_value *state) {
     char name[300];
     mil_value *held = s->held[state->id];

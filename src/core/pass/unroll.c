@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the expansion of operations without gradient rules into operations that have them. An lstm, gru or rnn
- * becomes its steps here. Loops and branches are in unroll_loop.c, lists in unroll_list.c, sampling in
- * unroll_sample.c. One idea: a single matrix product with the inputs serves all steps, and the rest of a step
- * follows the operation's reference line by line.
+ * Owns the expansion of operations without gradient rules into operations that have them. This file expands an lstm,
+ * gru or rnn into its steps; unroll_loop.c expands loops and branches, unroll_list.c lists, and unroll_sample.c
+ * sampling. A single matrix product with the inputs serves all steps of a layer, and the rest of a step follows the
+ * operation's reference line by line.
  *
- * Refuses more than MAX_STEPS steps, because each is some twenty operations.
+ * Refuses more than MAX_STEPS steps, because each step becomes some twenty operations.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 enum { MAX_STEPS = 2048 };
 
-/* One direction. Omitted operands are NULL. */
+/* One direction of a recurrent layer. Omitted operands are NULL. */
 typedef struct unit {
     mil_builder *b;
     const mil_recurrent *r;
@@ -110,7 +110,7 @@ static mil_value *unroll_operand(const mil_op *op, const char *param, bool back)
     return mil_op_param(op->info, name) < 0 ? NULL : mil_in(op, name);
 }
 
-/* Builds the matrix products of all inputs, with the biases that belong to them. */
+/* Builds the matrix product with the inputs of all steps, plus the inputs' bias. */
 static mil_value *unroll_given_of(const unit *u, const mil_op *op, bool back) {
     const mil_recurrent *r = u->r;
     const int64_t width = r->gates * r->hidden;
@@ -186,7 +186,7 @@ typedef struct unroll_walk {
     mil_function *function;
     unroll_lists lists;
     bool *depends; /* by value id */
-    int values; /* number of values when the walk began; later ones, which the expansion made, depend on the parameters */
+    int values;    /* value count when the walk began; values made since then depend on the parameters */
 } unroll_walk;
 
 static bool unroll_depends(unroll_walk *w, const mil_op *op) {
@@ -197,7 +197,8 @@ static bool unroll_depends(unroll_walk *w, const mil_op *op) {
     return any;
 }
 
-/* Every list is tracked from where it is made. Failing to track one is an error only if the operation depends on the parameters. */
+/* Tracks a list, from the operation that makes it on, and replaces operations that read it. A list that cannot be
+ * tracked is an error only if the operation depends on the parameters. */
 static propane_status unroll_take_list(unroll_walk *w, mil_op *op, bool any, propane_error *err) {
     mil_builder b;
     propane_error ignored = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns bounds on a loop's condition that is otherwise decided at run time: it is false in every run once a counter has
- * passed a limit. One idea: each number has a lower and an upper bound, infinite if nothing is known, and comparing
- * two ranges may decide a comparison of unknown numbers.
+ * Owns finding out that a loop's condition, which depends on run-time values, is false in every run because a counter
+ * has passed a limit. Each number has a lower and an upper bound, which is infinite if nothing is known. Comparing two
+ * such ranges may decide a comparison of unknown numbers.
  */
 #include <math.h>
 
@@ -32,7 +32,8 @@ static bound bound_of(const mil_value *v, int depth) {
                                   : (bound){fmax(x.low, y.low), fmax(x.high, y.high)};
 }
 
-/* *ends becomes true if some comparison was decided, or is between a known counter and a limit, so that more rounds will decide it. */
+/* Returns true if `v` is false in every run. Sets *ends if a comparison in `v` is decided, or is between a known
+ * counter and a limit, so that later rounds will decide it. */
 static bool bound_is_false(const mil_value *v, int depth, bool *ends) {
     if (v->constant && v->constant->data) {
         *ends = true; /* it may be a comparison that was decided earlier */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the expansion of lists: each list is tracked from operation to operation as the values that it holds, so a
- * read returns the value that was written. One idea: if every index is known, a list only names values, and its
- * gradient is theirs. From the first write at a computed index on, a list is one tensor, which scatters write and
- * gathers read.
+ * Owns the expansion of lists: each list is tracked from operation to operation as the values that it holds, so a read
+ * returns the value that was written. If every index is known, a list only names values, and the gradient flows through
+ * these values. From its first write at a computed index on, a list is one tensor, which scatters write and gathers
+ * read.
  *
  * Refuses computed indices of lists that grow, and lists that come from branches or loops that were not expanded.
  */
@@ -19,7 +19,7 @@ typedef struct unroll_list {
     mil_type element;
     bool grows;
     int64_t length;
-    mil_value **elements; /* NULL: zeros */
+    mil_value **elements; /* [length]; a NULL element is zeros */
     mil_value *whole;     /* [length, *element] instead of the elements, or NULL */
 } unroll_list_state;
 
@@ -71,7 +71,8 @@ static propane_status unroll_list_find(const unroll_lists *l, const mil_op *op, 
                        v->name);
 }
 
-/* Returns the indices that are read or written, or NULL if they are computed. */
+/* Sets *out to the indices that are read or written, or to NULL if they are computed. Refuses computed indices of a
+ * list that grows. */
 static propane_status unroll_list_indices(const mil_op *op, const unroll_list_state *s, const char *param,
                                           const mil_const **out, propane_error *err) {
     mil_value *v = mil_in(op, param);
@@ -122,7 +123,7 @@ static mil_value *unroll_list_zeros(mil_builder *b, const mil_type *type) {
     return op ? op->results[0] : NULL;
 }
 
-/* Returns element i of a packed [count, *element]. */
+/* Returns element i of a packed tensor [count, *element]. */
 static mil_value *unroll_list_unpacked(mil_builder *b, mil_value *packed, const mil_type *element, int64_t i) {
     int64_t begin[MIL_MAX_RANK] = {i}, size[MIL_MAX_RANK];
     memcpy(size, packed->type.dim, sizeof size);
@@ -135,7 +136,7 @@ static mil_value *unroll_list_unpacked(mil_builder *b, mil_value *packed, const 
     return op ? op->results[0] : NULL;
 }
 
-/* [count, *element] */
+/* Packs values into a tensor [count, *element]. */
 static mil_value *unroll_list_packed(mil_builder *b, mil_value *const *values, int64_t count, const mil_type *element) {
     int64_t dim[MIL_MAX_RANK] = {1};
     for (int d = 0; d < element->rank; d++) dim[d + 1] = element->dim[d];
@@ -188,7 +189,7 @@ static mil_value *unroll_list_at(mil_builder *b, mil_opcode code, mil_value *who
     return op ? op->results[0] : NULL;
 }
 
-/* Writes where only a run knows. */
+/* Writes at computed indices, or to a list that is already one tensor. */
 static propane_status unroll_list_write_whole(unroll_lists *l, mil_builder *b, const mil_op *op, bool packed,
                                               unroll_list_state *from, propane_error *err) {
     int64_t dim[MIL_MAX_RANK] = {1};

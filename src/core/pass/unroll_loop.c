@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the expansion of control flow. A while_loop becomes its rounds, one after the other; a cond becomes both of
- * its branches and a select of their results. If the number of rounds is known only at run time, up to a limit,
- * all rounds are emitted, and a select after each keeps the result of the last round that counts. One idea: a
- * round is a copy of the blocks with that round's loop variables. Copies with only constant operands are evaluated
- * at once, so the condition is a constant each time.
+ * Owns the expansion of control flow. A while_loop becomes its rounds, one after the other; a cond becomes both of its
+ * branches and a select of their results. If only a limit for the number of rounds is known, all rounds up to the limit
+ * are emitted, and a select after each keeps the result of the last round that counts. A round is a copy of the blocks
+ * with that round's loop variables. Copies with only constant operands are evaluated at once, so the condition of a
+ * counted loop is a constant in each round.
  *
  * Refuses a loop whose condition has no known limit, more than MAX_ROUNDS rounds, and a cond with lists or states
  * whose branch is known only at run time.
@@ -38,8 +38,8 @@ typedef struct loop_walk {
     mil_builder *b;
     unroll_lists *lists;
     const mil_op *op;
-    arena *work;     /* for one copy */
-    mil_value **now; /* [variable] */
+    arena *work;     /* memory for one copy */
+    mil_value **now; /* [count]: the current loop variables */
     int count, operations;
     mil_value *pred; /* the condition of a cond decided at run time; NULL if the copied code always runs */
     bool when;       /* the value of pred for which the copied branch counts */
@@ -57,7 +57,7 @@ static bool unroll_loop_is_known(const mil_op *op) {
 static propane_status unroll_loop_copy_op(loop_walk *w, const mil_op *op, mil_value **map, propane_error *err) {
     mil_op *made = mil_build_copy(w->b, op, map);
     w->operations++;
-    if (!made) return PROPANE_OK; /* the builder's error */
+    if (!made) return PROPANE_OK; /* the builder has recorded the error */
     mil_value *v = NULL;
     mil_tensor out = {0};
     if (unroll_is_list(made)) {
@@ -82,8 +82,9 @@ static mil_value *unroll_select(const loop_walk *w, bool when, mil_value *a, mil
     return op ? op->results[0] : NULL;
 }
 
-/* Returns the value for a block's parameter. A branch or round that is not taken sees ones instead of its floats.
- * Otherwise the logarithm of a zero there would make the gradient NaN, even though it is multiplied by zero. */
+/* Returns the value for a block's parameter. A branch or round that is not taken gets ones instead of its floats.
+ * Otherwise the logarithm of a zero, for example, would make the gradient NaN, even though the branch's result is
+ * multiplied by zero. */
 static mil_value *unroll_loop_input(const loop_walk *w, const mil_function *block, int i) {
     mil_value *outer = (mil_value *)(uintptr_t)mil_captured(w->op, block, i);
     if (!outer) outer = w->now[i];
@@ -111,7 +112,8 @@ static propane_status unroll_loop_copy(loop_walk *w, const mil_function *block, 
     return status;
 }
 
-/* Sets *more if another round may follow. If only a run can decide that, w->pred becomes the condition that this round and all earlier ones count. */
+/* Sets *more if another round may follow. If only a run can decide that, w->pred becomes the condition under which this
+ * round counts, which implies that all earlier ones do. */
 static propane_status unroll_loop_goes_on(loop_walk *w, bool *more, propane_error *err) {
     mil_value *goes = NULL, *before = w->pred;
     bool ends = false;
@@ -180,7 +182,7 @@ propane_status unroll_loop(unroll_lists *lists, mil_function *f, mil_op *op, pro
     return status;
 }
 
-/* ---- branches ------------------------------------------------------------------------------------------------------ */
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
 
 static propane_status unroll_cond_check(const mil_op *op, propane_error *err) {
     MIL_FOR_OPERANDS (op, v)

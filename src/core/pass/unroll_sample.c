@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the expansion of operations that read an image at computed positions: resample, affine and crop_resize. One
- * idea: a position is split into its floor, which selects elements by a gather, and its fraction, which weights them.
- * The gradient with respect to the positions follows from the weights, and that with respect to the image from the
- * gather. Everything is in fp32, because fp16 cannot count pixels.
+ * Owns the expansion of operations that read an image at computed positions: resample, affine and crop_resize. A
+ * position is split into its floor, which selects elements by a gather, and its fraction, which weights them. The
+ * weights yield the gradient with respect to the positions, and the gather yields the gradient with respect to the
+ * image. Everything is computed in fp32, because fp16 cannot represent every pixel's index.
  */
 #include <math.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include "core/mil/ops/shape_util.h"
 #include "core/pass/unroll_loop.h"
 
-/* The positions y and x, in elements, broadcast to [n, height, width]. */
+/* A sampling operation. The positions y and x are in elements and broadcast to [n, height, width]. */
 typedef struct sample {
     mil_builder *b;
     mil_type image; /* [images, c, h, w] */
@@ -20,7 +20,7 @@ typedef struct sample {
     mil_value *y, *x, *base; /* base: int32, the row of the flat image at which the image of that position begins */
     bool nearest;
     bool masks_neighbours; /* a neighbour outside the image counts as padding */
-    mil_value *inside;     /* 1 or 0 per position: whether it counts; NULL if all do */
+    mil_value *inside;     /* 1 for each position that counts, else 0; NULL if all count */
     double padding;
 } sample;
 
@@ -31,7 +31,7 @@ static mil_value *sample_scalar(const sample *s, mil_opcode code, mil_value *x, 
     return mil_build_binary_scalar(s->b, code, x, y);
 }
 
-/* y - x */
+/* Returns y - x. */
 static mil_value *sample_from(const sample *s, double y, mil_value *x) {
     return x ? mil_build_binary(s->b, MIL_OP_sub, mil_build_scalar(s->b, x->type.dtype, y), x) : NULL;
 }
@@ -47,9 +47,9 @@ static mil_value *sample_within(const sample *s, mil_value *x, double low, doubl
     return is ? mil_build_cast(s->b, is, MIL_fp32) : NULL;
 }
 
-/* ---- elements ------------------------------------------------------------------------------------------------------ */
+/* ---- elements ---------------------------------------------------------------------------------------------------- */
 
-/* [images * h * w, c] */
+/* Returns the image as [images * h * w, c]. */
 static mil_value *sample_flat_image(const sample *s, mil_value *x) {
     static const int64_t perm[] = {0, 2, 1};
     const int64_t *dim = s->image.dim;
@@ -97,7 +97,7 @@ static void sample_add(const sample *s, mil_value *flat, mil_value *y, mil_value
     sum->elements = sample_plus(s, sum->elements, elements);
 }
 
-/* Returns [n, c, height, width] of x's type. */
+/* Returns the image's elements at all positions: [n, c, height, width] of the image's type. */
 static mil_value *sample_read(const sample *s, mil_value *image) {
     static const int64_t perm[] = {0, 3, 1, 2};
     mil_value *flat = sample_flat_image(s, image), *one[2], *part[2];
@@ -124,7 +124,7 @@ static mil_value *sample_read(const sample *s, mil_value *image) {
     return z ? mil_build_cast(s->b, mil_build_transpose(s->b, z, perm, 4), s->image.dtype) : NULL;
 }
 
-/* Returns the row at which each of `count` images begins. */
+/* Returns, for each of `count` samples, the row of the flat image at which its image begins: [count, 1, 1]. */
 static mil_value *sample_bases(const sample *s, int64_t count) {
     int64_t *base = mem_array((size_t)count, sizeof *base);
     if (!base) return NULL;
@@ -134,7 +134,7 @@ static mil_value *sample_bases(const sample *s, int64_t count) {
     return mil_build_reshape(s->b, v, (int64_t[]){count, 1, 1}, 3);
 }
 
-/* ---- resample, affine ---------------------------------------------------------------------------------------------- */
+/* ---- resample, affine -------------------------------------------------------------------------------------------- */
 
 static mil_value *sample_folded(const sample *s, mil_value *at, double low, double high) {
     const double span = high - low;
@@ -206,7 +206,7 @@ static mil_value *sample_affine(sample *s, const mil_op *op, const mil_sampling 
     return px && py ? sample_finish_places(s, how, mil_in(op, "x"), at[1], at[0]) : NULL;
 }
 
-/* ---- crop_resize --------------------------------------------------------------------------------------------------- */
+/* ---- crop_resize ------------------------------------------------------------------------------------------------- */
 
 /* Computes mil_grid_point for all i: at = a * base + c, clamped to 0 .. extent - 1; [n, out, 1] or [n, 1, out]. */
 static mil_value *sample_grid(const sample *s, mil_grid grid, mil_value *extent, int d, int64_t out) {
@@ -276,7 +276,7 @@ static mil_value *sample_crop_resize(sample *s, const mil_op *op, const mil_crop
     return z && !c->flat ? mil_build_reshape(s->b, z, type->dim, type->rank) : z;
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static bool sample_is_known(const mil_op *op, const char *param) {
     mil_value *v = mil_op_param(op->info, param) < 0 ? NULL : mil_in(op, param);

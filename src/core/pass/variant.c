@@ -4,8 +4,8 @@
  * reshape, the end of a slice, a constant that is concatenated to the samples) are rewritten on the way.
  *
  * The values of a sample are contiguous: a dimension of k becomes samples * k, with the samples as its outer part.
- * Refuses operations whose result cannot have that form. Whether samples are mixed although the shapes agree is for the
- * caller to test.
+ * Refuses operations whose result cannot have that form. The caller must test whether samples are mixed even though the
+ * shapes agree.
  */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static mil_value *variant_tiled(variant *v, mil_value *x, int axis) {
     return op ? op->results[0] : NULL;
 }
 
-/* A replacement for an operand in one copy only. */
+/* An operand that is replaced in the copy of one operation only. `before` is the entry of `map` to restore. */
 typedef struct stand_in {
     int id;
     mil_value *before;
@@ -68,7 +68,8 @@ static propane_status variant_put(variant *v, stand_ins *s, const mil_value *old
     return PROPANE_OK;
 }
 
-/* Puts the samples' dimension at the position that it has in x: as many elements precede it. */
+/* Adjusts the dimension of the new shape that is to hold the samples. As many elements precede this dimension as
+ * precede the samples' dimension in x. */
 static propane_status variant_fit_reshape(variant *v, const mil_op *op, stand_ins *s, propane_error *err) {
     const mil_value *x = mil_in(op, "x"), *shape = mil_in(op, "shape");
     const int axis = variant_sample_axis(v, x);
@@ -101,7 +102,7 @@ static propane_status variant_fit_slice(variant *v, const mil_op *op, const char
     return variant_put(v, s, limit, mil_build_ints(&v->build, ends, count), err);
 }
 
-/* Repeats constants (class tokens, first states) that are concatenated to samples, once per sample. */
+/* Repeats constants (class tokens, first states) that are combined with samples, once per sample. */
 static propane_status variant_fit_beside(variant *v, const mil_op *op, const char *param, int axis, stand_ins *s,
                                          propane_error *err) {
     const int p = mil_op_param(op->info, param);
