@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the queries to a device, the lookup of the rule behind a refusal, and the folder with the smallest program.
- * Programs compiled here are freed at once. Programs that the device layer would refuse are not tried.
+ * Compiled programs are freed at once. Programs that the device layer would refuse are not tried.
  */
 #include "core/refusal/refusal.h"
 
@@ -42,7 +42,7 @@ static propane_status refusal_ask(void *context, const mil_function *f, search_a
     return PROPANE_OK;
 }
 
-/* ---- rules ------------------------------------------------------------------------------------------------------------------- */
+/* ---- rules ------------------------------------------------------------------------------------------------------- */
 
 /* Asks the device's driver for the known rule behind a refused program. */
 static propane_status refusal_find_rule(const refusal *r, const mil_module *m, char out[RULE_BYTES],
@@ -52,7 +52,7 @@ static propane_status refusal_find_rule(const refusal *r, const mil_module *m, c
     return driver->refusing_rule ? driver->refusing_rule(m, out, RULE_BYTES, err) : PROPANE_OK;
 }
 
-/* ---- the folder ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
 
 static propane_status refusal_write_as(mil_module *m, const char *folder, propane_error *err) {
     folder_writer *w = NULL;
@@ -68,7 +68,7 @@ static propane_status refusal_write(mil_module *m, const char *folder, char path
     return refusal_write_as(m, path, err);
 }
 
-/* ---- the sentence --------------------------------------------------------------------------------------------------------------- */
+/* ---- the sentence ------------------------------------------------------------------------------------------------ */
 
 static void refusal_say_operation(const search_result *s, text *out) {
     const bool inside = s->inside[0];
@@ -119,7 +119,7 @@ static propane_status refusal_say(const refusal *r, const search_result *s, cons
     return PROPANE_OK;
 }
 
-/* Adds a hint for a compiler whose messages are Apple's and do not name the refused operation. */
+/* Adds a hint to the message of Apple's compiler, which does not name the refused operation. */
 static propane_status refusal_advise(propane_device *device, propane_error *err) {
     char before[sizeof err->text];
     memcpy(before, err->text, sizeof before);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search. It first finds the shortest refused prefix of the function, which ends with the operation in
- * question. Then it finds the fewest operations before it with which it is still refused for the same reason, and last
- * the compressed constants that can become plain.
+ * Owns the search. It first finds the shortest refused prefix of the function, which ends with the refused operation.
+ * Then it leaves out the earlier operations without which the rest is still refused for the same reason. Last, it makes
+ * compressed constants plain if the refusal does not need them.
  *
  * A prefix returns what the rest of the function reads. Inputs and outputs have only types that the function itself has
- * as inputs or outputs, because a program might be refused for other types.
+ * as inputs or outputs, because a program with other types might be refused for these types.
  */
 #include "core/refusal/search.h"
 
@@ -25,10 +25,10 @@ typedef struct search {
     void *context;
     search_result *out;
     const mil_op **steps; /* the operations that are not constants */
-    int *places;          /* [step]: in f */
+    int *places;          /* [step]: position of the operation in f */
     int count;
     bool *kept;           /* scratch: [place in f] */
-    bool *set;            /* [step]: known to be refused; at the end, the result */
+    bool *set;            /* [step]: the operations of a program known to be refused; at the end, the result */
     bool *trial;          /* scratch: [step] */
     const mil_op **plain; /* constexpr operations that are turned into constants */
     int plain_count;
@@ -54,7 +54,7 @@ static void search_describe(const mil_op *op, char *out, size_t room) {
         snprintf(out, room, "%s", op->info->name);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 static bool search_is_plain(void *context, const char *name) {
     const search *s = context;
@@ -119,7 +119,7 @@ static void search_cause(const char *why, char out[SEARCH_REASON]) {
     out[used] = 0;
 }
 
-/* Tries a program and checks that it is refused for the same cause as the operation. */
+/* Tries a program. Sets *same to whether it is refused for the same cause as the operation. */
 static propane_status search_try_same(search *s, const bool *set, bool *same, propane_error *err) {
     search_answer answer;
     char cause[SEARCH_REASON];
@@ -131,10 +131,10 @@ static propane_status search_try_same(search *s, const bool *set, bool *same, pr
     return PROPANE_OK;
 }
 
-/* ---- the shortest refused beginning -------------------------------------------------------------------------------------- */
+/* ---- the shortest refused beginning ------------------------------------------------------------------------------ */
 
-/* Finds a length between `low` and `high` that can be tried, upwards from `first` and then below it. *answer is
- * SEARCH_UNASKED if there is none. */
+/* Tries the prefixes of lengths between `low` and `high`, upwards from `first` and then downwards, until one is a
+ * program that can be tried. Sets *at to its length. *answer is SEARCH_UNASKED if there is none. */
 static propane_status search_probe(search *s, int low, int high, int first, int *at, search_answer *answer,
                                    propane_error *err) {
     *answer = SEARCH_UNASKED;
@@ -163,7 +163,8 @@ static propane_status search_narrow(search *s, int *low, int *high, propane_erro
     return PROPANE_OK;
 }
 
-/* Checks the whole function, with the types that only it declares. It counts if it is refused twice. */
+/* Checks the whole function, whose declaration may contain more than the prefixes do. A refusal counts only if it
+ * occurs twice. */
 static propane_status search_signature(search *s, propane_error *err) {
     search_answer answer;
     s->out->verdict = SEARCH_PASSES;
@@ -181,8 +182,8 @@ static propane_status search_signature(search *s, propane_error *err) {
     return mil_function_copy(s->f, m, s->f->name, &copy, err);
 }
 
-/* Finds the interval to search. *high is 0 if the verdict is already known. A refusal that ends the search for a prefix
- * is tried again. */
+/* Finds the shortest refused prefix. Sets *high to its length, or to 0 if the verdict is already known, and *low to the
+ * length of an accepted prefix. The refusal that ends the search is tried again. */
 static propane_status search_find(search *s, int *low, int *high, propane_error *err) {
     search_answer answer;
     *low = *high = 0;
@@ -206,9 +207,9 @@ static propane_status search_find(search *s, int *low, int *high, propane_error 
     return PROPANE_OK;
 }
 
-/* ---- the fewest operations in front of it --------------------------------------------------------------------------------- */
+/* ---- the fewest operations in front of it ------------------------------------------------------------------------ */
 
-/* Sets the operation and everything that its inputs are computed from. */
+/* Sets s->set to operation `last` and all operations that its inputs are computed from. */
 static void search_choose_ancestors(search *s, int last) {
     memset(s->set, 0, (size_t)s->count * sizeof *s->set);
     s->set[last] = true;
@@ -219,13 +220,13 @@ static void search_choose_ancestors(search *s, int last) {
             }
 }
 
-/* Sets s->trial to s->set without [from, to). */
+/* Sets s->trial to s->set without the steps [from, to). */
 static void search_leave_out(search *s, int from, int to) {
     for (int i = 0; i < s->count; i++) s->trial[i] = s->set[i] && (i < from || i >= to);
 }
 
-/* Counts how many operations from `from` can be left out at once. s->set is refused, and without all of [from, to) it
- * is not. */
+/* Sets *out so that the steps [from, *out) of s->set can be left out at once. s->set is refused, but not without all of
+ * [from, to). */
 static propane_status search_count_spare(search *s, int from, int to, int *out, propane_error *err) {
     int low = from, high = to;
     while (high - low > 1) {
@@ -241,7 +242,7 @@ static propane_status search_count_spare(search *s, int from, int to, int *out, 
 }
 
 /* Removes from s->set, which is refused, the operations that the refusal does not need, starting at the front. `last`
- * alone is not refused. Those below `from` are needed. */
+ * alone is not refused. In each round, the operations that remain before `from` are needed. */
 static propane_status search_reduce(search *s, int last, propane_error *err) {
     for (int from = 0, needed = 0; from < last; from = needed + 1) {
         bool same = false;
@@ -272,10 +273,10 @@ static propane_status search_shrink(search *s, int last, propane_error *err) {
     return search_reduce(s, last, err);
 }
 
-/* ---- compressed constants -------------------------------------------------------------------------------------------------- */
+/* ---- compressed constants ---------------------------------------------------------------------------------------- */
 
-/* Turns the smallest program's compressed constants into plain ones if the refusal does not need them. If one remains,
- * it is refused itself. */
+/* Turns the smallest program's compressed constants into plain ones if the refusal does not need them. The first one
+ * that must remain is the operation that is refused; *guilty is NULL if there is none. */
 static propane_status search_plain(search *s, const mil_op **guilty, propane_error *err) {
     mil_module *m = NULL;
     propane_status status = search_make(s, s->set, &m, err);
@@ -298,7 +299,7 @@ static propane_status search_plain(search *s, const mil_op **guilty, propane_err
     return status;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------------------- */
+/* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 static void search_name_others(search *s, int but) {
     size_t used = 0;
@@ -321,7 +322,8 @@ static propane_status search_name(search *s, int last, const mil_op *guilty, pro
     return search_make(s, s->set, &s->out->smallest, err);
 }
 
-/* Confirms that the program is refused twice more, and that the rest without the operation is accepted. */
+/* Sets *holds to whether the program is refused twice more. Then finds out whether the rest without the operation is
+ * refused as well. */
 static propane_status search_confirm(search *s, int last, bool *holds, propane_error *err) {
     search_answer answer = SEARCH_TAKEN;
     *holds = true;
@@ -408,7 +410,7 @@ static void search_close(search *s) {
     mem_free(s->plain);
 }
 
-/* Searches blocks: an operation with blocks may be refused because of the contents of one. */
+/* Searches blocks: an operation with blocks may be refused because of the contents of a block. */
 static propane_status search_blocks(search *s, const mil_op *op, propane_error *err) {
     for (int i = 0; op && i < op->block_count; i++) {
         search_result inner = {.asked = s->out->asked, .refused = s->out->refused, .changed = s->out->changed};

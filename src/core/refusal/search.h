@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Finds the refused operation of a function by trying programs that contain parts of it. It does not call a device; the
- * caller answers each query. Refusals are assumed to be expensive (a compiler needs some seconds after one) and acceptances cheap.
- * Neither is assumed to be certain, so the final program was refused twice.
+ * Finds the refused operation of a function by trying programs that contain parts of it. The search does not call a
+ * device; the caller answers each query. Refusals are assumed to be expensive (a compiler needs some seconds after one)
+ * and acceptances cheap. Neither is assumed to be certain, so the final program has been refused several times.
  */
 #ifndef CORE_REFUSAL_SEARCH_H
 #define CORE_REFUSAL_SEARCH_H
@@ -35,13 +35,13 @@ typedef enum search_verdict {
 typedef struct search_result {
     search_verdict verdict;
     mil_module *smallest;      /* the smallest refused program, freed by the caller; NULL if none is refused */
-    int operations;            /* number of operations in it, without constants */
+    int operations;            /* number of its operations, without constants */
     char name[200];            /* the operation, such as "softmax 'p'"; for SEARCH_OPEN the first candidate */
     char last[200];            /* for SEARCH_OPEN the last candidate */
     char others[SEARCH_NAMES]; /* the other operations needed for the refusal: "mul 'z', conv 'y'" */
-    char inside[200];          /* the operation with blocks that contains it; "" if none */
+    char inside[200];          /* the operation whose block contains it; "" if none */
     int place, count;   /* it is operation `place`, from 1, of the function's `count` operations without constants */
-    int asked, refused; /* numbers of programs */
+    int asked, refused; /* numbers of programs tried, and refused */
     int changed;        /* how many of the refused programs were accepted on the second try */
     bool rest_refused;  /* the rest of the smallest program, without the operation, is refused as well */
     char reason[SEARCH_REASON];
