@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the elementwise rows with parameters and of the remaining trigonometric functions. At a kink,
+ * Owns the gradients of elementwise operations with parameters and of the remaining trigonometric functions. At a kink,
  * clamped_relu and prelu take the branch of x > 0, and thresholded_relu and threshold pass the adjoint. clamped_relu
- * passes nothing once it reaches beta.
+ * passes nothing once its result reaches beta.
  */
 #include <math.h>
 #include <string.h>
 
 #include "core/grad/rules.h"
 
-/* ---- trigonometry ------------------------------------------------------------------------------------------------- */
+/* ---- trigonometry ------------------------------------------------------------------------------------------------ */
 
 static propane_status backward_activation_times(grad_context *g, const mil_op *op, mil_value *slope) {
     grad_give(g, op, "x", grad_mul(g, grad_thin(g, op), slope));
@@ -90,7 +90,7 @@ GRADIENT(threshold) {
     return PROPANE_OK;
 }
 
-/* ---- one number per channel ------------------------------------------------------------------------------------------ */
+/* ---- one number per channel -------------------------------------------------------------------------------------- */
 
 /* Reshapes a vector of channels to [1, C, 1, ...], which broadcasts against x. */
 static mil_value *backward_activation_beside(grad_context *g, const mil_op *op, const char *param) {
@@ -100,7 +100,7 @@ static mil_value *backward_activation_beside(grad_context *g, const mil_op *op, 
     return grad_reshape(g, grad_arg(g, op, param), x->rank, dim);
 }
 
-/* Gives `param` the sum over each channel of `each`, which has x's shape. */
+/* Gives `param` the sums of `each`, which has x's shape, over each channel. */
 static void backward_activation_give_channels(grad_context *g, const mil_op *op, const char *param, mil_value *each) {
     const mil_type *x = &mil_in(op, "x")->type;
     int64_t axes[MIL_MAX_RANK];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the elementwise rows. They use the forward result if that saves work or digits (exp, tanh,
+ * Owns the gradients of elementwise operations. They use the forward result if that saves work or digits (exp, tanh,
  * sigmoid, rsqrt, real_div). In fp16 they stay finite wherever the true gradient is: products start with the adjoint,
  * which is small where a power is large, and no infinity is multiplied by zero.
  *
  * At a kink, relu and relu6 give 0, leaky_relu and elu take the left branch, and clip passes the adjoint at its bounds.
- * On a tie, maximum and minimum give all of it to x.
+ * On a tie, maximum and minimum give the whole adjoint to x.
  */
 #include <math.h>
 #include <string.h>
@@ -131,7 +131,8 @@ GRADIENT(identity) {
     return PROPANE_OK;
 }
 
-/* An integer x needs a gradient only if an op without a gradient made it, which is reported when the walk reaches that op. */
+/* An integer x needs a gradient only if an op without a gradient made it, which is reported when the walk reaches that
+ * op. */
 GRADIENT(cast) {
     const mil_value *x = mil_in(op, "x");
     mil_value *dz = grad_thin(g, op);
@@ -145,7 +146,7 @@ GRADIENT(abs) {
     return PROPANE_OK;
 }
 
-/* Scales the adjoint, not x, because it may be thin. */
+/* Scales the adjoint, not x, because the adjoint may be thin (grad_thin). */
 GRADIENT(square) {
     grad_give(g, op, "x", grad_mul(g, grad_scale(g, grad_thin(g, op), 2), grad_arg(g, op, "x")));
     return PROPANE_OK;
@@ -273,7 +274,7 @@ GRADIENT(sigmoid_hard) {
     return PROPANE_OK;
 }
 
-/* Computes s + r (1 - s) with r = x s, as s + r - r s, which is finite for every finite x. */
+/* Computes s + k r (1 - s), with r = x s, as s + k (r - r s), which is finite for every finite x. */
 static mil_value *backward_elementwise_swish_slope(grad_context *g, mil_value *s, mil_value *r, double k) {
     mil_value *rest = grad_minus(g, r, grad_mul(g, r, s));
     return grad_plus(g, grad_scale(g, rest, k), s);

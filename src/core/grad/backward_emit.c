@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the short names with which gradient rules emit MIL. In every binary op tensors come first and scalars second,
- * and every mask is a comparison and a select: all chips accept these forms.
+ * Owns the short names with which gradient rules emit MIL. In every binary op the tensor comes first and the scalar
+ * second, and every mask is a comparison and a select, because all chips accept these forms.
  */
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that move elements. Each gradient is the transposed move: what was cut off is padded,
- * what was repeated is summed, and what was picked by index is spread by a one-hot matrix.
+ * Owns the gradients of operations that move elements. Each gradient is the transposed move: what was cut off is
+ * padded, what was repeated is summed, and what was picked by index is spread by a one-hot matrix.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ GRADIENT(reverse) {
     return PROPANE_OK;
 }
 
-/* Handles a slice with any step, starting at its lowest element. A dimension that runs backwards is reversed, steps
+/* Moves the adjoint of a slice with any step back to x's shape. A dimension that runs backwards is reversed, steps
  * become gaps of zeros, and padding restores the position in x. */
 static propane_status backward_layout_sliced(grad_context *g, const mil_op *op, propane_error *err) {
     mil_slice s;
@@ -63,8 +63,8 @@ static propane_status backward_layout_sliced(grad_context *g, const mil_op *op, 
 GRADIENT(slice_by_size) { return backward_layout_sliced(g, op, err); }
 GRADIENT(slice_by_index) { return backward_layout_sliced(g, op, err); }
 
-/* Neighbours that have an adjoint are joined and padded to x's size; parts without a reader are covered by the
- * padding. */
+/* Adjacent parts that have an adjoint are joined and padded to x's size; the padding covers the parts without an
+ * adjoint. */
 GRADIENT(split) {
     mil_split *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
@@ -124,7 +124,7 @@ GRADIENT(stack) {
     return PROPANE_OK;
 }
 
-/* Goes axis by axis: [pre, reps, n, post] is summed over the repetitions. */
+/* Treats one axis after the other: sums [pre, reps, n, post] over the repetitions. */
 GRADIENT(tile) {
     const mil_type from = mil_in(op, "x")->type, to = op->results[0]->type;
     int64_t dim[MIL_MAX_RANK];

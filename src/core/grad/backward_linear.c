@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient is
- * one matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient
- * is a convolution with the flipped and transposed weight. Its weight gradient is one matmul with the columns of x, or
- * one per kernel position if the columns would be too large.
+ * Owns the gradients of operations that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient
+ * is one matmul of two taps; batch dimensions that the operand lacks are summed afterwards. A convolution's input
+ * gradient is a convolution with the flipped and transposed weight. Its weight gradient is one matmul with the columns
+ * of x, or one per kernel position if the columns would be too large.
  *
  * Refuses weight gradients of convolutions with more than 256 kernel positions unless the windows tile x, and
  * einsums of more than 8 values.
@@ -139,7 +139,7 @@ static mil_value *backward_linear_conv_dx(grad_context *g, const mil_conv *c, mi
         cut |= pad[2 * i] < 0 || pad[2 * i + 1] < 0;
     }
     if (!cut) return backward_linear_build_conv(g, dz, backward_linear_turned_weight(g, c, weight), c, pad);
-    for (int i = 0; i < c->spatial; i++) { /* negative padding: rows that saw only padding */
+    for (int i = 0; i < c->spatial; i++) { /* negative padding cuts off rows that saw only padding */
         int64_t low = pad[2 * i], high = pad[2 * i + 1];
         before[2 + i] = low > 0 ? low : 0;
         after[2 + i] = high > 0 ? high : 0;
@@ -181,7 +181,7 @@ static bool backward_linear_in_patches(const mil_conv *c) {
     return yes;
 }
 
-/* For windows that do not overlap, the columns are x itself in another order, [I,k..,N,out..]. */
+/* Returns the columns for windows that tile x: x itself in another order, [I,k..,N,out..]. */
 static mil_value *backward_linear_patch_columns(grad_context *g, const mil_conv *c, mil_value *x) {
     int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_in}, dim[MIL_MAX_RANK] = {c->n, c->c_in};
     int64_t perm[MIL_MAX_RANK] = {1};
@@ -255,8 +255,8 @@ static propane_status backward_linear_conv_dw(grad_context *g, const mil_op *op,
     return PROPANE_OK;
 }
 
-/* The shapes are x [N,I,..], weight [O,I/g,k..]. A 1x1 kernel becomes a matmul. With a constant weight it remains a
- * conv, which can be baked. */
+/* The shapes are x [N,I,..], weight [O,I/g,k..]. For a 1x1 kernel, the gradient of x is a matmul. If the weight is a
+ * constant, it is a conv instead, whose weight can be baked. */
 GRADIENT(conv) {
     mil_conv c;
     PROPANE_TRY(mil_conv_read(op, &c, err));
@@ -307,7 +307,8 @@ static void backward_linear_equation_read(const mil_op *op, const char *text, eq
     mil_in_list(op, "values", &out->values);
 }
 
-/* Returns the size of `letter` in the result and all operands except `without`, or 0 if it does not occur. */
+/* Returns the largest size of `letter` in the result and all operands except `without`, or 0 if the letter does not
+ * occur. */
 static int64_t backward_linear_letter_size(const mil_op *op, const equation *e, char letter, int without) {
     int64_t size = 0;
     const char *found = strchr(e->result, letter);
@@ -334,7 +335,7 @@ static void backward_linear_sum_term(adjoint_sum *s, mil_value *v, const char *l
     s->used += (size_t)n;
 }
 
-/* Returns a letter that is not yet used. */
+/* Returns a letter that is not yet used, or 0 if there is none. */
 static char backward_linear_fresh_letter(const equation *e, const adjoint_sum *s) {
     for (char c = 'a'; c <= 'z'; c++) {
         bool used = strchr(e->result, c) || strchr(s->text, c);
@@ -356,8 +357,8 @@ static mil_value *backward_linear_unit_matrix(grad_context *g, mil_dtype dtype, 
     return v;
 }
 
-/* A letter that occurs only in k makes the adjoint thin, and one that k broadcasts along a dimension is summed. The
- * second occurrence in a diagonal gets a fresh letter and a unit matrix. */
+/* Gives operand k its adjoint. A letter that occurs only in k makes the adjoint thin, and a dimension along which k is
+ * broadcast is summed. The second occurrence in a diagonal gets a fresh letter and a unit matrix. */
 static propane_status backward_linear_einsum_operand(grad_context *g, const mil_op *op, const equation *e, int k,
                                                      propane_error *err) {
     const mil_value *v = e->values[k];

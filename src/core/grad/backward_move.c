@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that move elements between channels, batch and space, of reversed sequences, and of
+ * Owns the gradients of operations that move elements between channels, batch and space, of reversed sequences, and of
  * elements picked or overwritten by index. A permutation's gradient is the inverse permutation. Gather and a scatter
  * that adds are each other's gradients. A scatter of another mode uses the same scatter for data's gradient, or divides
  * the adjoint into shares.
@@ -8,8 +8,8 @@
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Builds an op whose first argument is `x` and whose other arguments are operands of `op` under other names; NULL ends
- * the pairs. */
+/* Builds an op whose first argument is `x` and whose other arguments are operands of `op` under other names. `names`
+ * lists pairs of old and new names and ends with NULL. */
 static mil_value *backward_move_with_operands(grad_context *g, const mil_op *op, mil_opcode code, const char *first,
                                               mil_value *x, const char *const *names) {
     mil_value *values[8];
@@ -25,7 +25,7 @@ static mil_value *backward_move_with_operands(grad_context *g, const mil_op *op,
     return made ? made->results[0] : NULL;
 }
 
-/* ---- permutations -------------------------------------------------------------------------------------------------- */
+/* ---- permutations ------------------------------------------------------------------------------------------------ */
 
 static propane_status backward_move_undone(grad_context *g, const mil_op *op, mil_opcode code,
                                            const char *const *names) {
@@ -91,7 +91,7 @@ GRADIENT(sliding_windows) {
     return PROPANE_OK;
 }
 
-/* ---- indices ---------------------------------------------------------------------------------------------------------- */
+/* ---- indices ----------------------------------------------------------------------------------------------------- */
 
 static mil_value *backward_move_zeros(grad_context *g, const mil_type *type) {
     mil_builder *b = grad_build(g);
@@ -152,16 +152,16 @@ static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_v
     return made ? made->results[0] : NULL;
 }
 
-/* Picks, with the row `gather`, the elements to which `op` scatters. */
+/* Picks, by the operation `gather`, the elements of x to which `op` scatters. */
 static mil_value *backward_move_pick(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *x) {
     static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
     const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
     return backward_move_with_operands(g, op, gather, "x", x, used);
 }
 
-/* Here an element of data is multiplied (or divided) by all of its updates, and data gets dz scaled in the same
- * way. An update gets the gradient of the whole product, divided by the update. An update of 0 is treated as the
- * only update of its element. */
+/* Handles the modes mul and div. An element of data is multiplied (or divided) by all of its updates, so data gets dz
+ * scaled in the same way. An update gets the gradient of the whole product, divided by the update. An update of 0 is
+ * treated as the only update of its element. */
 static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz, bool divides) {
     mil_value *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
     if (grad_wants(g, op, "data"))
@@ -176,7 +176,7 @@ static void backward_move_scaled(grad_context *g, const mil_op *op, mil_opcode g
     grad_give(g, op, "updates", share);
 }
 
-/* The largest (or smallest) value for an element gets dz; equal ones share it. */
+/* Handles the modes max and min. The largest (or smallest) value for an element gets dz; equal ones share it. */
 static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode gather, mil_value *dz) {
     mil_builder *b = grad_build(g);
     mil_value *z = grad_result(g, op), *u = grad_arg(g, op, "updates"), *data = grad_arg(g, op, "data");
@@ -190,8 +190,8 @@ static void backward_move_chosen(grad_context *g, const mil_op *op, mil_opcode g
         grad_give(g, op, "updates", grad_mul(g, backward_move_pick(g, op, gather, share), from_updates));
 }
 
-/* `gather` is the row that picks what `op` scatters. An overwritten element passes nothing to data. If an element has
- * several updates, each gets the whole adjoint, though only the last one counts. */
+/* `gather` is the operation that picks what `op` scatters. An overwritten element passes nothing to data. If an element
+ * has several updates, each gets the whole adjoint, though only the last one counts. */
 static propane_status backward_move_scattered(grad_context *g, const mil_op *op, mil_opcode gather,
                                               propane_error *err) {
     mil_value *dz = grad_of(g, op, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of pooling and of transposed convolution. Sums over windows are reversed by a transposed
- * convolution with ones. A maximum passes its adjoint to the first position in the window that holds it.
+ * convolution with ones. A maximum passes its adjoint to the first position in the window that holds the maximum.
  *
  * Refuses windows of more than 256 positions if each position needs a separate operation.
  */
@@ -32,7 +32,7 @@ static void backward_pool_place(const mil_conv *c, int64_t t, int64_t at[3]) {
     }
 }
 
-/* Spreads dz to x's shape: every element of x gets the sum over the windows that contain it. */
+/* Spreads dz to x's shape: every element of x gets the sum of dz over the windows that contain the element. */
 static mil_value *backward_pool_spread_windows(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz) {
     mil_builder *b = grad_build(g);
     const mil_type x = mil_in(op, "x")->type;
@@ -111,7 +111,8 @@ GRADIENT(l2_pool) {
     return PROPANE_OK;
 }
 
-/* Returns what position t of every window reads from `x`, which is padded: a strided slice of the result's shape. */
+/* Returns the elements that position t of every window reads from the padded `x`: a strided slice of the result's
+ * shape. */
 static mil_value *backward_pool_seen(grad_context *g, const mil_conv *c, mil_value *x, int64_t n, int64_t channels,
                                      int64_t t) {
     int64_t begin[5] = {0}, end[5] = {n, channels}, stride[5] = {1, 1}, at[3];
@@ -124,7 +125,8 @@ static mil_value *backward_pool_seen(grad_context *g, const mil_conv *c, mil_val
     return grad_slice_step(g, x, c->spatial + 2, begin, end, stride);
 }
 
-/* Does the opposite: puts `part` at position t of every window, with zeros elsewhere in `padded` dimensions. */
+/* Reverses backward_pool_seen: puts `part` at position t of every window, in a tensor of dimensions `padded` that is
+ * zero elsewhere. */
 static mil_value *backward_pool_put_back(grad_context *g, const mil_conv *c, mil_value *part, int64_t n,
                                          int64_t channels, int64_t t, const int64_t *padded) {
     const int rank = c->spatial + 2;
@@ -190,7 +192,7 @@ GRADIENT(max_pool) {
     return PROPANE_OK;
 }
 
-/* ---- transposed convolution -------------------------------------------------------------------------------------------- */
+/* ---- transposed convolution -------------------------------------------------------------------------------------- */
 
 /* Returns dz with its cropped edges restored as zeros, which has the shape of the whole transposed convolution. */
 static mil_value *backward_pool_uncut(grad_context *g, const mil_op *op, const mil_conv *c) {
@@ -254,7 +256,7 @@ GRADIENT(conv_transpose) {
     return PROPANE_OK;
 }
 
-/* ---- local response normalization ------------------------------------------------------------------------------------------- */
+/* ---- local response normalization -------------------------------------------------------------------------------- */
 
 /* Sums each element with `before` neighbours below and `after` above it along the channels. */
 static mil_value *backward_pool_neighbours(grad_context *g, mil_value *x, const mil_type *type, int64_t before,
@@ -272,8 +274,8 @@ static mil_value *backward_pool_neighbours(grad_context *g, mil_value *x, const 
     return grad_reshape_as(g, sum, type);
 }
 
-/* Here z = x s^-beta with s = k + alpha/size * the sum of squares in the window. The part that s contributes goes back
- * through the mirrored window. */
+/* Here z = x s^-beta with s = k + alpha/size * the sum of squares in the window. The part of the gradient that flows
+ * through s is summed over the mirrored window. */
 GRADIENT(local_response_norm) {
     const mil_type type = mil_in(op, "x")->type;
     mil_builder *b = grad_build(g);

@@ -19,7 +19,9 @@ static mil_value *backward_quantize_factor(grad_context *g, const mil_op *op, co
     int axis = 0;
     if (!v) return grad_zero(g, dtype);
     if (v->type.rank == 0) return mil_build_scalar(grad_build(g), dtype, mil_const_f64(v->constant, 0));
-    if (mil_attr_axis(op, "axis", x->rank, &axis, &ignored)) axis = 0; /* the verifier has read it already */
+    if (mil_attr_axis(op, "axis", x->rank, &axis, &ignored))
+        axis = 0; /* cannot fail, because the verifier has read the
+                                                                        * axis */
     mil_type type = {.dtype = dtype, .rank = x->rank};
     for (int d = 0; d < x->rank; d++) type.dim[d] = d == axis ? x->dim[d] : 1;
     double *data = mem_array((size_t)x->dim[axis], sizeof *data);
@@ -30,7 +32,7 @@ static mil_value *backward_quantize_factor(grad_context *g, const mil_op *op, co
     return out;
 }
 
-/* Returns where the integer type can hold the rounded quotient. */
+/* Returns a mask, true where the integer type can hold the rounded quotient plus the zero point. */
 static mil_value *backward_quantize_inside(grad_context *g, const mil_op *op, mil_value *scale) {
     const mil_type *x = &mil_in(op, "input")->type;
     const bool is_signed = op->results[0]->type.dtype == MIL_int8;

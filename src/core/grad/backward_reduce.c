@@ -3,7 +3,7 @@
  * the op that uses it broadcasts. Elements are scaled before their squares are summed, as in the forward functions, and
  * means are sums of scaled elements. Both keep fp16 in range.
  *
- * Equal largest elements share their gradient evenly.
+ * Equal largest (or smallest) elements share their gradient evenly.
  */
 #include <math.h>
 
@@ -163,7 +163,7 @@ static mil_value *backward_reduce_spread_affine(grad_context *g, const mil_op *o
     return v ? grad_reshape(g, v, x->rank, dim) : NULL;
 }
 
-/* Gives the adjoint of gamma or beta: sums over the dimensions that it does not have. */
+/* Gives gamma or beta its adjoint: the sum over the dimensions of x that `on` does not contain. */
 static void backward_reduce_give_affine(grad_context *g, const mil_op *op, const char *param, const mil_type *x,
                                         const bool on[MIL_MAX_RANK], mil_value *adjoint) {
     int64_t axes[MIL_MAX_RANK];
@@ -257,7 +257,7 @@ GRADIENT(l2_norm) {
     return PROPANE_OK;
 }
 
-/* ---- norms that a program spells out ------------------------------------------------------------------------------------- */
+/* ---- norms that a program spells out ----------------------------------------------------------------------------- */
 
 static const mil_op *backward_reduce_made_by(const mil_value *v, mil_opcode code) {
     return v && v->def && v->def->info->code == code ? v->def : NULL;
@@ -279,7 +279,7 @@ static bool backward_reduce_is_square_of(const mil_value *square, const mil_valu
     return false;
 }
 
-/* Returns whether r is 1 / sqrt(sum of (k v)^2 + epsilon) over `axes`, whose length stays 1. */
+/* Returns whether r is 1 / sqrt(sum of (k v)^2 + epsilon) over `axes`, which are kept with size 1. */
 static bool backward_reduce_is_norm_of(const mil_value *r, const mil_value *v, grad_axes *axes, double *k) {
     const mil_op *root = backward_reduce_made_by(r, MIL_OP_rsqrt);
     const mil_op *sum = root ? backward_reduce_made_by(mil_in(root, "x"), MIL_OP_reduce_sum) : NULL;
@@ -293,8 +293,8 @@ static bool backward_reduce_is_norm_of(const mil_value *r, const mil_value *v, g
     return true;
 }
 
-/* With u = k v r, whose squares have the sum 1, the gradient of v r is r (dz - u sum(u dz)). The rules of its parts
- * would pass through the slope of r, which has r^3: more than fp16 holds where v is small. */
+/* With u = k v r, whose squares have the sum 1, the gradient of v r is r (dz - u sum(u dz)). The separate rules of the
+ * ops would use the slope of r, which contains r^3 and overflows fp16 where v is small. */
 bool grad_norm_spelt_out(grad_context *g, const mil_op *op) {
     const mil_value *result = op->results[0];
     if (result->type.dtype != MIL_fp16) return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of reading at positions between elements: resample, affine, crop_resize. One idea: if the
- * positions are constants, each element of the result is a sum of at most four elements of x with constant weights. The
- * gradient of x adds weighted rows of the adjoint to the rows from which they were read.
+ * Owns the gradients of reading at positions between elements: resample, affine, crop_resize. If the positions are
+ * constants, each element of the result is a sum of at most four elements of x with constant weights. The gradient of x
+ * adds weighted rows of the adjoint to the rows from which they were read.
  *
  * Refuses computed positions.
  */
@@ -12,7 +12,7 @@
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Term i: element to[i] of x's planes gets weight[i] times element from[i] of the result's. */
+/* Term i adds weight[i] times element from[i] of the result's planes to element to[i] of x's planes. */
 typedef struct sample_terms {
     int64_t count;
     int64_t *to, *from;
@@ -45,7 +45,7 @@ static propane_status backward_sample_refuse(const mil_op *op, const char *param
                        param);
 }
 
-/* Adds a term. Positions outside are padding, to which x does not contribute. */
+/* Adds a term. Positions outside x are padding, to which x does not contribute. */
 static void backward_sample_put(sample_terms *t, int64_t plane, int64_t h, int64_t w, double y, double x, int64_t from,
                                 double weight) {
     if (!(y >= 0 && y < (double)h && x >= 0 && x < (double)w) || weight == 0.0) return;
@@ -79,7 +79,8 @@ static mil_value *backward_sample_swap(grad_context *g, mil_value *v, const int6
     return mil_build_transpose(grad_build(g), grad_reshape(g, v, 3, dim), perm, 3);
 }
 
-/* `rows` is the number of planes of the result, each with `points` elements per channel. */
+/* Gives x its adjoint, computed from the terms. `rows` is the number of planes of the result, each with `points`
+ * elements per channel. */
 static void backward_sample_give(grad_context *g, const mil_op *op, const sample_terms *t, int64_t rows,
                                  int64_t points) {
     mil_builder *b = grad_build(g);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of resizing and of picks along an axis. Resizing is linear and works on one dimension after the
- * other, so its gradient is the transposed matrix of each dimension. The adjoints of elements picked along an axis are
- * added back to their places.
+ * other, so its gradient multiplies by the transposed matrix of each dimension. The adjoints of elements picked along
+ * an axis are added back to their places.
  */
 #include "core/base/memory.h"
 #include "core/grad/rules.h"
 #include "core/mil/ops/shape_util.h"
 
-/* ---- resizing ------------------------------------------------------------------------------------------------------ */
+/* ---- resizing ---------------------------------------------------------------------------------------------------- */
 
-/* Fills [out, in]: the weight of each element in each result. */
+/* Fills `matrix` [out, in] with the weight of each element in each result. */
 static void backward_window_fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *matrix) {
     for (int64_t i = 0; i < out; i++) {
         const double at =
@@ -54,7 +54,7 @@ GRADIENT(resize) {
     return PROPANE_OK;
 }
 
-/* ---- picks ---------------------------------------------------------------------------------------------------------- */
+/* ---- picks ------------------------------------------------------------------------------------------------------- */
 
 /* Adds dz to zeros of x's shape, at `indices` along `axis`. */
 static void backward_window_scatter_back(grad_context *g, const mil_op *op, mil_value *indices, int axis) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cut of one function into kernels. One idea: demand. Kernels are visited from the last to the first, and so
- * are the ops inside a kernel. An op is in the kernel only if something there needs it, so nothing dead is made. A
- * value that is needed here but made elsewhere crosses: it becomes a result of its home and a parameter here. If the
- * plan allows it to be recomputed, its operands are needed instead. The work is one walk over the ops per kernel.
+ * Owns the cut of one function into kernels, which follows demand. Kernels are visited from the last to the first, and
+ * so are the ops inside a kernel. An op is in a kernel only if something in the kernel needs it, so no dead op is
+ * emitted. A value that one kernel needs and another makes crosses: it becomes a result of its home and a parameter of
+ * the other kernel. If the plan allows the value to be recomputed, its operands are needed instead. The work is one
+ * walk over the ops per kernel.
  *
  * Constants, and ops with only constant operands, belong to every kernel that uses them. A result of the function that
  * is a parameter or a constant is made by no kernel, and is a result of none.
@@ -23,9 +24,9 @@ typedef struct cut {
     bool *is_result; /* by value: is a result of the function */
     bool *crosses;   /* by value: is received by another kernel */
     /* For the current kernel: */
-    bool *asked;     /* by value: needed there */
+    bool *asked;     /* by value: needed in the kernel */
     bool *received;  /* by value: received from another kernel */
-    bool *inside;    /* by op: computed there */
+    bool *inside;    /* by op: computed in the kernel */
     mil_value **map; /* by value: its counterpart in the kernel's function */
 } cut;
 
@@ -88,7 +89,8 @@ static propane_status cut_find_homes(cut *c, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Decides whether op n, whose results are needed in kernel k, is computed there or received. */
+/* Decides whether op n, whose results are needed in kernel k, is computed in kernel k, or whether the kernel receives
+ * its results. */
 static propane_status cut_settle(cut *c, int n, int k, propane_error *err) {
     const mil_op *op = c->ops[n];
     const grad_cut_plan *plan = c->plan;
@@ -112,7 +114,8 @@ static propane_status cut_settle(cut *c, int n, int k, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Finds the ops that kernel k computes and the values that it receives. Sets *any if it computes something. */
+/* Finds the ops that kernel k computes and the values that it receives. Sets *any to whether the kernel computes
+ * anything but constants. */
 static propane_status cut_ask(cut *c, int k, bool *any, propane_error *err) {
     const mil_function *f = c->f;
     memset(c->asked, 0, (size_t)f->value_count * sizeof *c->asked);
@@ -167,7 +170,8 @@ static propane_status cut_emit(cut *c, int k, mil_function **out, propane_error 
     return mil_build_end(&b, err);
 }
 
-/* Decides kernels from the last to the first, but writes them in order, so that the module lists them as they run. */
+/* Decides what the kernels compute from the last to the first, but writes them in order, so that the module lists them
+ * as they run. */
 static propane_status cut_kernels(cut *c, arena *a, mil_function **out, propane_error *err) {
     int kernels = c->plan->kernel_count;
     cut *kept = ARENA_ARRAY(a, kernels, cut); /* one per kernel, with tables of what it computes */
@@ -241,7 +245,7 @@ static propane_status cut_mark_served(const mil_function *f, const char *const *
 
 propane_status grad_only_for(const mil_function *joint, const char *const *results, int result_count, bool *by_op_index,
                              propane_error *err) {
-    /* By value: 1 for the named results, 2 for others. */
+    /* By value: 1 if a named result depends on it, plus 2 if another result does. */
     unsigned char *serves = mem_alloc((size_t)joint->value_count + 1);
     if (!serves) return propane_fail_memory(err, (size_t)joint->value_count);
     propane_status status = cut_mark_served(joint, results, result_count, serves, err);

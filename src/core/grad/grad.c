@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns reverse mode. One idea: the joint function is a copy of the forward function, followed by the ops that the rules
- * of the GRAD column emit. The forward ops are walked from last to first, so a value's adjoint is complete when its
- * definition is reached.
+ * Owns reverse mode. The joint function is a copy of the forward function, followed by the ops that the rules of the
+ * GRAD column emit. The forward ops are walked from last to first, so a value's adjoint is complete when its definition
+ * is reached.
  *
  * An adjoint may be thin: a dimension along which it is constant (the gradient of a sum) has size 1, although the
  * forward value has more. It is tiled only when a rule needs it in full.
  *
- * Refuses ops without a rule on a path from a wanted parameter to a result, by name and line.
+ * Refuses ops without a rule on a path from a wanted parameter to a result, and names the op and its line.
  */
 #include "core/grad/grad.h"
 
@@ -31,7 +31,7 @@ propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *
         "this operation has no gradient; remove it from the path between the trained parameters and the results");
 }
 
-/* Called only for what pass_unroll left alone. */
+/* Called only for operations that pass_unroll has not expanded. */
 propane_status grad_rule_expanded(grad_context *g, const mil_op *op, propane_error *err) {
     return grad_rule_none(g, op, err);
 }
@@ -134,7 +134,7 @@ static propane_status grad_copy_forward(grad_context *g, arena *a, propane_error
     return PROPANE_OK;
 }
 
-/* Names the adjoint of a value after it if the name is free, so that readers of a plan see "d_q" instead of
+/* Names the adjoint of a value d_NAME if that name is free, so that readers of a plan see "d_q" instead of
  * "matmul_17". */
 static void grad_name_adjoint(grad_context *g, arena *a, const mil_value *forward) {
     mil_value *v = g->adjoint[forward->id];

@@ -8,28 +8,30 @@
 
 #include "core/grad/grad.h"
 
-/* One rule per name in the GRAD column. `none` and `zero` have one too, so that the table is complete. */
+/* One rule per name in the GRAD column. `none`, `expanded` and `zero` have one, too, so that the table is complete. */
 #define GRAD(rule)                                             propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err);
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad
 #include "core/mil/ops.def"
 
-/* Begins the definition of a rule: the gradient of the rows whose GRAD column is `rule`. */
+/* Begins the definition of a rule: the gradient of the operations whose GRAD column is `rule`. */
 #define GRADIENT(rule) propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err)
 
-/* Returns the operand in the joint function, or NULL if it was left out. */
+/* Returns the operand in the joint function, or NULL if it was left out. A weight or factor is cast to the result's
+ * type. */
 mil_value *grad_arg(grad_context *g, const mil_op *op, const char *param);
 bool grad_wants(const grad_context *g, const mil_op *op, const char *param); /* present, and its gradient is needed */
 void grad_give(grad_context *g, const mil_op *op, const char *param, mil_value *adjoint);
 mil_value *grad_result(grad_context *g, const mil_op *op); /* results[0] in the joint function */
 
-/* Returns the adjoint of results[0], with size 1 in dimensions along which it is constant. Only for rules that use it
- * elementwise with operands of the result's shape: a sum over a thin dimension would count it once. */
+/* Returns the adjoint of results[0], which may have size 1 in dimensions along which it is constant. Returns it in full
+ * if an operand that needs a gradient does not have the result's shape. Only for rules that use the adjoint
+ * elementwise: a sum over a thin dimension would count it once. */
 mil_value *grad_thin(grad_context *g, const mil_op *op);
 /* Sums `adjoint` down to a shape of type's rank that broadcasts against `type`. grad_add does this itself. */
 mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint);
 
 /* If the op is the last of an fp16 norm that a program spells out as v * rsqrt(sum((k v)^2) + epsilon), gives v the
- * whole gradient, also what flows through the square root. Otherwise returns false. */
+ * whole gradient, including the part that flows through the square root, and returns true. Otherwise returns false. */
 bool grad_norm_spelt_out(grad_context *g, const mil_op *op);
 
 /* Elementwise ops. */
@@ -43,10 +45,10 @@ mil_value *grad_unary(grad_context *g, mil_opcode code, mil_value *x);
 mil_value *grad_compare(grad_context *g, mil_opcode code, mil_value *x, double y);
 mil_value *grad_zero(grad_context *g, mil_dtype dtype);
 mil_value *grad_select(grad_context *g, mil_value *condition, mil_value *a, mil_value *b);
-/* An op with x and one scalar attribute, or none if param is NULL. */
+/* Emits an op with x and the scalar argument `param`. */
 mil_value *grad_with_float(grad_context *g, mil_opcode code, mil_value *x, const char *param, double value);
 
-/* Layout. Types are those of forward values, and `adjoint` has the result's shape. */
+/* Layout. `type` is that of a forward value. */
 
 /* Sums over `axes`, which are kept with size 1. */
 mil_value *grad_sum(grad_context *g, mil_value *x, const int64_t *axes, int count);
@@ -58,12 +60,12 @@ mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_
 mil_value *grad_reverse(grad_context *g, mil_value *x, const int64_t *axes, int count);
 mil_value *grad_join(grad_context *g, mil_opcode code, mil_value *const *values, int count,
                      int axis); /* for concat and stack */
-/* Spreads [.., n, ..] of `dim` to [.., (n-1)*step+1, ..], with step-1 zeros between neighbours along `axis`; updates
- * dim. */
+/* Spreads x from the shape `dim`, [.., n, ..], to [.., (n-1)*step+1, ..], with step-1 zeros between neighbours along
+ * `axis`. Updates `dim`. */
 mil_value *grad_spread(grad_context *g, mil_value *x, int rank, int64_t *dim, int axis, int64_t step);
 
-/* An axis or axes attribute as flags and as a list in ascending order. Negative ones count from the end; if it is left
- * out, all axes are meant. */
+/* An axis or axes attribute as flags and as a list in ascending order. Negative axes count from the end; an attribute
+ * that is left out means all axes. */
 typedef struct grad_axes {
     bool on[MIL_MAX_RANK];
     int64_t list[MIL_MAX_RANK];
