@@ -83,7 +83,7 @@ enum { OPEN_WAITS = 1 };
 #endif
 
 propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
-    /* Without O_NONBLOCK, a pipe without a writer would block here. */
+    /* Without O_NONBLOCK, opening a pipe that has no writer would block. */
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes && OPEN_WAITS ? 0 : O_NONBLOCK));
     if (*fd < 0) return file_fail(err, "open", path, errno);
     if (fstat(*fd, st) != 0) {

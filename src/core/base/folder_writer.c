@@ -168,7 +168,7 @@ static propane_status folder_commit(folder_writer *w, propane_error *err) {
     temporary_freeze();
     if (!status) status = folder_take_name(w->made, w->path, &old, err);
     temporary_thaw();
-    if (status) (void)!file_remove_tree(w->made, NULL); /* the first error is the one reported */
+    if (status) (void)!file_remove_tree(w->made, NULL); /* only the first error is reported */
     if (!status && (code = file_sync_folder_of(w->path)) != 0)
         status = file_fail(err, "sync the folder of", w->path, code);
     if (!status && old) status = file_remove_tree(old, err);

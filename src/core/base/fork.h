@@ -11,7 +11,7 @@
 /* Returns 0 in the first calling process, and in each child one more than in its parent. Costs one load. */
 int fork_generation(void);
 
-/* A mutex that is held during long work. In a child it is free, even if a thread held it in the parent. */
+/* A mutex that is held during long work. In a child the mutex is free, even if a thread held it in the parent. */
 typedef struct fork_mutex {
     pthread_mutex_t mutex;
     int generation;

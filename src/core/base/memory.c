@@ -298,7 +298,7 @@ static atomic_int_fast64_t l2_bytes; /* 0 before the first query */
 int64_t mem_l2_bytes(int64_t bytes) {
     int64_t size = atomic_load_explicit(&l2_bytes, memory_order_relaxed);
     if (!size) {
-        size = memory_l2(); /* the same for all threads that query at once */
+        size = memory_l2(); /* threads that query at the same time get the same size */
         atomic_store_explicit(&l2_bytes, size, memory_order_relaxed);
     }
     return bytes / 1024 * size / 1024;

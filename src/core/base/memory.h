@@ -55,10 +55,10 @@ bool mem_failed(size_t *bytes);
 /* Forgets a failed request, for callers that can do without the memory, such as a cache or a faster method. */
 void mem_forget(void);
 
-/* A request of 16 MB or more is refused if it exceeds what the machine can spare now, or if the sum of all such blocks
- * exceeds the most it ever could spare. Otherwise the system would promise the memory and kill some process when the
- * memory is written. mem_spare returns what is left. mem_spare_pin is for tests: it fixes the amount at `bytes` (0
- * means the real amount). */
+/* A request of 16 MB or more is refused if it exceeds what the machine can spare now. It is also refused if the sum of
+ * all such blocks would exceed the most that the machine ever could spare. Otherwise the system would promise the
+ * memory and kill some process when the memory is written. mem_spare returns what is left. mem_spare_pin is for tests:
+ * it fixes the amount at `bytes` (0 means the real amount). */
 uint64_t mem_spare(void);
 void mem_spare_pin(uint64_t bytes);
 
@@ -70,7 +70,8 @@ int64_t mem_live_count(void);
  * tests; they affect all threads. */
 void mem_fail_at(uint64_t n);
 void mem_fail_from(uint64_t n);
-/* Sets a function that the requesting thread calls at each request; NULL means none. It must not request memory. */
+/* Sets a function that the requesting thread calls at each request; NULL means none. The function must not request
+ * memory. */
 void mem_watch(void (*watcher)(void));
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the process's worker threads. A worker joins a loop only if it is awake in time. The state word records which
- * loop is open and how many workers are inside. The caller opens the loop, works like the others, closes it and waits
- * for those inside. So no thread ever waits for one that the system has not scheduled. A busy machine, or more threads
- * than cores, costs speed in proportion, not a time slice per loop.
+ * loop is open and how many workers are inside. The caller opens the loop, runs tasks like a worker, closes the loop
+ * and waits for the workers inside. So no thread ever waits for a thread that the system has not scheduled. A busy
+ * machine, or more threads than cores, costs speed in proportion, not a time slice per loop.
  *
  *     state = generation (32 bits) | OPEN | WAITING | workers inside (30 bits)
  *

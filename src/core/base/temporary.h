@@ -24,7 +24,7 @@ PROPANE_CHECK propane_status temporary_old_name(const char *path, char **name, p
 /* Removes this user's PATH.tmp-* that no process holds a lock on, and PATH.old-* if PATH exists. What cannot be removed
  * stays. */
 void temporary_sweep(const char *path);
-/* Does the same for all paths in a folder. */
+/* Does what temporary_sweep does, for all names in a folder. */
 void temporary_sweep_folder(const char *folder);
 
 /* The names being written are listed, so that a process that a signal ends can remove them. A child does not inherit

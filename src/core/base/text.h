@@ -56,7 +56,7 @@ const char *text_plural(int64_t count);
  * terminated and cut if `out` is full. Returns its length. */
 size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
 
-/* Returns how many digits identify a finite number: the fewest that read back as the same one, 1 to 17. */
+/* Returns how many digits identify a finite number: the fewest that read back as the same number, 1 to 17. */
 int text_digits(double value);
 
 /* Appends RFC 4648 base64, with '=' padding. */

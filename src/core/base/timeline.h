@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Records what ran when, in lanes, and writes a file for Perfetto and chrome://tracing. Recording takes a lock and
- * negligible time. After TIMELINE_MOST spans nothing more is recorded.
+ * negligible time. Only the first TIMELINE_MOST spans are recorded.
  */
 #ifndef CORE_BASE_TIMELINE_H
 #define CORE_BASE_TIMELINE_H
