@@ -48,7 +48,7 @@ static propane_status device_fail_unknown(const char *uri, propane_error *err) {
                         text_quote(quoted, uri, strlen(uri)), known);
 }
 
-/* Finds the driver for a uri. Sets *rest to the part of the uri after the name and, if there is one, its ':'. */
+/* Finds the driver for a uri. Sets *rest to the part of the uri after the name and its ':', if there is one. */
 static propane_status device_find_driver(const char *uri, const propane_driver **out, const char **rest,
                                          propane_error *err) {
     if (!uri || !*uri)

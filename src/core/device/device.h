@@ -19,8 +19,8 @@
  * thread, or a thread that waits for a request. queue.c contains a diagram. */
 typedef struct device_queue {
     pthread_mutex_t mutex; /* guards the whole queue and the state of the requests */
-    pthread_cond_t work;   /* the device's thread sleeps here */
-    pthread_cond_t done;   /* threads waiting for a request sleep here */
+    pthread_cond_t work;   /* wakes the device's thread */
+    pthread_cond_t done;   /* wakes threads that wait for a request */
     propane_request **ring;
     int capacity, head, length; /* length includes the running request, which leaves the ring when done */
     bool executing;             /* some thread is the executor */
@@ -54,7 +54,7 @@ int program_place(const propane_program *p, const char *name);
 struct propane_buffer {
     propane_device *device;
     driver_buffer b;
-    bool borrowed; /* the memory is the user's, and the driver does not know about it */
+    bool borrowed; /* the memory is the user's; the driver did not create the buffer */
     atomic_int refs;
 };
 

@@ -55,9 +55,9 @@ struct propane_driver {
     /* The driver's programs also accept buffers of other devices that have `memory` or can be locked, because the
      * device is the host. */
     bool host_memory;
-    /* Returns the driver that serves this uri instead, or NULL for this one. (optional) */
+    /* Returns another driver that serves this uri, or NULL if this driver serves it. (optional) */
     const propane_driver *(*other)(const char *rest);
-    /* Returns OK, or an error that explains why this driver cannot work on this machine. */
+    /* Returns PROPANE_OK, or an error that explains why this driver cannot work on this machine. */
     propane_status (*probe)(propane_error *why); /* (optional) NULL means that the driver always works */
     /* `rest` is the part of the uri after ':', or "". */
     propane_status (*open)(const char *rest, void **impl, propane_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns events: counters that only grow. The host or the end of a request signals them; the host, or a request before it
- * begins, waits for them. A waiter always locks the mutex before it continues, and the signalling thread unlocks it
- * last. So an event may be freed as soon as a wait for its last signal has returned.
+ * begins, waits for them. A waiter always locks the mutex before it continues, so the signalling thread has already
+ * unlocked the mutex. An event may therefore be freed as soon as a wait for its last signal has returned.
  */
 #include "core/base/clock.h"
 #include "core/base/condition.h"

@@ -79,8 +79,8 @@ propane_status propane_program_supported(propane_device *device, const propane_m
     return device->driver->supports(device->impl, f, &own, why);
 }
 
-/* Checks that memory suffices for the inputs and outputs, which all exist at once. If it does not, there is no
- * point in compiling. */
+/* Checks that memory suffices for the inputs and outputs, which all exist at once. If memory does not suffice, there is
+ * no point in compiling. */
 static propane_status program_check_memory(const mil_function *f, propane_error *err) {
     uint64_t need = 0;
     char bytes[32], spare[32];

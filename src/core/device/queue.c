@@ -6,12 +6,12 @@
  *
  *     submit -> [ring: head is running | queued | queued | ...] -> wait for its events -> execute -> signal -> done
  *
- * Closing a device cancels the requests that would have to wait for an event; the others finish.
+ * Closing a device cancels the requests that would have to wait for an event; all other requests finish.
  *
- * A request that waits for an event blocks those after it, as on the engine. If the executor is a waiting thread, it
- * waits for that event, too, but only on behalf of its own request or of requests ahead of it, for which it would have
- * to wait anyway. Rejects a request that is in flight, a chain that does not fit as a whole, and a chain with requests
- * of several devices.
+ * A request that waits for an event blocks the requests after it, as it would on the engine. If the executor is a
+ * thread that waits for its own request, it waits for such events, too. It does so only for requests up to its own, for
+ * which it would have to wait anyway. Rejects a request that is in flight, a chain that does not fit as a whole, and a
+ * chain with requests of several devices.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns requests: a program with a buffer for each of its inputs and outputs. Everything that can be checked without
- * running is checked here once, so that submitting again costs nothing. Rejects unknown, duplicate and missing names,
- * buffers that are too small, buffers of devices that the program's device cannot access, and outputs that would
- * overwrite unread data.
+ * running the program is checked once, when the request is created, so that submitting again costs nothing. Rejects
+ * unknown, duplicate and missing names, buffers that are too small, buffers of devices that the program's device cannot
+ * access, and outputs that would overwrite unread data.
  */
 #include <stdio.h>
 #include <stdlib.h>
