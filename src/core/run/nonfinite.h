@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Finds the operation of a session's program that makes numbers that are not finite.
+ * Finds the operation of a session's program that produces numbers that are not finite.
  */
 #ifndef CORE_RUN_NONFINITE_H
 #define CORE_RUN_NONFINITE_H
@@ -34,7 +34,7 @@ const mil_value *nonfinite_culprit(const nonfinite_found *found);
 const char *nonfinite_name(const nonfinite_found *found, const mil_value *v);
 /* Returns "operation", "constant" or "input". */
 const char *nonfinite_kind(const mil_value *v);
-const char *nonfinite_op(const mil_value *v); /* returns the operation's kind; NULL if no operation made it */
+const char *nonfinite_op(const mil_value *v); /* returns the kind of the operation that produces v; NULL if none does */
 /* Prints "real_div 'y' produces the first of them from finite numbers (2 NaN, 1 infinity of 6)", for example. If no
  * operation can be named, prints the counts. */
 void nonfinite_print(const nonfinite_found *found, text *out);

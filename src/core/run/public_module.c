@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on modules: read, print, write, gradient, precision. It is a thin layer: the language is in
- * src/core/mil and gradients are in src/core/grad.
+ * Owns the public calls on modules: read, print, write, gradient, precision. This file is a thin layer: the language is
+ * in src/core/mil and gradients are in src/core/grad.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,8 @@ propane_status propane_shape_parse(const char *given, propane_shape *out, propan
     *out = (propane_shape){0};
     for (const char *at = equals && equals != given ? equals + 1 : ""; *at; at++) {
         char *end = NULL;
-        /* The limit for a count of elements. strtoll's result for an overflowing number also exceeds it. */
+        /* The limit for the number of a tensor's elements. strtoll's result for an overflowing number also exceeds
+         * it. */
         enum { MOST_BITS = 40 };
         const long long dim = strtoll(at, &end, 10);
         if (end == at || dim < 1 || dim > INT64_C(1) << MOST_BITS || (*end && *end != ',') || (*end && !end[1]) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public session: core/run/session.h with named arrays instead of files. It remembers what was set and
- * distinguishes states from inputs and outputs.
+ * Owns the public session: core/run/session.h with named arrays instead of files. The session remembers which inputs
+ * were set and distinguishes states from inputs and outputs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -288,7 +288,8 @@ static propane_status api_session_read_files(const propane_session_options *o, s
     return PROPANE_OK;
 }
 
-/* Reads the model. An input whose shape the model leaves open gets the shape of its file, unless `shapes` names it. */
+/* Reads the model. An input whose shape the model leaves open gets the shape of its file, unless `shapes` names the
+ * input. */
 static propane_status api_session_read(const char *path, const propane_session_options *o, const session_inputs *in,
                                        propane_module **out, propane_error *err) {
     int count = 0;
@@ -491,7 +492,7 @@ propane_status propane_session_run_batch(propane_session *p, const propane_array
     propane_status status = PROPANE_OK;
     for (int64_t i = 0; i < batch && !status; i++)
         status = api_session_run_item(p, inputs, input_count, outputs, output_count, i, err);
-    for (int i = 0; i < input_count; i++) { /* the next batch does not continue with this one's last values */
+    for (int i = 0; i < input_count; i++) { /* so that the next batch does not start with this one's last values */
         propane_error later = {0};
         const int at = session_find_input(&p->s, inputs[i].name);
         if (at < 0 || session_is_state(&p->s, inputs[i].name)) continue;

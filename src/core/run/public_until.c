@@ -18,7 +18,7 @@ static const mil_op *api_until_find(const mil_function *f, const char *name) {
     return NULL;
 }
 
-/* Describes what an app sees: the unchanged inputs, and the new outputs as arrays. */
+/* Updates the description of what an app sees: the inputs stay, and new outputs are described as arrays. */
 static propane_status api_until_describe(propane_module *m, const mil_function *f, propane_error *err) {
     mil_interface *seen = (mil_interface *)(uintptr_t)mil_interface_of(m, f->name);
     if (!seen) return PROPANE_OK;
@@ -40,7 +40,7 @@ static propane_status api_until_describe(propane_module *m, const mil_function *
     return mil_interface_index(seen) ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Checks that a package's outputs can have these types. Others are refused before anything changes. */
+/* Checks that a package's outputs can have the types of the operation's results. Called before anything changes. */
 static propane_status api_until_check(const mil_op *op, propane_error *err) {
     for (int i = 0; i < op->result_count; i++) {
         const mil_type *type = &op->results[i]->type;

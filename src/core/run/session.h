@@ -16,7 +16,7 @@ typedef struct session_options {
     const char *device;            /* "cpu" */
     const char *precision;         /* "typed", "fp32", "fp16" (as typed), "bf16" */
     bool keep;                     /* every value becomes an output */
-    const char *const *keep_names; /* only these values; keep_count 0 means all */
+    const char *const *keep_names; /* the values to keep; keep_count 0 means all */
     int keep_count;
     int threads;
     /* The folder for the smallest refused program, if the device refuses this one. NULL if not requested. */

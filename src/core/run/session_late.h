@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Sessions of programs whose shapes depend on values that only a run can compute (core/mil/specialize.h). They work in
- * stages: a program computes the values that are needed next. Once all are known, the whole program is planned with
- * them. The plan is kept as long as later runs produce the same values.
+ * Sessions of programs whose shapes depend on values that only a run can compute (core/mil/specialize.h). Such a
+ * session works in stages: each stage's program computes the values that are needed next. Once all are known, the whole
+ * program is planned with them. The plan is kept as long as later runs produce the same values.
  */
 #ifndef CORE_RUN_SESSION_LATE_H
 #define CORE_RUN_SESSION_LATE_H
