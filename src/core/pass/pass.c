@@ -3,7 +3,7 @@
  * that is replaced records its replacement, and the operands of an op are replaced before the pass examines the op.
  *
  * Parameters and results are never removed, replaced or renamed, except by pass_name_io, because buffers are bound to a
- * program by their names. So an op that makes a result stays even if its value is known.
+ * program by their names. So an op that computes a result of the function stays even if the value is known.
  */
 #include "core/pass/pass.h"
 

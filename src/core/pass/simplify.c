@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the peephole rewrites: an op that does nothing is removed, two that undo each other are removed, and two moves
- * become one. Every bit is preserved, so nothing is reassociated and no narrowing cast is dropped. The only exception
- * is that dropping x + 0 may leave -0 instead of 0.
+ * Owns the peephole rewrites: an op that changes nothing is removed, two ops that undo each other are removed, and two
+ * moves become one. Every bit is preserved, so nothing is reassociated and no narrowing cast is dropped. The only
+ * exception is that dropping x + 0 may leave -0 instead of 0.
  *
  * A rewrite is a function that returns the value that can replace the op's result, or NULL. The table at the end lists
  * the rewrite for each operation.

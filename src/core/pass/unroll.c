@@ -197,8 +197,8 @@ static bool unroll_depends(unroll_walk *w, const mil_op *op) {
     return any;
 }
 
-/* Tracks a list, from the operation that makes it on, and replaces operations that read it. A list that cannot be
- * tracked is an error only if the operation depends on the parameters. */
+/* Tracks the list that an operation returns, and replaces an operation that reads a list. A list that cannot be tracked
+ * is an error only if the operation depends on the parameters. */
 static propane_status unroll_take_list(unroll_walk *w, mil_op *op, bool any, propane_error *err) {
     mil_builder b;
     propane_error ignored = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns the expansion of control flow. A while_loop becomes its rounds, one after the other; a cond becomes both of its
  * branches and a select of their results. If only a limit for the number of rounds is known, all rounds up to the limit
- * are emitted, and a select after each keeps the result of the last round that counts. A round is a copy of the blocks
- * with that round's loop variables. Copies with only constant operands are evaluated at once, so the condition of a
- * counted loop is a constant in each round.
+ * are emitted. A select after each round keeps the result of the last round that counts. A round is a copy of the
+ * blocks with that round's loop variables. Copies with only constant operands are evaluated at once, so the condition
+ * of a counted loop is a constant in each round.
  *
  * Refuses a loop whose condition has no known limit, more than MAX_ROUNDS rounds, and a cond with lists or states
  * whose branch is known only at run time.
