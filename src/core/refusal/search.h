@@ -40,16 +40,16 @@ typedef struct search_result {
     char last[200];            /* for SEARCH_OPEN the last candidate */
     char others[SEARCH_NAMES]; /* the other operations needed for the refusal: "mul 'z', conv 'y'" */
     char inside[200];          /* the operation whose block contains it; "" if none */
-    int place, count;   /* it is operation `place`, from 1, of the function's `count` operations without constants */
-    int asked, refused; /* numbers of programs tried, and refused */
-    int changed;        /* how many of the refused programs were accepted on the second try */
-    bool rest_refused;  /* the rest of the smallest program, without the operation, is refused as well */
+    int place, count;          /* its position, from 1, among the function's `count` operations without constants */
+    int asked, refused;        /* numbers of programs tried, and refused */
+    int changed;               /* how many of the refused programs were accepted on the second try */
+    bool rest_refused;         /* the rest of the smallest program, without the operation, is refused as well */
     char reason[SEARCH_REASON];
 } search_result;
 
 PROPANE_CHECK propane_status search_refused(const mil_function *f, search_ask ask, void *context, search_result *out,
                                             propane_error *err);
 
-int search_operations(const mil_function *f); /* counts without constants */
+int search_operations(const mil_function *f); /* counts the operations that are not constants */
 
 #endif
