@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of elementwise operations with parameters and of the remaining trigonometric functions. At a kink,
- * clamped_relu and prelu take the branch of x > 0, and thresholded_relu and threshold pass the adjoint. clamped_relu
+ * clamped_relu and prelu use the slope of x > 0, and thresholded_relu and threshold pass the adjoint. clamped_relu
  * passes nothing once its result reaches beta.
  */
 #include <math.h>

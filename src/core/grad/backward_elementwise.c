@@ -3,8 +3,8 @@
  * sigmoid, rsqrt, real_div). In fp16 they stay finite wherever the true gradient is: products start with the adjoint,
  * which is small where a power is large, and no infinity is multiplied by zero.
  *
- * At a kink, relu and relu6 give 0, leaky_relu and elu take the left branch, and clip passes the adjoint at its bounds.
- * On a tie, maximum and minimum give the whole adjoint to x.
+ * At a kink, relu and relu6 pass 0, leaky_relu and elu use the slope on the left, and clip passes the adjoint at its
+ * bounds. On a tie, maximum and minimum give the whole adjoint to x.
  */
 #include <math.h>
 #include <string.h>
@@ -96,7 +96,7 @@ GRADIENT(pow) {
     return PROPANE_OK;
 }
 
-/* Gives dz to the side whose element was taken. */
+/* Gives dz to operand `yes` where the mask is true, and to operand `no` elsewhere. */
 static void backward_elementwise_give_by_mask(grad_context *g, const mil_op *op, mil_value *mask, const char *yes,
                                               const char *no) {
     mil_value *dz = grad_thin(g, op), *zero = grad_zero(g, op->results[0]->type.dtype);
@@ -131,8 +131,8 @@ GRADIENT(identity) {
     return PROPANE_OK;
 }
 
-/* An integer x needs a gradient only if an op without a gradient made it, which is reported when the walk reaches that
- * op. */
+/* An integer x needs a gradient only if an op without a gradient has produced x. The error is reported when the walk
+ * reaches that op. */
 GRADIENT(cast) {
     const mil_value *x = mil_in(op, "x");
     mil_value *dz = grad_thin(g, op);

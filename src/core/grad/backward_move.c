@@ -140,7 +140,7 @@ GRADIENT(gather_nd) {
     return PROPANE_OK;
 }
 
-/* Scatters to the positions of `op`, with the same kind of op and with `mode`. */
+/* Scatters `updates` into `data` at the indices of `op`, by the same operation but with `mode`. */
 static mil_value *backward_move_scatter(grad_context *g, const mil_op *op, mil_value *data, mil_value *updates,
                                         const char *mode) {
     mil_value *how = mil_build_text(grad_build(g), mode), *indices = grad_arg(g, op, "indices"), *axis = NULL;

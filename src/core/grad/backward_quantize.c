@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of quantize and dequantize. Rounding has a gradient of zero nearly everywhere, so nothing could be
- * trained. It is therefore treated as the identity (the straight-through estimator), and saturated elements pass
- * nothing, as in PyTorch's fake_quantize. Between the two ops, adjoints are floats although the values are bytes.
+ * Owns the gradients of quantize and dequantize. Rounding has a gradient of zero nearly everywhere, so nothing before
+ * it could be trained. Rounding is therefore treated as the identity (the straight-through estimator), and saturated
+ * elements pass nothing, as in PyTorch's fake_quantize. Between the two ops, adjoints are floats although the values
+ * are bytes.
  *
  * Scale and zero point are constants and get no gradient.
  */
@@ -19,9 +20,7 @@ static mil_value *backward_quantize_factor(grad_context *g, const mil_op *op, co
     int axis = 0;
     if (!v) return grad_zero(g, dtype);
     if (v->type.rank == 0) return mil_build_scalar(grad_build(g), dtype, mil_const_f64(v->constant, 0));
-    if (mil_attr_axis(op, "axis", x->rank, &axis, &ignored))
-        axis = 0; /* cannot fail, because the verifier has read the
-                                                                        * axis */
+    if (mil_attr_axis(op, "axis", x->rank, &axis, &ignored)) axis = 0; /* the verifier has read the axis already */
     mil_type type = {.dtype = dtype, .rank = x->rank};
     for (int d = 0; d < x->rank; d++) type.dim[d] = d == axis ? x->dim[d] : 1;
     double *data = mem_array((size_t)x->dim[axis], sizeof *data);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Owns the cut of one function into kernels, which follows demand. Kernels are visited from the last to the first, and
  * so are the ops inside a kernel. An op is in a kernel only if something in the kernel needs it, so no dead op is
- * emitted. A value that one kernel needs and another makes crosses: it becomes a result of its home and a parameter of
- * the other kernel. If the plan allows the value to be recomputed, its operands are needed instead. The work is one
- * walk over the ops per kernel.
+ * emitted. A value crosses if one kernel needs it and another makes it: the value becomes a result of its home and a
+ * parameter of the other kernel. If the plan allows the value to be recomputed, its operands are needed instead. The
+ * work is one walk over the ops per kernel.
  *
- * Constants, and ops with only constant operands, belong to every kernel that uses them. A result of the function that
- * is a parameter or a constant is made by no kernel, and is a result of none.
+ * Constants, and ops with only constant operands, belong to every kernel that uses them. No kernel makes or returns a
+ * result of the function that is a parameter or a constant.
  */
 #include <assert.h>
 #include <string.h>

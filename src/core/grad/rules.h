@@ -30,8 +30,8 @@ mil_value *grad_thin(grad_context *g, const mil_op *op);
 /* Sums `adjoint` down to a shape of type's rank that broadcasts against `type`. grad_add does this itself. */
 mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint);
 
-/* If the op is the last of an fp16 norm that a program spells out as v * rsqrt(sum((k v)^2) + epsilon), gives v the
- * whole gradient, including the part that flows through the square root, and returns true. Otherwise returns false. */
+/* Handles the last op of an fp16 norm that a program spells out as v * rsqrt(sum((k v)^2) + epsilon). Gives v the whole
+ * gradient, including the part that flows through the square root, and returns true. Returns false for any other op. */
 bool grad_norm_spelt_out(grad_context *g, const mil_op *op);
 
 /* Elementwise ops. */
