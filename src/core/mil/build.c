@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the builder. Every op passes the verifier's operand checks and its row's rule before it enters the function. A
- * builder's function can therefore be wrong only in ways that no single op shows (its results, a name that was never
- * given). Scalars and short lists become constants at the head of the function, so they precede every user, including
- * ops inserted later. Refuses values of another function.
+ * Owns the builder. Every op passes the verifier's operand checks and its row's rule before it enters the function,
+ * unless it waits for values of a run. A finished function can therefore be wrong only as a whole, for example without
+ * results. Scalars and lists of integers become constants at the head of the function, so they precede every user,
+ * including ops inserted later. Refuses values of another function.
  */
 #include "core/mil/build.h"
 
@@ -102,14 +102,15 @@ propane_status mil_build_end(mil_builder *b, propane_error *err) {
 
 /* ---- operations -------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the op to insert before. That op is never a constant, so the constants at the head stay together. */
+/* Returns the op to insert before, or NULL for the end. It is never a constant, so the constants at the head stay
+ * together. */
 static mil_op *build_place(const mil_builder *b) {
     mil_op *before = b->before;
     while (before && before->info->code == MIL_OP_const) before = before->next;
     return before;
 }
 
-/* Returns a copy that lives as long as the module. Neighbouring ops share one string. */
+/* Returns a copy of `stage` that lives as long as the module. Neighbouring ops share one string. */
 static const char *build_own_stage(mil_builder *b, const char *stage) {
     const mil_op *last = b->function->last;
     if (!stage) return NULL;
@@ -200,7 +201,7 @@ mil_op *mil_build_close(mil_builder *b, mil_op *op, const char *name) {
     mil_type types[MIL_MAX_RESULTS];
     int result_count = 0;
     if (build_failed(b)) return NULL;
-    op->label = name; /* used in messages until it has results */
+    op->label = name; /* used in messages until the op has results */
     if (op->block_count && !mil_make_settle(op)) return build_no_memory(b);
     if (b->waits && !b->function->owner && !op->block_count && mil_op_waits(op)) {
         if (mil_probe_types(op, types, &result_count, &b->err)) return NULL;
@@ -226,8 +227,8 @@ static mil_value *build_one(mil_builder *b, mil_opcode code, const mil_argument 
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
-/* Makes a const op for `c`, which is in the arena. With `head`, it goes in front of everything and is shared with equal
- * constants. */
+/* Makes a const op for `c`, which is in the arena. With `head`, the op is inserted at the head of the function and
+ * shared with later equal constants. */
 static mil_value *build_const_op(mil_builder *b, const char *name, const mil_const *c, bool head) {
     mil_function *f = b->function;
     mil_op *op = mil_make_op(f, mil_op_get(MIL_OP_const));
@@ -362,8 +363,7 @@ mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type 
     return build_const_op(b, name ? name : "const", c, false);
 }
 
-/* ---- ops in constant use
- * -------------------------------------------------------------------------------------------------- */
+/* ---- frequent ops ----------------------------------------------------------------------------------------------- */
 
 #define ARG(param, value) ((mil_argument){param, 1, (mil_value *const[]){value}})
 #define COUNT(list)       (int)(sizeof(list) / sizeof((list)[0]))
@@ -447,7 +447,7 @@ mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype) {
 
 void mil_op_remove(mil_op *op) { mil_make_remove(op); }
 
-/* Returns the constant for b's module: the same one within a module, otherwise a copy with its data. */
+/* Returns `c` if the user is in b's module, otherwise a copy of `c` with its data. */
 static const mil_const *build_adopt_const(mil_builder *b, const mil_op *user, const mil_const *c) {
     if (user->function->module == b->module) return c;
     if (!c->data) return build_fail(b, "a constant of '%s' has no data yet", user->info->name);
@@ -590,7 +590,7 @@ propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propa
     const char *old = v->name;
     v->name = own;
     bool entered = mil_scope_add(f, v);
-    v->name = old; /* if memory runs out, it keeps its name */
+    v->name = old; /* if memory runs out, v keeps its name */
     if (!entered) return propane_fail_memory(err, 0);
     mil_scope_remove(f, v);
     v->name = own;

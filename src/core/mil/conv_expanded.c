@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Owns the expansion of conv_quantized: the weights become quant_scale * weight + quant_bias, in fp32, and a
- * convolution uses them. Gradients and the cpu driver follow from it.
+ * convolution uses them. Gradients and the cpu driver use this expansion.
  */
 #include "core/mil/conv_expanded.h"
 
 #include "core/mil/ops/shape_util.h"
 
-/* Reshapes a number, or one per output channel, for use with the weights. */
+/* Casts a scalar, or one number per output channel, to fp32 and reshapes it to broadcast with the weights. */
 static mil_value *conv_expanded_beside(mil_builder *b, mil_value *v, const mil_type *weight) {
     int64_t dim[MIL_MAX_RANK] = {weight->dim[0], 1, 1, 1, 1, 1, 1, 1};
     if (v->type.dtype != MIL_fp32) v = mil_build_cast(b, v, MIL_fp32);

@@ -6,8 +6,8 @@
 
 #include "core/mil/build.h"
 
-/* Builds a conv_quantized as a convolution whose weights are computed in fp32. Returns its result, of op's type, or NULL
- * with the reason in b->err. */
+/* Builds a conv_quantized as a convolution whose weights are computed in fp32. Returns the convolution's result, cast
+ * to the element type of op's result, or NULL with the reason in b->err. */
 mil_value *mil_conv_expanded(mil_builder *b, const mil_op *op);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns two lists: operations that accept operands without elements, and operations that produce such results. Their
- * shape rules must handle a dimension of 0.
+ * Owns two lists: operations that accept operands without elements, and operations that can produce results without
+ * elements. The shape rules of the former must handle a dimension of 0.
  */
 #include "core/mil/empty_operands.h"
 
 #include "core/mil/eval/eval.h"
 
 /* Returns true for elementwise operations, operations that rearrange the elements of x, and matrix products without
- * rows. If the result does have elements, their values are not determined here. */
+ * rows. If the result does have elements, its values count as undefined. */
 bool mil_empty_keeps(const mil_op *op) {
     switch (op->info->code) {
     case MIL_OP_cast:

@@ -29,7 +29,7 @@ static bool fold_empty_non_zero(const mil_op *op, mil_value *const *map, mil_typ
 
 /* ---- operations that read empty tensors -------------------------------------------------------------------------- */
 
-/* Returns the type of a value that has no elements, or NULL if it has some or is not resolved. */
+/* Returns the type of a value that has no elements, or NULL if the value has elements or is not resolved. */
 static const mil_type *fold_empty_type(const mil_value *v, const mil_type *empty) {
     if (v->is_inline) return v->type.container == MIL_TENSOR && mil_type_count(&v->type) == 0 ? &v->type : NULL;
     return empty[v->id].dtype ? &empty[v->id] : NULL;
@@ -40,7 +40,8 @@ static const mil_type *fold_empty_operand(const mil_op *op, const char *param, c
     return v ? fold_empty_type(v, empty) : NULL;
 }
 
-/* Works the type out from the declared result: its one open dimension is 0. Two open dimensions leave it undecided. */
+/* Derives the type from the declared result, whose only open dimension is 0. Returns false if the type stays
+ * undecided. */
 static bool fold_empty_result(const mil_op *op, mil_type *out) {
     int open = 0;
     *out = op->results[0]->type;
@@ -60,7 +61,7 @@ static mil_value *fold_empty_shape(mil_builder *b, const mil_op *op, const mil_t
     return mil_build_const_f64(b, op->results[0]->name, &type, dim);
 }
 
-/* Makes x the result, under the result's name. */
+/* Returns an identity of x that has the name of op's result. */
 static mil_value *fold_empty_pass(mil_builder *b, const mil_op *op, mil_value *x) {
     const mil_argument argument = {"x", 1, &x};
     mil_op *made = mil_build_op(b, MIL_OP_identity, op->results[0]->name, &argument, 1);
@@ -120,7 +121,7 @@ bool mil_fold_empty(mil_builder *b, const mil_op *op, mil_value **map, mil_type 
     if (op->info->code == MIL_OP_const) {
         if (op->results[0]->type.container != MIL_TENSOR || mil_type_count(&op->results[0]->type)) return false;
         empty[id] = op->results[0]->type;
-        return empty[id].rank != 1; /* a list of axes or sizes may be empty, so it stays, too */
+        return empty[id].rank != 1; /* a list of axes or sizes may be empty, so the constant stays, too */
     }
     if (!reads) return op->info->code == MIL_OP_non_zero && fold_empty_non_zero(op, map, &empty[id]);
     const mil_type *x = fold_empty_operand(op, "x", empty);

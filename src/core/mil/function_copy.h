@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Copies of functions for drivers. A copy's constants are in memory, so the module may be freed after a compile.
+ * Declares loading and copying functions for drivers. A copy's constants are in memory, so the source module may be
+ * freed after a compile.
  */
 #ifndef CORE_MIL_FUNCTION_COPY_H
 #define CORE_MIL_FUNCTION_COPY_H
 
 #include "core/mil/mil.h"
 
-/* Reads the constants of a function and its blocks that are still in files. Several threads may load functions of one
+/* Reads those constants of a function and its blocks that are still in files. Several threads may load functions of one
  * module at once: the content of a constant does not change, and only one thread reads at a time. */
 PROPANE_CHECK propane_status mil_function_load(const mil_function *f, propane_error *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the values known at compile time that are not written as constants: those that follow from shapes and constants
- * alone. Converted models compute the arguments of reshape, slices and fills that way; once the input shapes are fixed,
- * these values are fixed too. One idea: to evaluate a value, first evaluate its operands. Refuses large values and long
- * chains, which are not such arguments.
+ * Owns values that are known at compile time without being written as constants, because they follow from shapes and
+ * constants alone. Converted models compute the arguments of reshape, slices and fills that way; once the input shapes
+ * are fixed, these values are fixed too. One idea: to evaluate a value, first evaluate its operands. Refuses large
+ * values and long chains, which are not such arguments.
  */
 #include <string.h>
 
@@ -13,7 +13,8 @@ enum { MAX_ELEMENTS = 1 << 16, MAX_CHAIN = 200 };
 
 static bool constants_know(mil_value *v, int chain);
 
-/* Returns an operand as doubles. Strings, and operands of which only the shape matters, have no data. */
+/* Returns an operand as doubles, or NULL if it is not known. Strings, and operands of which only the shape matters,
+ * have no data. */
 static const mil_tensor *constants_operand(arena *a, mil_value *v, mil_class type_class, int chain) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     if (!t) return NULL;

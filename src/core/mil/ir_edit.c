@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the pieces of a function: making values and operations, linking them, and the three hash tables of a function's
- * scope (names in use, shared constants, values that a block captures). Tables grow in the arena, which alone frees
- * them.
+ * scope (names in use, shared constants, values that a block captures). The tables grow in the arena and are freed with
+ * it.
  */
 #include "core/mil/ir_edit.h"
 
@@ -17,7 +17,7 @@ typedef struct name_entry {
 } name_entry;
 
 typedef struct mil_scope {
-    uint32_t seed; /* from the address, so that no text can be written to collide */
+    uint32_t seed; /* derived from an address, so that no text can be written to collide */
     name_entry *names;
     uint32_t name_room, name_used; /* room is a power of two */
     mil_value **constants;
@@ -160,7 +160,7 @@ mil_value *mil_scope_constant(const mil_function *f, const mil_const *c) {
     for (uint32_t i = ir_edit_const_hash(c) & (s->constant_room - 1); s->constants[i];
          i = (i + 1) & (s->constant_room - 1)) {
         mil_value *v = s->constants[i];
-        if (mil_const_equal(v->constant, c) && v->def->function) return v; /* without a function it was removed */
+        if (mil_const_equal(v->constant, c) && v->def->function) return v; /* a removed op has no function */
     }
     return NULL;
 }
@@ -223,7 +223,7 @@ mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *typ
     return v;
 }
 
-/* Lists grow by doubling: a list of n entries has room for the next power of two. */
+/* Lists grow by doubling: a list of n entries has room for n rounded up to a power of two. */
 static bool ir_edit_list_append(arena *a, mil_value ***list, int *count, mil_value *v) {
     int n = *count;
     if ((n & (n - 1)) == 0) {
@@ -274,8 +274,7 @@ mil_function *mil_make_block(mil_op *op, const char *name) {
     return f;
 }
 
-/* ---- values that blocks capture
- * -------------------------------------------------------------------------------------------- */
+/* ---- values that blocks capture ---------------------------------------------------------------------------------- */
 
 static mil_value **ir_edit_inner_place(const mil_scope *s, const mil_value *outer) {
     uint32_t i = (uint32_t)outer->id * 0x9e3779b1u;
@@ -284,7 +283,7 @@ static mil_value **ir_edit_inner_place(const mil_scope *s, const mil_value *oute
     return &s->inner[i];
 }
 
-/* Makes room for one more; returns false if memory runs out. */
+/* Makes room for one more value; returns false if memory runs out. */
 static bool ir_edit_inner_grow(mil_function *block) {
     mil_scope *s = block->scope;
     if (s->inner_used * 2 < s->inner_room) return true;
@@ -308,7 +307,7 @@ static int ir_edit_captured_place(mil_op *op, mil_value *outer) {
     return ir_edit_list_append(op->function->module->arena, &o->values, &o->count, outer) ? o->count - 1 : -1;
 }
 
-/* Makes a parameter whose index is its place among the captured values, until mil_make_settle. */
+/* Makes a captured parameter. Until mil_make_settle, its index is its place among the captured values. */
 static mil_value *ir_edit_captured_param(mil_function *block, mil_value *outer, int place) {
     mil_value *v = mil_make_value(block, NULL, &outer->type);
     if (!v) return NULL;

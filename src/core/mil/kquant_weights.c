@@ -14,14 +14,14 @@ mil_type kquant_supers_type(kquant kind, int64_t out, int64_t in) {
     return mil_type_tensor(MIL_fp16, 3, dim);
 }
 
-/* Reshapes unless the shape is the same: drivers drop such an operation and would not recognise the rest. */
+/* Reshapes `v` unless it already has the shape. Drivers drop such a reshape and would not recognise the rest. */
 static mil_value *kquant_reshaped(mil_builder *b, mil_value *v, const int64_t *shape) {
     const mil_type same = mil_type_tensor(v ? v->type.dtype : MIL_fp32, 4, shape);
     return v && mil_type_equal(&same, &v->type) ? v : mil_build_reshape(b, v, shape, 4);
 }
 
-/* Takes [O, N, count] from [O, N, ..], starting at `first`, and reshapes it to [O, N, rows, count / rows]. Takes
- * everything if no more than that exists. */
+/* Takes [O, N, count] from [O, N, ..], starting at `first`, and reshapes it to [O, N, rows, count / rows]. Skips the
+ * slice if the last dimension has no more than `count` elements. */
 static mil_value *kquant_part(mil_builder *b, mil_value *v, int64_t first, int64_t count, int64_t rows) {
     if (!v) return NULL;
     const int64_t *dim = v->type.dim, begin[] = {0, 0, first}, size[] = {dim[0], dim[1], count},
@@ -30,8 +30,8 @@ static mil_value *kquant_part(mil_builder *b, mil_value *v, int64_t first, int64
     return mil_build_reshape(b, v, shape, 4);
 }
 
-/* Returns a plane's codes in the shape [O, N, subs, sub]: strips the lowest bits, then the next, until the highest
- * remain. */
+/* Returns a plane's codes in the shape [O, N, subs, sub]. Splits off the lowest bits of each byte, then the next, until
+ * only the highest remain. */
 static mil_value *kquant_plane(mil_builder *b, kquant_form f, mil_value *bytes, int64_t first, int bits,
                                const int64_t *shape) {
     const int64_t count = kquant_plane_bytes(f, bits);

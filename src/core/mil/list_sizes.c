@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the named sizes of list elements. One idea: a value that is written has a shape, and going back from the writing
- * operation to its make_list, through loops, finds the list. Refuses lists to which nothing of a known shape is
+ * Owns the named sizes of list elements. One idea: a written value has a known shape, and the way back from the writing
+ * operation, through loops, leads to the make_list of its list. Refuses lists to which nothing of a known shape is
  * written.
  */
 #include "core/mil/list_sizes.h"
@@ -11,7 +11,7 @@
 
 typedef struct list_size {
     struct list_size *next;
-    const mil_op *op; /* in this reading */
+    const mil_op *op; /* the make_list in this reading */
     bool known;
     mil_type element;
 } list_size;
@@ -24,7 +24,8 @@ static const mil_value *list_sizes_loop_variable(const mil_op *loop, int index) 
     return there ? loop->operands[0].values[index] : NULL;
 }
 
-/* Returns the list before one operation, or NULL. Operations on the way need not have been checked yet. */
+/* Returns the list from which `v` comes, one operation or block boundary back, or NULL. Operations on the way need not
+ * have been checked yet. */
 static const mil_value *list_sizes_before(const mil_value *v) {
     if (v->outer) return v->outer;
     if (!v->def) return v->home ? list_sizes_loop_variable(v->home->owner, v->index) : NULL;
@@ -39,7 +40,7 @@ static const mil_value *list_sizes_before(const mil_value *v) {
     }
 }
 
-/* Returns the list behind `v` if its sizes are not yet known, otherwise NULL. */
+/* Returns the list that `v` belongs to if its sizes are not yet known, otherwise NULL. */
 static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     for (int i = 0; v && i < MAX_STEPS; i++) {
         for (list_size *l = s->first; v->def && l; l = l->next)
@@ -49,7 +50,7 @@ static list_size *list_sizes_of(const mil_list_sizes *s, const mil_value *v) {
     return NULL;
 }
 
-/* Records the shape of a written value as the shape of the elements. */
+/* Records the shape of a written value as the shape of the list's elements. */
 static void list_sizes_learn(mil_list_sizes *s, const mil_op *op) {
     const bool scatter = op->info->code == MIL_OP_list_scatter;
     if (!s->unknown || (!scatter && op->info->code != MIL_OP_list_write)) return;
@@ -69,7 +70,7 @@ static const char *list_sizes_name(const mil_op *op) {
     return NULL;
 }
 
-/* Replaces names by literals. */
+/* Replaces the named sizes of a make_list by literals. */
 static propane_status list_sizes_fill(const list_size *l, mil_op *op, propane_error *err) {
     mil_operand *o = &op->operands[mil_op_param(op->info, "elem_shape")];
     arena *a = op->function->module->arena;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Lists whose elements have named sizes, make_list(elem_shape = ("is42", 128)), as converters write them for an open
- * batch. The sizes follow from the values written to the list. A function with such a list is therefore read a second
- * time once they are known.
+ * Resolves named sizes of list elements, as in make_list(elem_shape = ("is42", 128)), which converters write for an
+ * open batch. The sizes follow from the values written to the list. A function with such a list is therefore read a
+ * second time once the sizes are known.
  */
 #ifndef CORE_MIL_LIST_SIZES_H
 #define CORE_MIL_LIST_SIZES_H
@@ -10,9 +10,9 @@
 
 /* State of one function while it is read; starts as zeros. */
 typedef struct mil_list_sizes {
-    /* One per list with names, in the order of the file; `last` is the latest one of this reading. */
+    /* One entry per list with named sizes, in the order of the file; `last` is the latest entry of this reading. */
     struct list_size *first, *last;
-    const mil_op *unknown; /* a list whose sizes this reading does not know, or NULL */
+    const mil_op *unknown; /* the latest make_list whose sizes this reading does not know, or NULL */
     bool found;            /* this reading has found the sizes of a list */
 } mil_list_sizes;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The language. A module holds functions; a function is a list of operations in static single assignment; an operation
- * has its row of ops.def, its operands and its results. Everything in a module lives in the module's arena and dies
- * with it; names are terminated strings. Values know their defining operation and, if they are constants, their
- * contents.
+ * Declares the in-memory form of the language. A module holds functions; a function is a list of operations in static
+ * single assignment; an operation has its row of ops.def, its operands and its results. Everything in a module lives in
+ * the module's arena and is freed with it; names are terminated strings. A value points to its defining operation and,
+ * if it is a constant, to its contents.
  *
- * This header declares the in-memory form. For text see core/mil/text/mil_text.h, for building core/mil/build.h, for
- * the rows core/mil/ops.h, for weight files core/mil/coreml/blob.h.
+ * Other headers: core/mil/text/mil_text.h for text, core/mil/build.h for building, core/mil/ops.h for the rows,
+ * core/mil/coreml/blob.h for weight files.
  */
 #ifndef CORE_MIL_MIL_H
 #define CORE_MIL_MIL_H
@@ -38,7 +38,7 @@ typedef struct mil_dtype_info {
     const char *name;
     mil_dtype_kind kind;
     int bits;      /* of one element in memory and in a blob file; 0 for strings */
-    int blob_code; /* 0 if blob files cannot hold it */
+    int blob_code; /* 0 if blob files cannot hold the type */
     int proto_code;
 } mil_dtype_info;
 
@@ -48,16 +48,16 @@ bool mil_dtype_is_float(mil_dtype dtype);
 
 typedef enum mil_opset { MIL_OPSET_NONE, MIL_IOS15, MIL_IOS16, MIL_IOS17, MIL_IOS18 } mil_opset;
 
-/* What contains a type's tensor. Nearly every type is a plain tensor, which is 0.
+/* The container of a type's tensor. Nearly every type is a plain tensor (0).
  *   STATE  state<tensor<fp16, [2]>>         memory that outlives a run: read_state, write_state (parameters only)
  *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one after the other
- *   DICT   dict<string, fp64>               the result of classify: `key` to a scalar; never stored */
+ *   DICT   dict<string, fp64>               a map from `key` to a scalar, the result of classify; never stored */
 typedef enum mil_container { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_container;
 
 /* A dense row-major tensor. Rank 0 is a scalar; `fp16` and `tensor<fp16, []>` are the same type. For other containers,
- * dtype, rank and dim describe the tensor inside. Dimensions that a file leaves open are fixed when it is read; only
- * late functions and types that are being read have MIL_OPEN. A rank-1 tensor may have no elements (the shape of a
- * scalar). */
+ * dtype, rank and dim describe the tensor inside. Dimensions that a file leaves open are fixed when the file is read;
+ * only late functions and types that are being read have MIL_OPEN. A rank-1 tensor may have no elements (as the shape
+ * of a scalar). */
 typedef struct mil_type {
     mil_dtype dtype;
     int rank;
@@ -72,7 +72,8 @@ mil_type mil_type_tensor(mil_dtype dtype, int rank, const int64_t *dim);
 mil_type mil_type_bare(const mil_type *type); /* the tensor inside a state or list */
 bool mil_type_equal(const mil_type *a, const mil_type *b);
 bool mil_shape_equal(const mil_type *a, const mil_type *b);
-/* Returns the number of elements; for a list, the sum over its tensors. The verifier guarantees that it fits. */
+/* Returns the number of elements; for a list, the sum over its tensors. The verifier guarantees that the number
+ * fits. */
 int64_t mil_type_count(const mil_type *type);
 int64_t mil_type_bytes(const mil_type *type); /* sub-byte types are packed, rounded up to whole bytes */
 /* Prints a type, as in "tensor<fp16, [1, 64, 1, 32]>" or "fp16", and returns `out`. */
@@ -102,22 +103,22 @@ typedef struct mil_op_info mil_op_info;
 struct propane_value {
     const char *name;
     mil_type type;
-    mil_op *def;               /* NULL for a parameter of the function or an inline literal (constant is then set) */
+    mil_op *def;               /* NULL for a parameter and for an inline literal (constant is then set) */
     int index;                 /* index among the parameters, or among the results of `def` */
     int id;                    /* dense, unique in the function, for side tables */
-    const mil_const *constant; /* its content, if it is known at compile time */
+    const mil_const *constant; /* the content, if it is known at compile time */
     bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
-    int states_before;         /* of a parameter: number of states among those before it */
+    int states_before;         /* of a parameter: number of states among the parameters before it */
     mil_value *outer;          /* in a block: the outside value that it represents; NULL for the block's own values */
     mil_function *home;        /* the function or block to which it belongs */
-    mil_value *replaced_by;    /* in a pass: its replacement after its operation was removed, or NULL */
+    mil_value *replaced_by;    /* in a pass: the value that replaces this one, or NULL */
     int line, column;          /* 0 if not from text */
 };
 
 /* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a separate
- * function that nothing else can call, with its own parameters, ops, results, ids and names. A block sees nothing
- * outside. A value outside the block that its text uses becomes an additional parameter, and an additional operand of
- * the op in the row's parameter `captured`:
+ * function that nothing else can call, with its own parameters, ops, results, ids and names. A block cannot refer to
+ * outside values. An outside value that the block's text uses becomes an additional parameter of the block and an
+ * additional operand of the op, under the row's parameter `captured`:
  *
  *   params of each block = the block's own inputs (while_loop: one per loop variable), then one per captured operand
  *   results              = cond: the op's results; condition: one bool; body: the next loop variables
@@ -126,14 +127,14 @@ struct propane_value {
  * it, rewrite it. Constants are not captured: the block holds the same mil_const as a literal.
  *
  * States. A parameter of container STATE is memory that is read and written in the order of the ops (read_state,
- * write_state, coreml_update_state). A device need not support it: pass_states turns each into a tensor parameter and a
- * result.
+ * write_state, coreml_update_state). A device need not support states: pass_states turns each state into a tensor
+ * parameter and a result.
  *
  * Shapes. A value that no const op defines may still have a constant, if it follows from shapes and constants alone
  * (mil_know): reshape(x, shape = concat(...)) is legal as soon as the shape can be derived. */
 
-/* The values of one parameter of the row. `count` is 0 if left out, otherwise 1, or any number for variadic
- * parameters. */
+/* The values of one parameter of the row. `count` is 0 if the argument is left out, otherwise 1; variadic and captured
+ * parameters may have any number. */
 typedef struct mil_operand {
     int count;
     mil_value **values;
@@ -167,7 +168,7 @@ struct mil_function {
     mil_module *module;
     mil_function *next;
     mil_op *owner;           /* of a block: its op; NULL for a function of the module */
-    bool ranged;             /* the file leaves dimensions of its inputs open, and does not list the possible shapes */
+    bool ranged;             /* the file leaves input dimensions open without listing the possible shapes */
     int captured;            /* of a block: how many of its last parameters represent outside values */
     bool replaces_later;     /* between mil_replace_begin and mil_replace_end */
     bool was_block;          /* a block turned into a function: it may have lists as parameters and results */
@@ -189,17 +190,17 @@ struct propane_module {
     mil_pair *build_info;
     mil_function *functions; /* in order, linked by next */
     int function_count;
-    struct mil_blob_map *blobs; /* weight files into which its constants point; unmapped with the module */
+    struct mil_blob_map *blobs; /* weight files that constants point into; unmapped with the module */
     /* What a Core ML file contains apart from the program (core/mil/coreml/package.h), or NULL. */
     struct mil_package *package;
     const char *default_function; /* NULL means "main" */
-    bool coreml;                  /* comes from, or was made for, a Core ML file: Core ML places its operations */
+    bool coreml;                  /* read from, or made for, a Core ML file: Core ML places the operations */
 };
 
 mil_module *mil_module_create(const char *source); /* program(1.3) with Propane's buildInfo; NULL if memory runs out */
 void mil_module_free(mil_module *m);
-/* Finds a function. A NULL name means the default function, or "main", or the only function. Returns NULL if there is
- * none; `err` then lists the existing names. */
+/* Finds a function. A NULL name means the only function or, if there are several, the default function or "main".
+ * Returns NULL if there is none; `err` then lists the existing names. */
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err);
 /* Removes a function from its module; the arena keeps its memory. */
 void mil_module_drop(mil_module *m, const mil_function *f);
@@ -222,28 +223,28 @@ mil_value *mil_operand_next(mil_operand_walk *walk); /* NULL at the end */
 #define MIL_FOR_OPERANDS(of, v)                                                                                        \
     for (mil_operand_walk v##_walk = {.op = (of)}; v##_walk.op; v##_walk.op = NULL)                                    \
         for (mil_value * v; (v = mil_operand_next(&v##_walk));)
-/* Attributes are constant operands, or the row's default if left out. Without a default the value is 0, false or NULL,
- * so call mil_in first. Calling one for a parameter of another class is a broken invariant. A value that is not
- * constant is an error that names op and line. */
+/* Read attributes, which are constant operands or the row's default if left out. Without a default, the value is 0,
+ * false or NULL, so call mil_in first. A value that is not constant or has another type is an error that names op and
+ * line. */
 PROPANE_CHECK propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2],
-                                           int *count, propane_error *err); /* count 0: left out, no default */
+                                           int *count, propane_error *err); /* 0 if left out; no default */
 PROPANE_CHECK propane_status mil_attr_bool(const mil_op *op, const char *param, bool *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_float(const mil_op *op, const char *param, double *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_text(const mil_op *op, const char *param, const char **out, propane_error *err);
 /* Returns the name of the first result, or NULL if there is none, as for write_state. */
 const char *mil_op_result_name(const mil_op *op);
-/* Returns the beginning of every message about an operation, as in "x.mil:12:5: softmax 'p'". */
+/* Writes the beginning of a message about an operation, as in "x.mil:12:5: softmax 'p'", and returns `out`. */
 const char *mil_op_where(char out[300], const mil_op *op);
 /* Calls propane_fail with the text of mil_op_where in front. */
 propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status status, const char *format, ...)
     BASE_PRINTF(4, 5);
 
-/* Returns the operand of `op` that becomes parameter `index` of its blocks, or NULL if that is the block's own
+/* Returns the operand of `op` that becomes parameter `index` of the block, or NULL if the parameter is the block's own
  * input. */
 mil_value *mil_captured(const mil_op *op, const mil_function *block, int index);
 /* Returns whether v is known at compile time: a constant, or a value that the rows' evaluation derives from constants
- * and shapes. A derived value is kept in v->constant. Derives at most 64 Ki elements. */
+ * and shapes. A derived value is kept in v->constant. Values of more than 64 Ki elements are not derived. */
 bool mil_know(mil_value *v);
 
 /* ---- the verifier ------------------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns access to an operation: its operands and attributes by the names of its row, including defaults, and messages
- * that say where it is.
+ * that name the operation and its position.
  */
 #include <assert.h>
 #include <stdio.h>

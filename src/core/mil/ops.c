@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the rows of ops.def as a table. The columns for rules and evaluations name functions of core/mil/ops/shape_*.c
- * and core/mil/eval/eval_*.c; a row that names a missing one does not link.
+ * and core/mil/eval/eval_*.c; a row that names a missing function does not link.
  */
 #include "core/mil/ops.h"
 
@@ -32,7 +32,7 @@ static const mil_op_info table[MIL_OP_COUNT] = {
 #include "core/mil/ops.def"
 };
 
-/* Third reading: collects name lengths, so that a search by name compares little. */
+/* Third reading: collects the lengths of names, so that a search compares few names. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) sizeof #name - 1,
 static const unsigned char name_lengths[MIL_OP_COUNT] = {
 #include "core/mil/ops.def"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The rows of ops.def as data. The columns of other layers (gradient, CPU binding) are not here; their readers include
- * ops.def themselves.
+ * Declares the rows of ops.def as data. The columns of other layers (gradient, CPU binding) are not included; their
+ * readers include ops.def themselves.
  */
 #ifndef CORE_MIL_OPS_H
 #define CORE_MIL_OPS_H
@@ -13,7 +13,7 @@ typedef enum mil_opcode {
     MIL_OP_COUNT
 } mil_opcode;
 
-/* The kinds of value that a parameter accepts. K_ classes must be constant. */
+/* The kinds of value that a parameter accepts. Values of the K_ classes must be constant. */
 typedef enum mil_class {
     MIL_CLASS_FLOAT,  /* fp16 or fp32 tensor; all FLOAT, NUM and CHOSEN operands of an op share one element type */
     MIL_CLASS_NUM,    /* float or int32 tensor; shares the element type */
@@ -30,18 +30,18 @@ typedef enum mil_class {
     MIL_CLASS_STATE,
     MIL_CLASS_LIST,
     MIL_CLASS_QUANT,  /* int8 or uint8 tensor */
-    MIL_CLASS_K_INT,  /* scalar int32 */
-    MIL_CLASS_K_INTS, /* int32 vector */
+    MIL_CLASS_K_INT,  /* scalar of an integer type, usually int32 */
+    MIL_CLASS_K_INTS, /* vector of an integer type, usually int32 */
     MIL_CLASS_K_BOOL,
     MIL_CLASS_K_BOOLS,
     MIL_CLASS_K_TEXT,
     MIL_CLASS_K_FLOAT, /* scalar float */
-    MIL_CLASS_K_NUM,   /* scalar of any element type */
-    MIL_CLASS_K_TENSOR /* constant tensor of any type */
+    MIL_CLASS_K_NUM,   /* scalar of any type except string */
+    MIL_CLASS_K_TENSOR /* constant tensor or list of any type */
 } mil_class;
 
-/* CAPTURED parameters have any number of values and are never written; they are the values that the op's blocks take
- * from outside. */
+/* A CAPTURED parameter has any number of values, which the op's blocks use from outside. It is never written to
+ * a file. */
 typedef enum mil_need { MIL_REQUIRED, MIL_OPTIONAL, MIL_VARIADIC, MIL_CAPTURED } mil_need;
 
 typedef struct mil_param {
@@ -59,9 +59,9 @@ typedef struct mil_param {
 #define MIL_MAX_RESULTS 256
 typedef propane_status (*mil_rule)(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 
-/* The reference evaluation of an op, which is slow. Operands and results are dense double arrays, and all sums are in double.
- * Nothing is rounded to the element type unless the op's meaning requires it (cast, integer division). Tests compare
- * against it, and constant folding uses it; devices have separate kernels. */
+/* The reference evaluation of an op, which is slow. Operands and results are dense double arrays, and all sums are in
+ * double. Nothing is rounded to the element type unless the op's meaning requires it (cast, integer division). Tests
+ * compare with this evaluation, and constant folding uses it; devices have separate kernels. */
 typedef struct mil_tensor {
     mil_type type; /* of a list: `length` is its current length */
     double *data;
@@ -83,7 +83,7 @@ typedef struct mil_cost {
     double bytes_in;    /* each operand read once, constants included */
     double bytes_const; /* the part of bytes_in that is constants */
     double bytes_out;
-    bool is_matrix; /* runs on the multiply-add array: conv, matmul and linear */
+    bool is_matrix; /* a sum of products, such as conv, matmul or linear */
 } mil_cost;
 
 typedef enum mil_draw {                    /* random operands that are legal and smooth, for generated tests */
@@ -94,7 +94,7 @@ typedef enum mil_draw {                    /* random operands that are legal and
                         /* No two elements closer than 0.01, none close to 0, +-1 or +-6: away from kinks. */
                         MIL_DRAW_apart,
                         MIL_DRAW_integer, /* small integers */
-                        MIL_DRAW_custom   /* tests/ops has a list of cases for it */
+                        MIL_DRAW_custom   /* tests/support/op_cases.c lists its operands */
 } mil_draw;
 
 struct mil_op_info {
@@ -126,13 +126,13 @@ void mil_op_cost(const mil_op *op, mil_cost *out);
 PROPANE_CHECK propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS],
                                          mil_tensor *out, propane_error *err);
 /* Runs a whole function on doubles. The inputs are in the order of its parameters and are not changed; the outputs are
- * allocated in `a`. With `round`, every result is rounded to its element type, as by a device that stores it. After the
+ * allocated in `a`. With `round`, every result is rounded to its element type, as on a device that stores it. After the
  * outputs come the final values of the states, one per state parameter, in their order. */
 PROPANE_CHECK propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
                                                mil_tensor **outputs, propane_error *err);
 /* Rounds to a value that `dtype` can hold. */
 double mil_round(mil_dtype dtype, double value);
-/* Convert elements of type->dtype to doubles and back. */
+/* Convert `count` elements of `dtype` to doubles and back. */
 void mil_unpack_f64(double *target, mil_dtype dtype, const void *source, int64_t count);
 void mil_pack_f64(void *target, mil_dtype dtype, const double *source, int64_t count);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Determines which dimensions of a result are open. One idea: run the operation's rule twice, with two different sizes
- * instead of every unknown one. Dimensions that differ depend on it.
+ * Determines which dimensions of a result are open. One idea: run the operation's rule twice, with a different size for
+ * everything unknown each time. Dimensions that differ between the two results are open.
  */
 #include "core/mil/probe_types.h"
 
@@ -40,8 +40,8 @@ static const mil_const *probe_constant(probe *p, const mil_type *type, int64_t s
     return c;
 }
 
-/* Fills in whatever is open or unknown. Everything is collected before anything is changed, because a constant derived
- * from a temporary type would remain. */
+/* Fills in everything that is open or unknown. Collects all such operands before changing any, because a constant
+ * derived from a temporary type would remain. */
 static propane_status probe_fill(probe *p, int64_t size, propane_error *err) {
     const mil_op *op = p->op;
     for (int param = 0; param < op->info->param_count; param++)
@@ -81,7 +81,7 @@ static propane_status probe_ask(probe *p, int64_t size, mil_type *types, int *co
     return status;
 }
 
-/* Sets a result with all dimensions open; returns false if the rank is not possible. */
+/* Sets *out to a type with all dimensions open; returns false if the rank is not possible. */
 static bool probe_open(mil_dtype dtype, int64_t rank, mil_type *out, int *count) {
     if (rank < 1 || rank > MIL_MAX_RANK) return false;
     *out = (mil_type){.dtype = dtype, .rank = (int)rank};
@@ -101,7 +101,8 @@ static int probe_slice_rank(const mil_op *op, int rank) {
     return left;
 }
 
-/* Sets the shape that is an operand, as of a reshape or a slice by size. Elements that are not sizes are open. */
+/* Sets a result whose shape is an operand, as in reshape and slice_by_size. Dimensions that are not known or not
+ * positive are open. */
 static bool probe_named(const mil_value *shape, mil_dtype dtype, mil_type *out, int *count) {
     if (!shape || shape->type.rank != 1 || !probe_open(dtype, shape->type.dim[0], out, count)) return false;
     for (int d = 0; shape->constant && d < out->rank; d++) {
@@ -111,8 +112,9 @@ static bool probe_named(const mil_value *shape, mil_dtype dtype, mil_type *out, 
     return true;
 }
 
-/* Handles results whose sizes do not follow one by one: the length of a computed shape is the rank of a reshape, a
- * slice has the rank of x without the dimensions that are removed, and a scatter has the shape of its data. */
+/* Handles operations whose result has a known rank even if its sizes cannot be probed. A reshape has as many dimensions
+ * as its shape has elements, a slice has the rank of x without the removed dimensions, and a scatter has the shape of
+ * its data. */
 static bool probe_known_rank(const mil_op *op, mil_type *out, int *count) {
     const mil_type *x = mil_op_param(op->info, "x") >= 0 && mil_in(op, "x") ? &mil_in(op, "x")->type : NULL;
     const mil_value *data = mil_op_param(op->info, "data") >= 0 ? mil_in(op, "data") : NULL;
@@ -150,8 +152,9 @@ static propane_status probe_twice(probe *p, mil_type *types, mil_type *other, in
     return PROPANE_OK;
 }
 
-/* Probes with one possible size if only some sizes are possible, as next to a dimension of 3. Every dimension of that
- * size counts as open, since it may depend on the unknown size. */
+/* Probes with a single size, for operations that accept only some sizes (to match a dimension of 3, for example).
+ * Returns false if the operation refuses the size. Every dimension of that size counts as open, since it may depend on
+ * the unknown size. */
 static bool probe_once(probe *p, int64_t size, mil_type *types, int *count) {
     propane_error ignored = {0};
     if (probe_ask(p, size, types, count, &ignored)) return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns slices in the blocks of loops and branches. Converters write x[i], where the loop counts i, as a slice from i to
- * i + 1 whose dimension is removed. One idea: the size is known, so the slice is a gather, and a block needs no values
- * to have shapes.
+ * i + 1 whose dimension is removed. One idea: the size is known, so the slice becomes a gather, and no shape in the
+ * block depends on a value.
  */
 #include "core/mil/read_slices.h"
 
@@ -80,7 +80,7 @@ static bool slices_give_gather(mil_op *op, mil_value *x, mil_value *indices, int
            slices_give(op, "axis", slices_literal(op->function, axis, 0));
 }
 
-/* Puts the op into the function; the name of its result begins with `name`. */
+/* Appends the op to the function; the name of its result begins with `name`. */
 static propane_status slices_finish(mil_op *op, const char *name, mil_value **out, propane_error *err) {
     mil_function *f = op->function;
     mil_type type;
@@ -100,7 +100,7 @@ static propane_status slices_finish(mil_op *op, const char *name, mil_value **ou
     return PROPANE_OK;
 }
 
-/* Computes begin[d] if count is 0, otherwise begin[d] + 0, 1, 2, ... */
+/* Computes the indices of dimension d: begin[d] if count is 0, otherwise begin[d] + 0, 1, ..., count - 1. */
 static propane_status slices_indices(const mil_op *slice, const char *name, mil_value *begin, int d, int64_t count,
                                      mil_value **out, propane_error *err) {
     mil_function *f = slice->function;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns inputs whose shape a file leaves open. One shape is chosen when the program is read, so that all later shapes
- * are known. Refuses shapes that the file does not allow, and lists those that it does.
+ * are known. Refuses shapes that the file does not allow, and lists the allowed ones.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static bool resolve_fits(const mil_type *type, const mil_type *shape) {
     return true;
 }
 
-/* Compares the ends of two shapes: images are described by height and width, the last two dimensions. */
+/* Compares `described` with the last dimensions of `shape`: images are described by height and width alone. */
 static bool resolve_same_end(const mil_type *described, const mil_type *shape) {
     if (described->rank > shape->rank) return false;
     for (int i = 0; i < described->rank; i++)
@@ -101,8 +101,9 @@ static bool resolve_chosen(const mil_read_options *options, const char *name, co
     return chosen;
 }
 
-/* Picks the k-th alternative to the default shape. k = 1 takes the upper bound of each dimension that has one,
- * otherwise 4; larger k takes powers of two within the bounds. If the file lists shapes, takes another of the list. */
+/* Picks the k-th alternative to the default shape. If the file lists shapes, takes another of the list. Otherwise each
+ * open dimension with a range gets a size within that range: for k = 1 the upper bound, or 4 if there is none up to
+ * LARGEST; for larger k, 2^k. */
 static void resolve_other_size(const mil_feature *f, const mil_type *type, int k, mil_type *shape) {
     enum { LARGEST = 4096 };
     if (f->shape_count && f->shapes[k % f->shape_count].rank == shape->rank) *shape = f->shapes[k % f->shape_count];

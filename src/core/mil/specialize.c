@@ -18,9 +18,9 @@
 typedef struct settle {
     const mil_function *late;
     mil_builder b;
-    mil_value **map; /* by id there: the value here, or NULL if it waits */
-    bool *wanted;    /* by id there: a run must compute it */
-    mil_type *empty; /* by id there: types of values without elements */
+    mil_value **map; /* by id in `late`: the value in b's function, or NULL if it waits */
+    bool *wanted;    /* by id in `late`: a run must compute the value */
+    mil_type *empty; /* by id in `late`: types of values without elements */
 } settle;
 
 static const mil_known *specialize_given(const mil_known *known, int count, int id) {
@@ -29,7 +29,7 @@ static const mil_known *specialize_given(const mil_known *known, int count, int 
     return NULL;
 }
 
-/* Sets *ready if no argument is unknown. Returns false if an operand itself waits, so that nothing can be decided
+/* Sets *ready to whether all arguments are known. Returns false if an operand itself waits; nothing can then be decided
  * yet. */
 static bool specialize_operands(settle *s, const mil_op *op, bool *ready) {
     *ready = true;
@@ -165,7 +165,7 @@ propane_status mil_specialize(const mil_function *late, const mil_known *known, 
     return status;
 }
 
-/* Returns whether something needs settling: anything without elements except a constant list of axes or sizes. */
+/* Returns whether `f` has a tensor without elements other than a constant list of axes or sizes. */
 static bool specialize_has_empty(const mil_function *f) {
     int param = 0;
     for (const mil_op *op = f->first; op; op = op->next) {

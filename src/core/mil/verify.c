@@ -63,7 +63,8 @@ static const class_rule classes[] = {
 
 static const char *verify_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
 
-/* Accepts compressed constants as operands of a compressed constant; their values are known when it is expanded. */
+/* Accepts a compressed constant as an operand of another one. Its values are known when the outer constant is
+ * expanded. */
 static bool verify_compressed(const mil_op *op, const mil_param *p, const mil_value *v) {
     return p->type_class == MIL_CLASS_K_TENSOR && v->def && mil_op_compressed(op) && mil_op_compressed(v->def);
 }
@@ -109,8 +110,8 @@ bool mil_operand_computed(const mil_op *op, int param, const mil_type *type) {
     const mil_class type_class = op->info->params[param].type_class;
     if (op->info->code == MIL_OP_const || (classes[type_class].constant && type_class != MIL_CLASS_K_TENSOR))
         return false;
-    /* A rank-1 integer tensor may be a list of axes or sizes, which is empty for a scalar: `begin` of a slice of a
-     * scalar. */
+    /* A rank-1 integer tensor may be a list of axes or sizes, which is empty for a scalar, such as `begin` of a slice
+     * of a scalar. */
     return type->rank != 1 || mil_dtype_is_float(type->dtype) || mil_empty_takes(op);
 }
 
@@ -126,7 +127,7 @@ const mil_value *mil_op_empty_operand(const mil_op *op, int *param) {
     return NULL;
 }
 
-/* Refuses operands without elements for rules that were not written for them. */
+/* Refuses operands without elements if the operation's rule was not written for them. */
 static propane_status verify_empty(const mil_op *op, propane_error *err) {
     int p = 0;
     const mil_value *v = mil_op_empty_operand(op, &p);
@@ -240,10 +241,10 @@ static propane_status verify_function_fail(const mil_function *f, propane_error 
 typedef struct walk {
     const mil_function *f;
     const mil_value **defined; /* [f->value_count] */
-    int depth;                 /* number of blocks around it */
+    int depth;                 /* number of blocks around f */
 } walk;
 
-/* Enters a new value. Its id must be unused and its name legal and entered for it only. */
+/* Enters a new value. Its id must be unused, and its name must be legal and belong to this value alone. */
 static propane_status verify_define(walk *w, const mil_value *v, propane_error *err) {
     char why[200];
     if (!v->name || !mil_name_legal(v->name, strlen(v->name)))
