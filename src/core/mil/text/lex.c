@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the spelling of tokens. White space and // comments separate them. Anything that is not a token becomes LEX_BAD,
- * so the parser reports it with its position.
+ * Owns the splitting of text into tokens. White space and // comments separate tokens. Anything else becomes LEX_BAD,
+ * so that the parser reports it with its position.
  */
 #include "core/mil/text/lex.h"
 
@@ -25,7 +25,8 @@ static void lex_skip_space(lexer *l) {
     }
 }
 
-/* Returns the end of a string, given the place after its opening quote, or NULL if it is not closed on its line. */
+/* Returns the place after a string's closing quote, given the place after its opening quote. Returns NULL if the string
+ * is not closed on its line. */
 static const char *lex_string_end(const char *p, const char *end) {
     for (; p < end && *p != '\n' && *p; p++) {
         if (*p == '"') return p + 1;
@@ -34,8 +35,8 @@ static const char *lex_string_end(const char *p, const char *end) {
     return NULL;
 }
 
-/* Accepts digits, letters, dots, and a sign after the letter of an exponent. Whether this is a number is decided when
- * it is read. */
+/* Returns the end of a run of digits, letters, dots, _ and @, and of signs after the letter of an exponent. Whether the
+ * run is a number is decided when it is read. */
 static const char *lex_number_end(const char *p, const char *end) {
     if (*p == '-' || *p == '+') p++;
     bool hex = end - p > 1 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Tokens of MIL text, one at a time, with line and column (from 1, in bytes). For the parser only.
+ * Declares the tokens of MIL text, read one at a time, with line and column (from 1, in bytes). For the parser only.
  */
 #ifndef CORE_MIL_TEXT_LEX_H
 #define CORE_MIL_TEXT_LEX_H
@@ -27,7 +27,7 @@ typedef struct lex_token {
 typedef struct lexer {
     const char *at, *end, *line_start;
     int line;
-    lex_token token; /* the current one */
+    lex_token token; /* the current token */
 } lexer;
 
 /* Moves to the first token. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the spelling of numbers. Hex floats are read and written by hand, since strtod and printf follow the locale.
- * Decimals go to strtod after the locale's decimal point has been substituted.
+ * Decimals are passed to strtod after the locale's decimal point has been substituted.
  */
 #include "core/mil/text/number.h"
 
@@ -40,7 +40,7 @@ bool mil_number_whole(const char *text, size_t length, mil_whole *out) {
     return true;
 }
 
-/* Reads [+-] digits, clamped, since the exponent of a double never needs more. */
+/* Reads [+-] digits. The value is clamped, since no double needs a larger exponent. */
 static bool number_read_exponent(const char *s, const char *end, int *out) {
     bool negative = false;
     if (s < end && (*s == '-' || *s == '+')) negative = *s++ == '-';

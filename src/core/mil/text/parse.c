@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Owns the grammar. The parser needs one token of lookahead and recurses no deeper than a tensor's rank and the nesting
- * of blocks. Names are in hash tables, so it is linear in the text. Each operation is verified in place, so messages
- * come in the order of the text.
+ * of blocks. Names are in hash tables, so parsing is linear in the text. Each operation is verified in place, so
+ * messages come in the order of the text.
  *
  *   program   = "program" "(" version ")" [ "[" "buildInfo" "=" dict "]" ] "{" function* "}"
  *   function  = "func" NAME "<" opset ">" "(" [ type NAME { "," type NAME } ] ")"
- *               "{" statement* "}" "->" "(" NAME { "," NAME } ")" [ ";" ]
+ *               [ "[" attributes "]" ] "{" statement* "}" "->" "(" NAME { "," NAME } ")" [ ";" ]
  *   statement = [ type NAME { "," type NAME } "=" ] OP "(" [ argument { "," argument } ] ")"
  *               [ "[" argument { "," argument } "]" ] [ block { "," block } ] ";"
  *   block     = [ "(" type NAME { "," type NAME } ")" ] "{" statement* "}" "->" "(" NAME { "," NAME } ")"
@@ -14,7 +14,7 @@
  *   literal   = element | "[" literal { "," literal } "]" | "BLOBFILE" "(" "path" "=" string "," "offset" "=" number ")"
  *   type      = bare | "state" "<" bare ">" | "list" "<" bare "," ( number | "?" ) ">" | "dict" "<" bare "," bare ">"
  *   bare      = ELEMENT_TYPE | "tensor" "<" ELEMENT_TYPE "," "[" [ dim { "," dim } ] "]" ">"
- *   dim       = number | "?"                                (open ones in results and block inputs: the rule knows)
+ *   dim       = number | "?"                    ("?" in results and block inputs: the rule determines the dimension)
  */
 #include <limits.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@
 
 enum { MAX_FUNCTIONS = 1000, MAX_TEXT = INT_MAX - 1 };
 
-/* Returns the Levenshtein distance of two names of at most 40 bytes. */
+/* Returns the Levenshtein distance of two names of at most 40 bytes, and INT_MAX for longer names. */
 static int parse_distance(const char *a, size_t a_length, const char *b) {
     size_t b_length = strlen(b);
     int row[41];
@@ -89,7 +89,7 @@ static bool parse_begins_type(const parser *p) {
     return lex_is(&ahead.token, "(") && mil_dtype_from_name(t->start, t->length);
 }
 
-/* Finds the value of that name that is visible here; *out is NULL if there is none. */
+/* Sets *out to the visible value with the name `t`, or to NULL if there is none. */
 static propane_status parse_find_value(parser *p, const lex_token *t, mil_value **out) {
     if (mil_make_seen(p->function, t->start, t->length, out)) return PROPANE_OK;
     return parse_fail_at(p, t, "a block uses more than %d values from outside, or memory ran out", MIL_MAX_CAPTURED);
@@ -214,7 +214,7 @@ static propane_status parse_define_results(parser *p, mil_op *op, const declared
         op->result_count = i + 1;
     }
     if (!count) return PROPANE_OK;
-    /* A label equal to the name is implied. */
+    /* A label equal to the result's name is implied. */
     if (op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL;
     if (op->info->code != MIL_OP_const || !op->operands[0].count) return PROPANE_OK;
     if (!op->operands[0].values[0]->is_inline)
@@ -265,7 +265,7 @@ static propane_status parse_blocks(parser *p, mil_op *op, declared *results) {
     return mil_make_settle(op) ? PROPANE_OK : parse_no_memory(p);
 }
 
-/* Fills in the open dimensions of results from the rule. */
+/* Fills in the open dimensions of results as the operation's rule computes them. */
 static propane_status parse_settle_results(parser *p, const mil_op *op) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
@@ -317,14 +317,14 @@ static propane_status parse_statement(parser *p, declared *results) {
 
 /* ---- functions and the program ------------------------------------------------------------------------------------------- */
 
-/* Fills in open parts of a block input's type from the loop variable. */
+/* Fills in open parts of a block input's type from the loop variable's type. */
 static void parse_settle_input(const mil_op *owner, int index, mil_type *type) {
     const mil_operand *given = &owner->operands[0];
     if (owner->info->params[0].need == MIL_VARIADIC && index < given->count)
         mil_type_settle(type, &given->values[index]->type);
 }
 
-/* `owner` is the op of a block, or NULL. */
+/* Parses the parameters of a function or a block. `owner` is the op of the block, or NULL for a function. */
 static propane_status parse_params(parser *p, const mil_op *owner) {
     PROPANE_TRY(parse_expect(p, "("));
     if (parse_accept(p, ")")) return PROPANE_OK;

@@ -71,7 +71,8 @@ static flexible_table parse_flexible_table(const lex_token *t) {
     return FLEXIBLE_NONE;
 }
 
-/* The current token is a string; in a table, a parameter's name is followed by a list. */
+/* Reads the current token, a string. If the string is a parameter's name in a table, also reads the list that
+ * follows. */
 static propane_status parse_flexible_entry(parser *p, flexible_table table) {
     const mil_function *f = p->function;
     const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the files of the parser: its state, tokens, types and literals. Private to
+ * Declares what the files of the parser share: its state, tokens, types and literals. Private to
  * src/core/mil/text/parse*.c; the grammar is in parse.c.
  */
 #ifndef CORE_MIL_TEXT_PARSE_INTERNAL_H
@@ -24,18 +24,19 @@ typedef struct parser {
     mil_list_sizes lists; /* of the current function */
     lex_token zero;       /* the last dimension of 0 that was read */
     const struct mil_read_options *options;
-    mil_feature *features; /* the shapes of parameters in a function's attributes */
+    mil_feature *features; /* per parameter: the shapes in the function's attributes */
     mil_value **list;      /* of the argument being read */
     int list_count;
 } parser;
 
-/* Messages. Each function reports an error that begins with "SOURCE:LINE:COLUMN: ". */
+/* Report errors. Each message begins with "SOURCE:LINE:COLUMN: ". */
 propane_status parse_fail_at(parser *p, const lex_token *t, const char *format, ...) BASE_PRINTF(3, 4);
-propane_status parse_unexpected(parser *p, const char *wanted); /* reports the next token */
+propane_status parse_unexpected(parser *p, const char *wanted); /* reports the current token */
 propane_status parse_no_memory(parser *p);
 const char *parse_shown(char out[90], const lex_token *t); /* quotes a token for messages and returns out */
 
-/* Tokens. `at` looks, `accept` consumes the token if it is there, and the others fail if another token is found. */
+/* Read tokens. parse_at only compares the current token with `word`, parse_accept consumes an equal token, and the
+ * others fail if another token is found. */
 bool parse_at(const parser *p, const char *word);
 bool parse_accept(parser *p, const char *word);
 propane_status parse_expect(parser *p, const char *word);

@@ -17,7 +17,7 @@
 static bool parse_element_room(parser *p, mil_dtype dtype) {
     size_t size = dtype == MIL_string ? sizeof(char *) : 8;
     size_t needed = ((size_t)p->element_count + 1) * size;
-    if (dtype != MIL_string) { /* exact size, so that the buffer is not larger than the constant */
+    if (dtype != MIL_string) { /* packed size, so that the buffer stays close to the constant's size */
         size_t bits = (size_t)mil_dtype_get(dtype)->bits;
         needed = (((size_t)p->element_count + 1) * bits + 7) / 8;
     }
@@ -161,7 +161,8 @@ static propane_status parse_take_elements(parser *p, const mil_type *type, mil_c
     return c->data ? PROPANE_OK : parse_no_memory(p);
 }
 
-/* Opens a string or number inside BLOBFILE or buildInfo, which may be bare or in the brackets of its type. */
+/* Begins a string or number inside BLOBFILE or buildInfo. Sets *wrapped if it is in the brackets of its type, and then
+ * consumes the type and the opening bracket. */
 static propane_status parse_open_wrapped(parser *p, mil_dtype dtype, bool *wrapped) {
     *wrapped = p->lex.token.kind == LEX_NAME;
     if (!*wrapped) return PROPANE_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the words of the grammar: the description of a wrong token, the tokens that rules consume one by one, and types.
- * Refuses dimensions outside 1 .. 2^40 and ranks above MIL_MAX_RANK where they occur.
+ * Owns the small parts of the grammar: messages about a wrong token, the tokens that rules consume one by one, and
+ * types. Refuses dimensions above 2^40 and ranks above MIL_MAX_RANK where they occur. A dimension of 0 is recorded,
+ * because only the statement decides whether it is allowed.
  */
 #include <stdio.h>
 

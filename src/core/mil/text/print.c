@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the printer. Floats are written as hex floats and NaNs by their bits, so the output reads back to the same
- * program bit by bit. In the canonical dialect, literals in argument lists become const statements, which the compilers
- * that need that dialect require.
+ * program bit by bit. In the canonical dialect, literals in argument lists become const statements, because the
+ * compilers that need that dialect require it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -148,7 +148,7 @@ static void print_const_statement(printer *p, const char *name, const mil_const 
     text_append(p->out, p->indent);
 }
 
-/* True for const and constexpr_...: Core ML requires their operands as literals in the square brackets. */
+/* Returns whether op is const or constexpr_...; Core ML requires their operands as literals in the square brackets. */
 static bool print_has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
 const mil_value *mil_written(const mil_value *v) {
@@ -172,7 +172,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
         const mil_value *v = mil_written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
-        if (!v->constant || (!v->is_inline && !print_has_attributes(op))) { /* no constant: itself compressed */
+        if (!v->constant || (!v->is_inline && !print_has_attributes(op))) { /* computed, or itself compressed */
             text_append(p->out, v->name);
         } else if (print_becomes_statement(p, op, v)) {
             print_literal_name(name, op, param, v);

@@ -12,7 +12,7 @@
 #include "core/mil/ir_edit.h"
 #include "core/mil/text/mil_text.h"
 
-enum { LITERAL_ELEMENTS = 16 }; /* longer constants go into the weight file */
+enum { LITERAL_ELEMENTS = 16 }; /* constants with more elements are written to the weight file */
 
 /* The constants of a weight file in the order of their first use. Each occurs once, though functions may share it. */
 typedef struct weights {
@@ -28,7 +28,7 @@ static bool write_folder_weights_add(weights *w, const mil_const *c) {
     if (!list) return false;
     w->list = list;
     if (*at < w->count) return true;
-    w->list[w->count++] = (mil_const *)(uintptr_t)c; /* it is in the module's arena, which we may change */
+    w->list[w->count++] = (mil_const *)(uintptr_t)c; /* the constant is in the module's arena, which may be changed */
     return true;
 }
 
@@ -69,8 +69,8 @@ static uint64_t write_folder_look(const mil_const *c) {
     return hash;
 }
 
-/* Returns the first constant with the same content, possibly itself. An embedding that is also the output head is thus
- * stored once. */
+/* Returns the index of the first constant with the content of constant `at`, possibly `at` itself. An embedding that is
+ * also the output head is thus stored once. */
 static int write_folder_first_equal(const weights *w, const uint64_t *looks, int at) {
     const mil_const *c = w->list[at];
     for (int i = 0; i < at; i++)
