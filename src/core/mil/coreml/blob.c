@@ -5,12 +5,12 @@
  *   M     u32 0xDEADBEEF, u32 element type, u64 bytes, u64 offset of the data, u64 unused bits at the end, nothing up to M+64
  *   data  at a multiple of 64; the next record at the next one
  *
- * Some writers place records and data at other offsets, and Core ML opens such files. They are read, and unaligned data
- * is copied, so that no other code sees such an address. Some writers omit size and offset and set one stray byte of
- * the size instead, which is right for a single size only. Their data extends from the record to the next one or to the
- * end of the file, and must have exactly the size of the program's type. Some writers (coremltools before 8.0) leave
- * the bytes from M+24 uninitialised, so the unused bits are read only if they have a meaning, for elements below 8
- * bits. Refuses all other records, each by its offset.
+ * Some writers place records and data at other offsets, and Core ML opens such files. Such files are read too, and
+ * unaligned data is copied, so that no other code sees an unaligned address. Some writers omit size and offset and set
+ * one stray byte of the size instead. The data of such a record extends to the next record or the end of the file, and
+ * must have exactly the size of the program's type. Some writers (coremltools before 8.0) leave the bytes from M+24
+ * uninitialised, so the unused bits are read only for elements of fewer than 8 bits. Refuses all other deviations, and
+ * names the record's offset.
  */
 #include "core/mil/coreml/blob.h"
 
@@ -109,7 +109,7 @@ static bool blob_is_stray(const uint8_t *p) {
     return bytes_u64(p + 16) == 0 && p[10] && bytes_u64(p + 8) == (uint64_t)p[10] << 16;
 }
 
-/* Returns the number of bytes from there to the next record or the end of the file. */
+/* Returns the number of bytes from `from` to the next record or the end of the file. */
 static uint64_t blob_rest(const mil_blob_file *f, uint64_t from) {
     uint64_t at = from;
     while (at < f->map.bytes && (f->map.bytes - at < RECORD_BYTES || bytes_u32(f->map.data + at) != SENTINEL))
@@ -218,7 +218,7 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
     return PROPANE_OK;
 }
 
-/* Makes the metadata record of a blob at `at`. */
+/* Makes the metadata record of a blob whose record is at file offset `at`. */
 static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype, int64_t elements, uint64_t at,
                                        uint64_t *bytes, propane_error *err) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
@@ -302,7 +302,7 @@ static bool blob_leaves_folder(const char *path) {
     return false;
 }
 
-/* Finds the open file of `path` ("@model_path/.."), opening it at its first use. */
+/* Sets *out to the weight file at `path` ("@model_path/..."), which is opened at its first use. */
 static propane_status blob_find_file(mil_module *m, const char *path, const mil_blob_file **out, propane_error *err) {
     static const char prefix[] = "@model_path/";
     char quoted[80];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * MILBlob version 2 weight files: a 64-byte header, then for each blob a 64-byte metadata record at a 64-byte boundary,
- * with its data at the next boundary. Refuses what Core ML's reader would misread, and names the offset.
+ * Declares MILBlob version 2 weight files. A file has a 64-byte header, then for each blob a 64-byte metadata record at
+ * a 64-byte boundary, with the blob's data at the next boundary. Refuses what Core ML's reader would misread, and names
+ * the offset.
  */
 #ifndef CORE_MIL_COREML_BLOB_H
 #define CORE_MIL_COREML_BLOB_H
@@ -20,17 +21,19 @@ typedef struct mil_blob {
 
 PROPANE_CHECK propane_status mil_blob_open(const char *path, mil_blob_file **out, propane_error *err);
 void mil_blob_close(mil_blob_file *file);
-/* Reads the record at `offset`. A malformed one is PROPANE_ERR_INVALID, "PATH: record at offset N: ...". */
+/* Reads the record at `offset`. For a malformed record, returns PROPANE_ERR_INVALID with the message "PATH: record at
+ * offset N: ...". */
 PROPANE_CHECK propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out,
                                           propane_error *err);
-/* Walks all records in file order. Start with *offset 0; returns NOT_FOUND after the last record. */
+/* Reads the record at *offset and moves *offset to the next one in file order. Start with 0. Returns
+ * PROPANE_ERR_NOT_FOUND after the last record. */
 PROPANE_CHECK propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_blob *out,
                                            propane_error *err);
 /* Returns the number of blobs in the header. */
 uint32_t mil_blob_count(const mil_blob_file *file);
 
-/* Adds a blob to `file`, a weight file in memory that starts empty. Sets *offset to its record, MIL_BLOB_FIRST for the
- * first one. Record and data begin at multiples of 64, and the file ends at one. */
+/* Adds a blob to `file`, a weight file in memory that starts empty. Sets *offset to the blob's record; the first is at
+ * MIL_BLOB_FIRST. Records and data begin at multiples of 64, and the file is padded to such a multiple. */
 #define MIL_BLOB_FIRST 64
 PROPANE_CHECK propane_status mil_blob_append(text *file, mil_dtype dtype, int64_t elements, const void *data,
                                              uint64_t *offset, propane_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Core ML's files: packages (.mlpackage), model files (.mlmodel) and compiled models (.mlmodelc), read into a module
- * and written from one. Weights stay in their file, mapped. mil_read reads a program in any form.
+ * Declares reading and writing of Core ML's files. Packages (.mlpackage) and model files (.mlmodel) are read and
+ * written; compiled models (.mlmodelc) are only read. Weights stay in their file, mapped. mil_read reads a program in
+ * any form.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_H
 #define CORE_MIL_COREML_PACKAGE_H
@@ -24,12 +25,12 @@ typedef enum mil_feature_kind {
 /* Numbers as in the file. */
 typedef enum mil_colour { MIL_GRAY = 10, MIL_RGB = 20, MIL_BGR = 30, MIL_GRAY_FP16 = 40 } mil_colour;
 
-/* What an app gives for an input of text or a dictionary, whose program takes an array of fp32 [count]: element i belongs
- * to key i. A text becomes 1 at its place and 0 elsewhere; a dictionary becomes the numbers of its keys, and 0 for those
- * that it lacks. Keys that are integers are written in decimal. */
+/* The keys of an input that an app gives as text or as a dictionary. The program reads an array of fp32 [count] whose
+ * element i belongs to key i. A text becomes 1 at its key and 0 elsewhere; a dictionary becomes the numbers of its
+ * keys, and 0 for keys that it lacks. Keys that are integers are written in decimal. */
 typedef struct mil_keys {
     bool text;   /* one key, given as text, instead of a dictionary */
-    bool strict; /* a key that is not in the list is an error; otherwise it is ignored */
+    bool strict; /* a key that is not in the list is an error; otherwise such a key is ignored */
     int64_t count;
     const char **list;
 } mil_keys;
@@ -53,11 +54,11 @@ typedef struct mil_feature {
     mil_shape_range *ranges;
     bool has_standard; /* `standard` is the value of an optional input that is not given */
     double standard;
-    /* The output that counts the valid rows of this one (the others are zeros), or NULL if all are valid. */
+    /* Name of the output that counts this output's valid rows (the others are zeros); NULL if all rows are valid. */
     const char *rows;
     const mil_keys *keys; /* of an input of text or a dictionary; NULL for any other feature */
     const char *passed;   /* of an output that is an input in the file: that input's name; NULL for any other feature */
-    /* The name in a file of an older kind, if MIL does not allow it; NULL if it is `name`. */
+    /* The name in a file of an older kind if MIL does not allow that name; NULL if `name` is the name in the file. */
     const char *called;
 } mil_feature;
 
@@ -66,7 +67,7 @@ typedef struct mil_interface {
     int input_count, output_count, state_count;
     mil_feature *inputs, *outputs, *states;
     const char *predicted, *probabilities; /* only for classifiers */
-    piece_map by_name[PROPANE_STATE + 1];  /* indices in the lists; those of a list that has no entry were not made */
+    piece_map by_name[PROPANE_STATE + 1];  /* per role: index of each name in its list; empty if not made */
 } mil_interface;
 
 struct mil_package {
@@ -82,26 +83,28 @@ struct mil_package {
 
 /* Returns the interface of a function, or NULL if none is described. */
 const mil_interface *mil_interface_of(const mil_module *m, const char *function);
-/* Finds a feature, or returns NULL, as for an interface that is NULL. */
+/* Returns the feature called `name`, or NULL if there is none or `seen` is NULL. */
 mil_feature *mil_feature_find(const mil_interface *seen, propane_role role, const char *name);
-/* Returns the name in the program of an input or output that the file may call otherwise; NULL if there is none. */
+/* Returns the program's name of the feature that an older file calls `called`, or NULL if no feature has such a
+ * name. */
 const char *mil_feature_inside(const mil_interface *seen, propane_role role, const char *called);
-/* Lets mil_feature_find look names up instead of comparing all. Call it again when a list has changed. Returns false if
- * memory runs out. */
+/* Builds the index that mil_feature_find uses instead of comparing all names. Call it again when a list has changed.
+ * Returns false if memory runs out. */
 bool mil_interface_index(mil_interface *seen);
-/* Gives an output that is an input in the file another name, and notes that input. Returns false if memory runs out. */
+/* Renames output `from`, which is an input in the file, to `to`, and records `from` as the input's name. Returns false
+ * if memory runs out. */
 bool mil_interface_rename_output(mil_interface *seen, const char *from, const char *to);
 /* Keeps only the first of several outputs with one name, and builds the index. Returns false if memory runs out. */
 bool mil_interface_unite_outputs(mil_interface *seen);
 /* Frees what the arena does not own. `p` may be NULL. */
 void mil_package_deinit(struct mil_package *p);
 
-/* The shape for an input with open dimensions. If a name has several choices, the last one counts. */
+/* The shape chosen for an input with open dimensions. If an input has several choices, the last one counts. */
 typedef struct mil_shape_choice {
     const char *name;
     mil_type shape; /* only rank and dim */
-    /* The shape is that of an array (or height and width of an image), which may have one more dimension in front. It
-     * applies to an open input of its rank; any other mismatch is detected when the array is set. */
+    /* The shape comes from an array, which may have one more dimension in front, or from the height and width of an
+     * image. It applies to an open input of fitting rank; any other mismatch is detected when the array is set. */
     bool of_array, of_picture;
 } mil_shape_choice;
 
@@ -110,8 +113,8 @@ typedef struct mil_read_options mil_read_options;
 struct mil_read_options {
     const mil_shape_choice *shapes;
     int shape_count;
-    /* 0 gives open inputs the file's default; 1 to MIL_OTHER_SIZES give them other sizes that the file allows. *open
-     * (may be NULL) becomes true if there was such an input. */
+    /* 0 gives open inputs the file's default; 1 to MIL_OTHER_SIZES give them other sizes that the file allows. `open`
+     * may be NULL; *open becomes true if an input got such a size. */
     int other_size;
     bool *open;
     bool late; /* read functions whose shapes follow from values (mil_function.late) instead of refusing them */
@@ -130,9 +133,9 @@ bool mil_path_is_coreml(const char *path);
 /* Returns whether `path` is a folder with a program: a package or a compiled model. */
 bool mil_is_program_folder(const char *path);
 
-/* Writes an .mlpackage (model.mlmodel, weights/weight.bin and Manifest.json), either completely or not at all. If the module has no
- * package description, one is made from its functions. Replaces a package of that name, but refuses any other file or
- * nonempty folder (PROPANE_ERR_INVALID). */
+/* Writes an .mlpackage (model.mlmodel, weights/weight.bin and Manifest.json), either completely or not at all. If the
+ * module has no package description, one is made from its functions. Replaces a folder of that name that holds a
+ * program, but refuses any other file or nonempty folder (PROPANE_ERR_INVALID). */
 PROPANE_CHECK propane_status mil_package_write(mil_module *m, const char *path, propane_error *err);
 /* Packs only the model file, which the caller frees with mem_free; weights stay where they are. */
 PROPANE_CHECK propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err);

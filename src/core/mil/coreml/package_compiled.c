@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the interpretation of metadata.json and FlexibleShapeInformation, which replace the description inside a
- * package. The names of keys are those of apple/coremltools, mlmodel/src/DataType.cpp (toDictionary), and of files
+ * package. The names of keys come from apple/coremltools, mlmodel/src/DataType.cpp (toDictionary), and from files
  * written by the compiler.
  */
 #include "core/mil/coreml/package_compiled.h"
@@ -50,8 +50,8 @@ static mil_feature package_compiled_plain(const mil_value *v) {
     return f;
 }
 
-/* Describes every parameter and result as an array of its type. Those with an entry in `features`, which is indexed by
- * parameter, keep their allowed shapes. */
+/* Describes every parameter and result by its type. If `features` (indexed by parameter) is not NULL, inputs get its
+ * allowed shapes, and outputs get no shape. */
 static propane_status package_compiled_interface(const mil_function *f, const mil_feature *features, mil_interface *out,
                                                  propane_error *err) {
     arena *a = f->module->arena;
@@ -76,7 +76,7 @@ static propane_status package_compiled_interface(const mil_function *f, const mi
     for (int i = 0; i < f->result_count; i++) {
         mil_feature *one = &out->outputs[out->output_count++];
         *one = package_compiled_plain(f->results[i]);
-        if (features) one->shape = (mil_type){0}; /* it follows from the inputs' shapes */
+        if (features) one->shape = (mil_type){0}; /* the shape follows from the inputs' shapes */
     }
     return PROPANE_OK;
 }
@@ -121,7 +121,8 @@ static bool package_compiled_user(mil_module *m, const json_t *pairs) {
     return true;
 }
 
-/* An image is height and width. The program's value has two dimensions in front, and so do the allowed shapes. */
+/* Turns an array of rank 4 whose colour space is known into an image. An image's shapes are [height, width], so the
+ * first two dimensions are dropped. */
 static void package_compiled_image(const json_t *o, const mil_value *v, mil_feature *f) {
     static const struct {
         const char *name;
@@ -144,7 +145,8 @@ static void package_compiled_image(const json_t *o, const mil_value *v, mil_feat
             f->shapes[i] = (mil_type){.rank = 2, .dim = {f->shapes[i].dim[2], f->shapes[i].dim[3]}};
 }
 
-/* Returns whether the list names each of the features once and nothing else. Sets `place` to their positions in it. */
+/* Returns whether the list names each of the features once and nothing else. Sets place[i] to the position of feature i
+ * in the list. */
 static bool package_compiled_lists(const json_t *list, const mil_interface *seen, propane_role role,
                                    const mil_feature *features, int count, int *place) {
     if (!json_is_array(list) || json_array_size(list) != (size_t)count) return false;
@@ -158,7 +160,8 @@ static bool package_compiled_lists(const json_t *list, const mil_interface *seen
     return true;
 }
 
-/* Sorts values and their features (in the same order) into the list's order, and adds the list's details. */
+/* Sorts values and their features (in the same order) into the list's order, and adds the list's details. Changes
+ * nothing if the list does not match. Returns false if memory runs out. */
 static bool package_compiled_sort(mil_module *m, const json_t *list, mil_value **values, const mil_interface *seen,
                                   propane_role role) {
     const int count = role == PROPANE_INPUT ? seen->input_count : seen->output_count;
@@ -182,7 +185,7 @@ static bool package_compiled_sort(mil_module *m, const json_t *list, mil_value *
     return true;
 }
 
-/* Parameters that are states stay where they are. */
+/* Sorts inputs and outputs as in the metadata. Parameters that are states stay where they are. */
 static bool package_compiled_order(mil_module *m, mil_function *f, const json_t *o, mil_interface *seen) {
     mil_value **inputs = ARENA_ARRAY(m->arena, f->param_count + 1, mil_value *);
     int count = 0;
@@ -215,7 +218,8 @@ static propane_status package_compiled_function(mil_module *m, mil_function *f, 
     return PROPANE_OK;
 }
 
-/* Files of several functions describe each one in a list, and the default one at the top. */
+/* Reads the description of each function: from the list of functions or, for a single function, from the top of the
+ * file. */
 static propane_status package_compiled_functions(mil_module *m, const json_t *o, propane_error *err) {
     const json_t *list = json_object_get(o, "functions");
     const char *first = package_compiled_text(o, "defaultFunctionName");

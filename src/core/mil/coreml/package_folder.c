@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the distinction between a folder with a program and any other, by the files in it.
+ * Owns the recognition of folders that hold a program, by the files in them.
  */
 #include "core/mil/coreml/package_folder.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the description in a written package: features, shapes, images, metadata. The description with which a package
- * was read is kept. For a module from elsewhere, every input and output is described as an array.
+ * was read is kept. For any other module, every input and output is described by its type.
  */
 #include <string.h>
 
@@ -67,7 +67,7 @@ static Coreml__ArrayType *package_interface_array_of(package_writer *w, const mi
     return a;
 }
 
-/* Makes an image of the given height and width. */
+/* Makes the image type of a feature whose shape is [height, width]. */
 static Coreml__ImageType *package_interface_image_of(package_writer *w, const mil_feature *f) {
     PACKAGE_NEW(w, image, Coreml__ImageType, coreml__image_type__init);
     image->height = f->shape.dim[0];
@@ -139,7 +139,7 @@ static Coreml__Feature *package_interface_feature_of(package_writer *w, const mi
     return to;
 }
 
-/* Restricts the description to one shape if the program works for no other. */
+/* Restricts a description of several shapes to the shape of the program's parameter. */
 static void package_interface_fix_shape(const mil_function *f, mil_feature *feature) {
     if (!feature->shape_count && !feature->range_count) return;
     feature->shape_count = feature->range_count = 0;
@@ -160,7 +160,7 @@ static Coreml__Feature **package_interface_feature_list(package_writer *w, const
     return out;
 }
 
-/* Describes arrays with the types of the values. */
+/* Describes a value by its type. Refuses element types that arrays of a package cannot have. */
 static propane_status package_interface_describe_shapes(package_writer *w, const mil_value *v, mil_feature *out) {
     mil_type bare = mil_type_bare(&v->type);
     *out = (mil_feature){.name = v->name,
@@ -218,7 +218,8 @@ static void package_interface_pair(package_writer *w, Coreml__Metadata *to, cons
     to->user_defined[to->n_user_defined++] = pair;
 }
 
-/* An app has to encode text and dictionaries itself; it finds the keys in the metadata. */
+/* Adds a feature's keys to the metadata, where an app finds them: the app has to encode text and dictionaries
+ * itself. */
 static void package_interface_keys(package_writer *w, const mil_feature *f, Coreml__Metadata *to) {
     char *json = NULL;
     text key = {0};
@@ -273,7 +274,7 @@ static propane_status package_interface_describe_function(package_writer *w, con
     return PROPANE_OK;
 }
 
-/* A single function called main is described at the top; several are described separately. */
+/* A single function called main is described at the top; any other functions are described separately. */
 propane_status package_interface_describe(package_writer *w, Coreml__ModelDescription *d) {
     const mil_module *m = w->module;
     d->metadata = package_interface_metadata_of(w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Inputs of text and dictionaries (mil_keys) in models and packages. Private to src/core/mil.
+ * Declares the keys of inputs of text and dictionaries (mil_keys) in models and packages. Private to src/core/mil.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_KEYS_H
 #define CORE_MIL_COREML_PACKAGE_KEYS_H
@@ -23,9 +23,9 @@ PROPANE_CHECK propane_status package_keys_attach(mil_module *m, const package_ke
 
 /* The metadata of a package holds the keys of input NAME under PACKAGE_KEYS "NAME", as a JSON object. */
 #define PACKAGE_KEYS "propane.keys."
-/* Takes those entries out of the metadata of a package that was read. */
+/* Moves these entries from the metadata of a package that was read to the package's inputs. */
 PROPANE_CHECK propane_status package_keys_take(mil_module *m, propane_error *err);
-/* Prints one; the caller frees it with mem_free. */
+/* Prints the JSON object of an input's keys; the caller frees *out with mem_free. */
 PROPANE_CHECK propane_status package_keys_print(const mil_keys *keys, char **out, propane_error *err);
 
 #endif

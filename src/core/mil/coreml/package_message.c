@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns making operations as messages, for parts of a model file that are not operations (package_pipeline.c). One idea:
- * they are read like those of the file, so every check is made once. A lack of memory is recorded, not reported.
+ * these messages are read like those of the file, so every check is made once. A lack of memory is recorded, not
+ * reported.
  */
 #include "core/mil/coreml/package_message.h"
 
@@ -119,7 +120,7 @@ void package_message_arg(package_ops *o, Coreml__Operation *op, const char *key,
     b->name = package_message_copy(o, name);
 }
 
-/* Makes a literal whose tensor the caller fills in. A negative `count` makes a scalar. */
+/* Makes a literal whose tensor the caller fills in: a scalar if `count` is negative, otherwise a vector. */
 static Coreml__TensorValue *package_message_literal(package_ops *o, Coreml__Operation *op, const char *key,
                                                     mil_dtype dtype, int count) {
     const int64_t dim = count;

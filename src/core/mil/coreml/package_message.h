@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Operations made as messages, in an arena. Private to src/core/mil/coreml/package*.c. If memory runs out, every
- * function returns NULL and the list of operations has `failed` set; all of them accept NULL.
+ * Declares operations made as messages in an arena. Private to src/core/mil/coreml/package*.c. If memory runs out,
+ * `failed` is set in the list of operations, and functions that make a message return NULL. All functions accept NULL
+ * messages.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_MESSAGE_H
 #define CORE_MIL_COREML_PACKAGE_MESSAGE_H
@@ -18,9 +19,9 @@ typedef struct package_ops {
 
 mil_dtype package_message_dtype(int code); /* from an element code of the file; MIL_DTYPE_NONE if unknown */
 Coreml__ValueType *package_message_type(package_ops *o, mil_dtype dtype, const int64_t *dims,
-                                        int rank); /* NULL dims are open */
+                                        int rank); /* with NULL dims, all are open */
 Coreml__NamedType *package_message_named(package_ops *o, const char *name, Coreml__ValueType *type);
-/* Appends an operation with one result, whose dimensions the rule determines. */
+/* Appends an operation with one result, whose dimensions the operation's rule determines. */
 Coreml__Operation *package_message_op(package_ops *o, const char *type, const char *result, mil_dtype dtype, int rank);
 void package_message_result(package_ops *o, Coreml__Operation *op, const char *result, mil_dtype dtype, int rank);
 /* Add arguments: a value by name (several calls with one key make a list), or literals. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names of values in a pipeline with models of older kinds. Their programs have names that MIL allows, so the
- * pipeline and its suppressions must use the same names. Numbers are arrays there.
+ * Owns the names of values in a pipeline with models of older kinds. The programs of these models have names that MIL
+ * allows, so the pipeline and its suppressions must use the same names. These programs have arrays instead of numbers.
  */
 #include "core/mil/coreml/package_names.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of the model kinds before ML Programs, with the function that reads each. There is one row per kind,
- * by the number of its field in the model. A kind that is not read has a row with advice on what to do instead.
+ * Owns the table of the model kinds before ML Programs, with the function that reads each kind. There is one row per
+ * kind, by the number of the kind's field in the model. A kind that is not read has a row with advice on what to do
+ * instead.
  */
 #include "core/mil/coreml/package_older.h"
 
@@ -25,7 +26,7 @@ static const struct {
     unsigned field;
     const char *name;
     older_read read;    /* NULL if the kind is refused */
-    const char *advice; /* advice */
+    const char *advice; /* what to do instead, if the kind is refused */
 } older[] = {
     {300, "a linear regressor", tabular_read_glm_regressor, NULL},
     {301, "a support vector regressor", NULL, VECTORS},
@@ -62,7 +63,7 @@ static const struct {
 };
 enum { OLDER = sizeof older / sizeof older[0], FIRST_KIND = 200 };
 
-/* Returns the only field besides version and description, or NULL. */
+/* Returns the field with the content of a model of an older kind, or NULL if there is none. */
 static const ProtobufCMessageUnknownField *package_older_field(const Coreml__Model *model) {
     for (unsigned i = 0; i < model->base.n_unknown_fields; i++)
         if (model->base.unknown_fields[i].tag >= FIRST_KIND &&
@@ -99,7 +100,7 @@ propane_status package_older_refuse(const Coreml__Model *model, const char *what
                                                "convert_to=\"mlprogram\")");
 }
 
-/* Returns the content of the field; the stored bytes begin with its length. */
+/* Returns the content of the field, without the length at the beginning of the stored bytes. */
 static wire_view package_older_content(const ProtobufCMessageUnknownField *field, bool *broken) {
     wire_view whole = {field->data, field->len, broken};
     for (size_t i = 0; i < field->len && i < 10; i++) {

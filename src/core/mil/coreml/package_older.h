@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Models of the kinds before ML Programs, read as programs. Private to src/core/mil/coreml/package*.c.
+ * Declares the reading of models of the kinds before ML Programs as programs. Private to
+ * src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_OLDER_H
 #define CORE_MIL_COREML_PACKAGE_OLDER_H
@@ -9,10 +10,10 @@
 
 /* Returns the kind of a model that is not a program, pipeline or suppression, as in "a tree ensemble". */
 const char *package_older_name(const Coreml__Model *model);
-/* Returns whether such a model is read. */
+/* Returns whether Propane reads models of that kind. */
 bool package_older_known(const Coreml__Model *model);
-/* Returns PROPANE_ERR_UNSUPPORTED, and reports what the model is and what to do. `what` refers to it in the message:
- * "x.mlmodel: this". */
+/* Returns PROPANE_ERR_UNSUPPORTED, and reports what the model is and what to do. `what` is the subject of the message,
+ * such as "x.mlmodel: this". */
 PROPANE_CHECK propane_status package_older_refuse(const Coreml__Model *model, const char *what, propane_error *err);
 /* Turns a model of a kind that is read into the function "main" of `m`, which holds its description (m->package). */
 PROPANE_CHECK propane_status package_older_read(mil_module *m, const Coreml__Model *model, mil_opset opset,

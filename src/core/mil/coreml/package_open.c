@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Determines, for the writer, which dimensions of a program are open. In memory every dimension is a number; the
  * description of the inputs lists the other allowed sizes. One idea: copy the function for another allowed shape of its
- * inputs, with each operation checked again; dimensions that differ between the two are open. If that fails, the
- * function contains a constant that depends on the shape, and it has no open dimensions.
+ * inputs, checking each operation again. Dimensions that differ between function and copy are open. If no copy can be
+ * made, the function contains a constant that depends on the shape, and has no open dimensions.
  */
 #include "core/mil/coreml/package_open.h"
 
@@ -13,7 +13,7 @@
 #include "core/mil/build.h"
 #include "core/mil/ir_edit.h"
 
-/* Differences to another size: networks that halve their input need multiples of a power of two. */
+/* Differences between two sizes: networks that halve their input need multiples of a power of two. */
 static const int64_t steps[] = {1, 2, 4, 8, 16, 32, 64, 128};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
@@ -34,7 +34,8 @@ static int64_t package_open_other_size(const mil_feature *f, const mil_type *par
     return size - step >= r->lower && size - step >= 1 ? size - step : size;
 }
 
-/* Sets other types for the parameters. Returns false if no dimension of the inputs is open. */
+/* Sets `out` to types of the parameters with other allowed sizes. Returns false if no dimension of the inputs is
+ * open. */
 static bool package_open_other_types(const mil_function *f, const mil_interface *seen, int64_t step, mil_type *out) {
     bool open = false;
     for (int i = 0; i < f->param_count; i++) {
@@ -74,7 +75,7 @@ static mil_function *package_open_do_copy(mil_module *m, const mil_function *f, 
     return mil_build_end(&b, &err) ? NULL : b.function;
 }
 
-/* Removes the copy, which is the last function, from the module's list. */
+/* Removes the copy, which is the last function, from the module's list, if there is a copy. */
 static void package_open_unlink_last(mil_module *m, int count) {
     mil_function *f = m->functions;
     if (m->function_count == count) return;

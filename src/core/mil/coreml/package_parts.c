@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names by which the models of a pipeline refer to each other's values while it becomes one program.
+ * Owns the names by which the models of a pipeline refer to each other's values while the pipeline becomes one program.
  */
 #include "core/mil/coreml/package_parts.h"
 

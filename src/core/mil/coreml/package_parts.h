@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The state of joining a pipeline into one program. Private to src/core/mil/coreml/package*.c.
+ * Declares the state of joining a pipeline into one program. Private to src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_PARTS_H
 #define CORE_MIL_COREML_PACKAGE_PARTS_H
@@ -13,7 +13,7 @@ typedef struct package_link {
     const Coreml__ValueType *type; /* of the value */
     bool optional;                 /* an input of the pipeline */
     bool counted;                  /* rows chosen by a suppression, followed by zeros */
-    const char *rows;              /* the value that counts them; only on the first of its links */
+    const char *rows;              /* the value that counts these rows; only in a suppression's first link */
 } package_link;
 
 /* The state of joining a pipeline. */
@@ -30,7 +30,7 @@ typedef struct package_parts {
     propane_error *err;
 } package_parts;
 
-package_link *package_parts_link(package_parts *p, const char *feature); /* returns the newest, or NULL */
+package_link *package_parts_link(package_parts *p, const char *feature); /* returns the newest link, or NULL */
 /* Turns `link`, an input of the pipeline, into an input of the program. */
 PROPANE_CHECK propane_status package_parts_input(package_parts *p, package_link *link, const Coreml__ValueType *type);
 

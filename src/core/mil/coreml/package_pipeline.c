@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns pipelines: a sequence of models, each reading by name the outputs of earlier ones. One idea: they become one
- * program before anything is verified. Values of all models but the first get a prefix, and non-maximum suppression
+ * Owns pipelines: a sequence of models, each reading by name the outputs of earlier ones. One idea: the models become
+ * one program before anything is verified. Values of all models but the first get a prefix, and non-maximum suppression
  * becomes operations (package_suppression.c). A pipeline thus runs, is checked and is estimated like any program.
  * Models of older kinds have already become programs (package_read.c). Refuses parts of other kinds, programs with
  * states, and programs of different opsets.
@@ -60,7 +60,7 @@ static bool pipeline_keeps_name(const join *j, const char *name) {
     return false;
 }
 
-/* The message's memory belongs to package_wire.c. */
+/* Replaces a name of a message. package_wire.c frees the new name with the message. */
 static propane_status pipeline_rename(join *j, char **at) {
     const char *to = NULL;
     char *copy = NULL;
@@ -111,7 +111,7 @@ static bool pipeline_same_dtype(const Coreml__ValueType *a, const Coreml__ValueT
            a->tensor->data_type == b->tensor->data_type;
 }
 
-/* One part may produce fp32 where another takes fp16: arrays are converted between models. */
+/* Converts an array between models, because one part may produce fp32 where another reads fp16. */
 static propane_status pipeline_cast(join *j, package_link *param, const package_link *from,
                                     const Coreml__NamedType *input) {
     const mil_dtype known = package_message_dtype(input->type->tensor->data_type), dtype = known ? known : MIL_fp32;
@@ -144,7 +144,7 @@ static propane_status pipeline_bind_param(join *j, const char *part, const Corem
     return pipeline_same_dtype(from->type, input->type) ? PROPANE_OK : pipeline_cast(j, param, from, input);
 }
 
-/* Returns the type of a value of this block, by its new name. */
+/* Returns the type of the block's value that now has that name, or NULL if there is none. */
 static const Coreml__ValueType *pipeline_type_of(const Coreml__Block *block, const char *name) {
     for (size_t i = 0; i < block->n_operations; i++)
         for (size_t k = 0; k < block->operations[i]->n_outputs; k++)
@@ -177,8 +177,9 @@ static bool pipeline_gives(const Coreml__Block *block, const char *name) {
     return false;
 }
 
-/* Returns the name of output i of a part's program in its description. A model may have an output with the name of one
- * of its inputs, which a program may not. Such results have other names and are in the order of the description. */
+/* Returns the name that output i of a part's program has in the part's description. A model may have an output with the
+ * name of one of its inputs, which a program may not. Such results have other names and are in the order of the
+ * description. */
 static const char *pipeline_feature(const Coreml__ModelDescription *d, const Coreml__Block *block, size_t i) {
     size_t before = 0;
     if (pipeline_describes(d, block->outputs[i])) return block->outputs[i];
@@ -220,7 +221,7 @@ static propane_status pipeline_link_results(join *j, const Coreml__Block *block)
     return PROPANE_OK;
 }
 
-/* Returns the function that runs: "main", or the only one. */
+/* Returns the function that runs: the only one, or "main". Returns NULL if there is neither. */
 static Coreml__Function *pipeline_function(const Coreml__Program *program) {
     for (size_t i = 0; i < program->n_functions; i++)
         if (program->n_functions == 1 || strcmp(program->functions[i]->key, "main") == 0)

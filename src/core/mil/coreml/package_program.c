@@ -45,8 +45,7 @@ static propane_status program_wire_fail(reader *r, const char *format, ...) {
 
 static propane_status program_wire_no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
 
-/* Quotes a name of the file for a message: short and printable. */
-/* ---- types ------------------------------------------------------------------------------------------------------------------ */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimension *d, int64_t *out) {
     *out = MIL_OPEN;
@@ -197,14 +196,15 @@ static propane_status program_wire_read_immediate(reader *r, const Coreml__Immed
     const bool list = c->type.container == MIL_LIST;
     if (!v || v->kind_case != (list ? COREML__IMMEDIATE_VALUE__KIND_LIST : COREML__IMMEDIATE_VALUE__KIND_TENSOR))
         return program_wire_fail(r, "a constant's value does not match its type");
-    /* The size of the elements in the file bounds their size here: a byte holds at most eight of them. */
+    /* The number of elements in the file bounds this allocation: a byte of the file holds at most eight elements. */
     uint8_t *data = arena_alloc(r->module->arena, c->bytes ? (size_t)c->bytes : 1);
     if (!data) return program_wire_no_memory(r);
     c->data = data;
     return list ? program_wire_fill_list(r, v->list, c, data) : program_wire_fill(r, v->tensor, c, data);
 }
 
-/* Returns the number of elements in the file, so that a type that promises more allocates no memory for them. */
+/* Returns a bound on the number of elements in the file, so that no memory is allocated for a type that promises
+ * more. */
 static int64_t program_wire_elements_given(const Coreml__Value *v) {
     if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE) return 0;
     if (v->immediate->kind_case == COREML__IMMEDIATE_VALUE__KIND_LIST) return (int64_t)v->immediate->list->n_values;
@@ -329,7 +329,7 @@ static propane_status program_wire_define(reader *r, const Coreml__NamedType *fr
     return *out ? PROPANE_OK : program_wire_no_memory(r);
 }
 
-/* Fills in the types of results that the file leaves open from the rule, unless that has to wait. */
+/* Defines the results. Types that the file leaves open come from the operation's rule, unless that has to wait. */
 static propane_status program_wire_read_results(reader *r, const Coreml__Operation *from, mil_op *op, bool late) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
@@ -355,7 +355,8 @@ static propane_status program_wire_read_results(reader *r, const Coreml__Operati
     return PROPANE_OK;
 }
 
-/* Core ML distinguishes a result from an input of the same name by position; here a name denotes one value. */
+/* Replaces *v by an identity with a new name. Core ML distinguishes a result from an input of the same name by
+ * position; in a module, a name denotes one value. */
 static propane_status program_wire_through_identity(reader *r, mil_value **v) {
     mil_builder b;
     const char *name = arena_printf(r->module->arena, "%s_out", (*v)->name);
@@ -373,7 +374,7 @@ static propane_status program_wire_through_identity(reader *r, mil_value **v) {
 
 static propane_status program_wire_read_body(reader *r, const Coreml__Block *from);
 
-/* Fills in the types of a block's inputs that the file leaves open from the loop variables. */
+/* Reads a block. Open parts of its inputs' types come from the loop variables. */
 static propane_status program_wire_read_block(reader *r, mil_op *op, const Coreml__Block *from) {
     char name[100];
     mil_function *around = r->function;
@@ -417,7 +418,7 @@ static propane_status program_wire_read_operation(reader *r, const Coreml__Opera
     return late ? PROPANE_OK : mil_verify_op(op, r->err);
 }
 
-/* If a value occurs several times among a function's results, Core ML returns it once. */
+/* Core ML returns a value once even if it occurs several times among a function's results. */
 static propane_status program_wire_read_outputs(reader *r, const Coreml__Block *from, id_map *known) {
     for (size_t i = 0; i < from->n_outputs; i++) {
         mil_value *v = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Conversion of a model file's program to a module and back. Private to src/core/mil/coreml/package*.c.
+ * Declares the conversion of a model file's program to a module. Private to src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_PROGRAM_H
 #define CORE_MIL_COREML_PACKAGE_PROGRAM_H

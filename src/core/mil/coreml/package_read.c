@@ -46,7 +46,7 @@ static mil_dtype package_read_array_dtype(int code) {
                             : MIL_DTYPE_NONE;
 }
 
-/* Reads the value of an optional input that is not given. */
+/* Reads the default value of an optional input. */
 static void package_read_standard(const Coreml__ArrayType *from, mil_feature *f) {
     f->has_standard = from->standard_case != COREML__ARRAY_TYPE__STANDARD__NOT_SET;
     f->standard = from->standard_case == COREML__ARRAY_TYPE__STANDARD_WHOLE  ? from->whole
@@ -156,7 +156,8 @@ static propane_status package_read_interface(arena *a, const Coreml__FunctionDes
     return package_read_features(a, from->n_state, from->state, source, &out->states, &out->state_count, err);
 }
 
-/* Files of one function have its features at the top; those of several have a description for each. */
+/* Reads the interfaces. A file with one function has its features at the top; a file with several describes each
+ * function. */
 static propane_status package_read_interfaces(mil_module *m, const Coreml__ModelDescription *d, propane_error *err) {
     struct mil_package *p = m->package;
     p->interfaces = ARENA_ARRAY(m->arena, d->n_functions + 1, mil_interface);
@@ -201,7 +202,7 @@ static propane_status package_read_metadata(mil_module *m, const Coreml__Metadat
 
 /* ---- pipelines with models of older kinds ------------------------------------------------------------------------------------ */
 
-/* Replaces the part by its program, packed like any other, so that the pipeline can join it. */
+/* Replaces a part of an older kind by its program, packed like any other part, so that the pipeline can join it. */
 static propane_status package_read_older_part(const mil_module *m, Coreml__Model *part, mil_opset opset,
                                               package_keyed **keyed, propane_error *err) {
     static const Coreml__ModelDescription none = COREML__MODEL_DESCRIPTION__INIT;
@@ -228,7 +229,7 @@ static propane_status package_read_older_part(const mil_module *m, Coreml__Model
 
 enum { MAX_NEST = 8 };
 
-/* Returns the opset of the first program of the pipeline, or NONE. */
+/* Returns the opset of the pipeline's first program, or MIL_OPSET_NONE. */
 static mil_opset package_read_opset(const Coreml__Pipeline *pipeline, int depth) {
     mil_opset found = MIL_OPSET_NONE;
     for (size_t i = 0; pipeline && depth <= MAX_NEST && i < pipeline->n_models && !found; i++) {
@@ -243,7 +244,7 @@ static mil_opset package_read_opset(const Coreml__Pipeline *pipeline, int depth)
     return found;
 }
 
-/* Puts a model's name in front of its message. */
+/* Adds the name of a pipeline's model to the error message about that model. */
 static propane_status package_read_say_part(const mil_module *m, size_t index, const char *name, propane_error *err) {
     char shown[80];
     const size_t length = strlen(m->source);
@@ -254,7 +255,8 @@ static propane_status package_read_say_part(const mil_module *m, size_t index, c
                         text_quote(shown, name, strlen(name)), named ? said.text + length + 2 : said.text);
 }
 
-/* The message names the first part that cannot be read, not a later one that fails because it uses that part's outputs. */
+/* Refuses the first part that cannot be read, rather than a later one that fails because it uses that part's
+ * outputs. */
 static propane_status package_read_refuse_part(const mil_module *m, const Coreml__Model *part, size_t index,
                                                const char *name, propane_error *err) {
     char shown[80];
@@ -347,8 +349,8 @@ static propane_status package_read_once(Coreml__Model *model, const char *source
     return status;
 }
 
-/* A converter may give an open input a default that fits no run, 1 for every dimension. Tries other sizes that the file
- * allows. If none works, the caller reports the original error. */
+/* Tries other sizes that the file allows for open inputs, because a converter may give such an input a default that
+ * fits no run, 1 for every dimension. If none works, the caller reports the original error. */
 static propane_status package_read_other_sizes(Coreml__Model *model, const char *source, const char *weights,
                                                const mil_read_options *given, mil_module **out) {
     propane_error ignored = {0};
@@ -385,7 +387,8 @@ propane_status mil_package_parse(const void *data, size_t bytes, const char *sou
     return package_read_parse(data, bytes, source, source, weights, options, out, err);
 }
 
-/* Text does not begin with a byte 0 to 8. A model file begins with field 1, a number: the specification version. */
+/* Returns whether the bytes look like a model file, which begins with field 1 (the specification version) or field 2
+ * (the description). Text begins with neither byte. */
 static bool mil_package_looks_like(const void *data, size_t bytes) {
     const uint8_t *p = data;
     return bytes >= 2 && (p[0] == 0x08 || (p[0] == 0x12 && bytes > 8 && memchr(p, 0, bytes < 512 ? bytes : 512)));
@@ -424,7 +427,7 @@ static bool package_read_leaves_package(const char *path) {
     return false;
 }
 
-/* Finds the path of the root model below Data/. */
+/* Sets *out to the path of the root model below Data/. */
 static propane_status package_read_root_model(const json_t *manifest, const char *source, const char **out,
                                               propane_error *err) {
     const char *root = NULL, *version = NULL;

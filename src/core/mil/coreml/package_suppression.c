@@ -32,7 +32,7 @@ static const char *suppression_name(suppression *s, const char *name) {
     return out ? out : name;
 }
 
-/* Adds an operation with operands "x" and "y". A NULL y is absent, or the caller adds it. */
+/* Adds an operation with operands "x" and "y". If y is NULL, there is no second operand, or the caller adds it. */
 static const char *suppression_do(suppression *s, const char *type, const char *name, mil_dtype dtype, int rank,
                                   const char *x, const char *y) {
     const char *result = suppression_name(s, name);
@@ -83,7 +83,7 @@ static const char *suppression_batch(suppression *s, const char *name, const cha
     return out;
 }
 
-/* Reshapes back to [most, each]. */
+/* Reshapes selected rows back to [most, each]. */
 static const char *suppression_rows(suppression *s, const char *name, const char *x) {
     static const int32_t first = 0, turn[3] = {0, 2, 1};
     char inner[60];
@@ -109,7 +109,8 @@ static void suppression_mask(suppression *s, const char **confidence, const char
     *coordinates = suppression_do(s, "add", "coordinates_or_one", s->dtype, 2, *coordinates, rest);
 }
 
-/* Sets the names of the selected boxes, confidences and indices, padded with rows of zeros. */
+/* Adds the suppression and sets `out` to the names of the selected boxes, confidences and indices. Rows after the last
+ * selected box are zeros, with index -1. */
 static void suppression_choose(suppression *s, const char *boxes, const char *scores, const char *out[3]) {
     static const char *const names[] = {"chosen_boxes", "chosen_scores", "chosen"};
     for (int i = 0; i < 3; i++) out[i] = suppression_name(s, names[i]);
@@ -177,7 +178,8 @@ static propane_status suppression_fail(const suppression *s, const char *what, c
                         text_quote(shown, name, strlen(name)));
 }
 
-/* Takes a value of rank 2, or of rank 3 with one image; *out has rank 2 and the type of the confidences. */
+/* Finds an input of rank 2, or of rank 3 with one image. Sets *out to a value of rank 2 with the type of the
+ * confidences, and `dim` to its shape. */
 static propane_status suppression_take(suppression *s, const char *feature, const char *name, int64_t dim[2],
                                        const char **out) {
     static const int32_t first = 0;
@@ -211,7 +213,8 @@ static propane_status suppression_take(suppression *s, const char *feature, cons
     return PROPANE_OK;
 }
 
-/* Adds a threshold that an app may set, with the model's number as its default. */
+/* Adds a threshold that an app may set, with the model's number as its default. Leaves *out unset if the model's number
+ * applies. */
 static propane_status suppression_threshold(suppression *s, const char *feature, double standard, const char **out) {
     struct mil_package *package = s->parts->module->package;
     package_link *link = feature[0] ? package_parts_link(s->parts, feature) : NULL;
@@ -228,7 +231,7 @@ static propane_status suppression_threshold(suppression *s, const char *feature,
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
-/* The described shape of an output limits the rows. */
+/* Limits the rows to the described shape of an output. */
 static void suppression_limit(suppression *s, const Coreml__ModelDescription *d, const char *name) {
     for (size_t i = 0; d && i < d->n_output; i++) {
         const Coreml__FeatureType *type = d->output[i]->type;

@@ -41,7 +41,7 @@ static propane_status package_wire_read_number(const walk *w, const uint8_t **at
 static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
                                                 const uint8_t *end, int depth);
 
-/* Checks a field of known length, or walks a message. */
+/* Checks the length of a field, and walks the field if it is a message. */
 static propane_status package_wire_walk_field(walk *w, const ProtobufCMessageDescriptor *type, uint64_t tag,
                                               const uint8_t **at, const uint8_t *end, int depth) {
     const uint8_t *first = *at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Unpacks model files into messages that have been checked first. Private to src/core/mil/coreml/package*.c.
+ * Unpacks model files into messages, after checking the bytes. Private to src/core/mil/coreml/package*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_WIRE_H
 #define CORE_MIL_COREML_PACKAGE_WIRE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing an .mlpackage: weights first, then the model file, then the manifest. They go into a separate folder
- * that gets the final name when complete, so an existing package of that name stays intact until then. A package that
- * was read and written again contains the same program, including names and descriptions. For a module from elsewhere,
- * inputs and outputs are described as arrays. Identifiers in the manifest are derived from the content, so the same
- * module produces the same files. Refuses to replace anything but a package.
+ * Owns writing an .mlpackage: weights first, then the model file, then the manifest. These files are written to a
+ * separate folder that gets the final name when complete, so an existing package of that name stays intact until then.
+ * A package that was read and written again contains the same program, including names and descriptions. For any other
+ * module, inputs and outputs are described by their types. Identifiers in the manifest are derived from the content, so
+ * the same module produces the same files. Refuses to replace anything but a folder with a program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,8 @@ static bool package_write_in_ints(mil_dtype dtype) {
     return dtype == MIL_int16 || dtype == MIL_uint16 || dtype == MIL_int32;
 }
 
-/* Uses the form that Core ML's tools write for each element type: numbers, or bytes as in a weight file. */
+/* Stores elements in the form that Core ML's tools write for each element type: numbers, or bytes as in a weight
+ * file. */
 static Coreml__TensorValue *package_write_tensor_value(package_writer *w, const mil_const *c, int64_t first,
                                                        int64_t count) {
     PACKAGE_NEW(w, t, Coreml__TensorValue, coreml__tensor_value__init);
@@ -224,7 +225,8 @@ static Coreml__ArgumentPair *package_write_argument(package_writer *w, const mil
 
 static Coreml__Block *package_write_block_of(package_writer *w, const mil_function *f, bool inputs);
 
-/* Constants, and compressed ones up to iOS 17, have their operands as attributes. */
+/* Returns whether the op's operands are written as attributes, as for constants and for compressed ones up to
+ * iOS 17. */
 static bool package_write_has_attributes(const mil_op *op) {
     return op->info->code == MIL_OP_const || (mil_op_compressed(op) && op->info->since < MIL_IOS18);
 }
@@ -397,7 +399,7 @@ propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, pro
     return status;
 }
 
-/* Writes everything into a new folder. */
+/* Writes all files of the package into the folder `path`. */
 static propane_status package_write_folder(mil_module *m, const char *path, propane_error *err) {
     text data = {0}, model = {0}, weights = {0}, manifest = {0};
     uint8_t *packed = NULL;
@@ -421,7 +423,7 @@ static propane_status package_write_folder(mil_module *m, const char *path, prop
     return status;
 }
 
-/* A package may replace another one or an empty folder, and nothing else. */
+/* Checks that the package replaces nothing but an empty folder or a folder with a program. */
 static propane_status package_write_check_place(const char *path, propane_error *err) {
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a package with an empty name");
     if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the functions shared by the files that write a package: memory for messages. A lack of memory is reported once,
- * at the end.
+ * Owns what the files that write a package share: memory for messages, and the copies of functions for other shapes. A
+ * lack of memory is recorded, and reported once, at the end.
  */
 #include "core/mil/coreml/package_writer.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the files that write a package. Private to src/core/mil/coreml/package_*.c.
+ * Declares what the files that write a package share. Private to src/core/mil/coreml/package_*.c.
  */
 #ifndef CORE_MIL_COREML_PACKAGE_WRITER_H
 #define CORE_MIL_COREML_PACKAGE_WRITER_H
@@ -10,7 +10,7 @@
 typedef struct package_writer {
     mil_module *module;
     arena *arena;              /* of the messages; freed once the file is written */
-    const mil_function **open; /* for each function its copy for other shapes, or NULL if it has one shape */
+    const mil_function **open; /* per function: its copy for other shapes, or NULL if it has one shape */
     const mil_function *other; /* the copy of the function being written */
     propane_error *err;
     bool failed; /* memory ran out */
@@ -20,7 +20,7 @@ typedef struct package_writer {
  * none. */
 void *package_write_take(package_writer *w, size_t bytes);
 /* PACKAGE_NEW declares a new message with its defaults, and makes the calling function return NULL if memory runs out.
- * PACKAGE_LIST is a list of messages, or NULL. */
+ * PACKAGE_LIST allocates an empty list of messages, or returns NULL. */
 #define PACKAGE_NEW(w, name, type, init)                                                                               \
     type *name = package_write_take(w, sizeof *name);                                                                  \
     if (!name) return NULL;                                                                                            \
@@ -32,7 +32,8 @@ char *package_write_copy_text(package_writer *w, const char *s);
 /* Returns the copy of `f` for other shapes, or NULL if `f` has one shape or is NULL. */
 const mil_function *package_write_copy_of(const package_writer *w, const mil_function *f);
 
-/* Fills in the model's description: its interface, those of the functions if there are several, and its metadata. */
+/* Fills in the model's description: the interface of "main", or of each function if there are others, and the
+ * metadata. */
 propane_status package_interface_describe(package_writer *w, Coreml__ModelDescription *d);
 
 #endif
