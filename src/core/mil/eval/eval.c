@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the reference evaluation: how an element type rounds, how elements become doubles and back, and running a
- * function on doubles, op by op, through the rows' eval column. Here, values of integer and bool type are always
- * integers within the range of their type, whatever the op: real_div of int32 drops the fraction.
+ * function on doubles, op by op, through the rows' eval column. Values of integer and bool type are integers within the
+ * range of their type after every op: real_div of int32 drops the fraction.
  */
 #include "core/mil/eval/eval.h"
 
@@ -13,7 +13,7 @@
 
 /* ---- elements ------------------------------------------------------------------------------------------------------- */
 
-/* Rounds toward zero, like a cast. Values out of range become the nearest, NaN becomes 0. */
+/* Rounds toward zero, like a cast. Values out of range become the nearest value in range, and NaN becomes 0. */
 static double eval_to_integer(const mil_dtype_info *info, double value) {
     const bool is_signed = info->kind == MIL_KIND_INT;
     const double top = ldexp(1.0, info->bits - is_signed), low = is_signed ? -top : 0.0;
@@ -36,7 +36,7 @@ double mil_round(mil_dtype dtype, double value) {
     return info->kind == MIL_KIND_INT || info->kind == MIL_KIND_UINT ? eval_to_integer(info, value) : value;
 }
 
-/* Elements smaller than a byte are packed from the low bits up. */
+/* Returns the bits of an element smaller than a byte. Such elements are packed from the low bits up. */
 static uint64_t eval_get_bits(const uint8_t *data, int64_t index, int bits) {
     uint64_t out = 0;
     for (int b = 0; b < bits; b++) {

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the files shape_*.c and eval_*.c: the functions that the rows of ops.def name, and a counter
- * that walks several tensors in step. Private to src/core/mil.
+ * Declares what the files shape_*.c and eval_*.c share: the functions that the rows of ops.def name, and a counter that
+ * walks several tensors in step. Private to src/core/mil.
  */
 #ifndef CORE_MIL_EVAL_EVAL_H
 #define CORE_MIL_EVAL_EVAL_H
 
 #include "core/mil/ops.h"
 
-/* mil_shape_rule_X for every row. A rule may rely on the verifier for the classes of operands (their number, float or
- * not, constant or not) and for result types that fit. It must itself check everything about shapes and values. */
+/* Declares mil_shape_rule_X for every row. A rule may rely on the verifier for the number and the classes of operands
+ * (float or not, constant or not) and for result types that fit. The rule itself must check everything about shapes and
+ * values. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule
 #define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #include "core/mil/ops.def"
 
-/* mil_eval_X for every row ("none" has no body). */
+/* Declares mil_eval_X for every row ("none" has no body). */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) eval
 #define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #include "core/mil/ops.def"
 
-/* Runs a block like mil_eval_function, except that states are the caller's memory and are changed. */
+/* Runs a function like mil_eval_function. If `f` is a block, states are the caller's memory and are changed. */
 PROPANE_CHECK propane_status mil_eval_block(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
                                             mil_tensor **outputs, propane_error *err);
 

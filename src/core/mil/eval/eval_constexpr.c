@@ -14,14 +14,14 @@ propane_status mil_eval_constexpr_cast(const mil_eval_args *a, propane_error *er
 
 /* ---- palettes --------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the number of the palette that an element of the indices uses: blocks are numbered row by row. */
+/* Returns the index of the palette that an element of the indices uses. Blocks are numbered row by row. */
 static int64_t eval_constexpr_palette_of(const mil_palette *p, const mil_type *lut, const int64_t *index) {
     int64_t at = 0;
     for (int d = 0; d < lut->rank - 2; d++) at = at * lut->dim[d] + index[d] / p->block[d];
     return at;
 }
 
-/* Returns the i-th number of `bits` bits in a vector of bytes, from the low bits up. */
+/* Returns the i-th integer of `bits` bits in a vector of bytes, from the low bits up. */
 static int64_t eval_constexpr_packed_index(const double *bytes, int64_t i, int bits) {
     int64_t value = 0;
     for (int b = 0; b < bits; b++) {
@@ -55,7 +55,7 @@ propane_status mil_eval_constexpr_lut_to_dense(const mil_eval_args *a, propane_e
     return PROPANE_OK;
 }
 
-/* Refuses a mask with more set elements than there are values. A computed mask has not been checked before, and the
+/* Reports a mask with more set elements than there are values. A computed mask has not been checked before, and the
  * evaluation would read past the values. */
 static propane_status eval_constexpr_short(const mil_eval_args *a, const char *param, int64_t count,
                                            propane_error *err) {
@@ -64,8 +64,7 @@ static propane_status eval_constexpr_short(const mil_eval_args *a, const char *p
 }
 
 /* The values of a sparse tensor are in the row-major order of the dense one, so the elements of a vector along an axis
- * are not neighbours. Therefore spreads the mask first, then gives each set element its number in the order of the
- * index. */
+ * are not neighbours. Therefore walks each row of the mask once per element of the vectors. */
 propane_status mil_eval_constexpr_lut_to_sparse(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *mask = mil_eval_in(a, "indices_mask"), *indices = mil_eval_in(a, "indices_nonzero_data"),
                      *lut = mil_eval_in(a, "lut");

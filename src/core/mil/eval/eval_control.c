@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Owns the reference meaning of control flow, states and lists. A block runs as a function. A state is changed in
- * place. A list is a value like any other, so writing to it makes a new one. An index without an element is an error,
- * except when writing to a list of dynamic length, which grows.
+ * place. A list is a value like any other, so writing to a list makes a new one. An index without an element is an
+ * error, except when writing to a list of dynamic length, which grows.
  */
 #include <string.h>
 
 #include "core/mil/eval/eval.h"
 
-enum { MAX_ROUNDS = 10000000 }; /* of a loop: one that needs more counts as endless */
+enum { MAX_ROUNDS = 10000000 }; /* a loop that needs more rounds counts as endless */
 
 propane_status mil_eval_shape(const mil_eval_args *a, propane_error *err) {
     const mil_type *type = &mil_eval_in(a, "x")->type;
@@ -40,7 +40,7 @@ static propane_status eval_control_grow(const mil_eval_args *a, mil_tensor *list
     return PROPANE_OK;
 }
 
-/* Copies a value. A list may have grown, so its destination must grow too. */
+/* Copies a value. A list may have grown, so the destination must grow too. */
 static propane_status eval_control_copy(const mil_eval_args *a, mil_tensor *to, const mil_tensor *from,
                                         propane_error *err) {
     if (from->type.container == MIL_LIST) {
@@ -52,7 +52,7 @@ static propane_status eval_control_copy(const mil_eval_args *a, mil_tensor *to, 
     return PROPANE_OK;
 }
 
-/* Runs a block on its own inputs, followed by what it captured. */
+/* Runs a block on its own inputs, followed by the values that it captures. */
 static propane_status eval_control_run_block(const mil_eval_args *a, int block, const mil_tensor *own, int own_count,
                                              arena *memory, mil_tensor **out, propane_error *err) {
     const int captured = mil_op_captured(a->op->info), count = a->op->operands[captured].count;
@@ -76,7 +76,7 @@ propane_status mil_eval_cond(const mil_eval_args *a, propane_error *err) {
     return status;
 }
 
-/* Runs one round. If *again is set, out holds the next loop variables. */
+/* Runs one round of a loop. Sets *again if the condition is true; a->out then holds the next loop variables. */
 static propane_status eval_control_round_of(const mil_eval_args *a, bool *again, propane_error *err) {
     arena *memory = arena_create();
     mil_tensor *results = NULL;
@@ -127,7 +127,7 @@ propane_status mil_eval_update_state(const mil_eval_args *a, propane_error *err)
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
-/* Converts entry `at` of the indices to a position in the list. */
+/* Converts entry `at` of the indices to an offset in the list's data. */
 static propane_status eval_control_place(const mil_eval_args *a, const mil_tensor *list, const mil_tensor *indices,
                                          int64_t at, int64_t *out, propane_error *err) {
     const double index = indices->data[at];

@@ -112,7 +112,7 @@ static double eval_image_pixel(const mil_sampling *s, const double *plane, int64
 static double eval_image_sample(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
     y = mil_sampling_place(s, y, h);
     x = mil_sampling_place(s, x, w);
-    if (!isfinite(y) || !isfinite(x)) return s->pad_value; /* outside everything */
+    if (!isfinite(y) || !isfinite(x)) return s->pad_value; /* outside the image */
     if (s->nearest) return eval_image_pixel(s, plane, h, w, nearbyint(y), nearbyint(x));
     const double y0 = floor(y), x0 = floor(x), py = y - y0, px = x - x0;
     double sum = 0.0; /* a neighbour of weight 0 may be outside */

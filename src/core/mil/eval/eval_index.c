@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the meanings of ops that pick, spread, sort or count by index. Negative indices count from the end unless
- * validate_indices is set. An index out of range is an error, whatever it says, because no value could be right. Sorting is stable: of equal
- * elements, the one with the lower index comes first in both directions. NaN comes last.
+ * validate_indices is set. An index out of range is always an error, because no value could be right. Sorting is
+ * stable: of equal elements, the one with the lower index comes first in both directions. NaN comes last.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ propane_status mil_eval_gather_along_axis(const mil_eval_args *a, propane_error 
     return PROPANE_OK;
 }
 
-/* Sets the offset of the slice at the coordinates of pick `which`. */
+/* Sets *out to the offset of the slice whose coordinates are row `which` of the indices. */
 static propane_status eval_index_place_of(const mil_eval_args *a, const mil_gather_nd *g, const mil_tensor *indices,
                                           int64_t which, int64_t *out, propane_error *err) {
     int64_t at = 0;
@@ -158,7 +158,7 @@ static int eval_index_descending(const void *a, const void *b) {
     return x->value > y->value ? -1 : x->value < y->value ? 1 : eval_index_by_index(x, y);
 }
 
-/* Sorts x along axis. The first k values and their indices go to `values` and `places`, either of which may be NULL. */
+/* Sorts x along its axis. Stores the first k values in `values` and their indices in `places`; either may be NULL. */
 static propane_status eval_index_sort_along(const mil_eval_args *a, int64_t k, double *values, double *places,
                                             propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
@@ -258,7 +258,7 @@ static void eval_index_detect(detector *d) {
         if (!eval_index_suppressed(d, d->order[k].index)) d->kept[d->kept_count++] = d->order[k].index;
 }
 
-/* Boxes and scores after the last selected one are 0, and indices are -1. */
+/* Boxes and scores after the last selected box are 0, and indices are -1. */
 propane_status mil_eval_nms(const mil_eval_args *a, propane_error *err) {
     detector d = {0};
     PROPANE_TRY(mil_nms_read(a->op, &d.n, err));

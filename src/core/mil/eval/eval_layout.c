@@ -8,10 +8,12 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Returns the index along the source dimension of element i of result dimension d, or -1 if there is none. */
+/* Returns the index along the source dimension for element i of result dimension d, or -1 if the element is not
+ * from x. */
 typedef int64_t (*place)(const void *context, int d, int64_t i);
 
-/* Computes a result of shape `size`: x at the sum over d of place(d, i_d) * step[d], or `fill`. */
+/* Computes a result of shape `size`. An element is x at the sum over d of where(d, i_d) * step[d], or `fill` if one of
+ * the places is -1. */
 static propane_status eval_layout_by_table(const mil_eval_args *a, int rank, const int64_t *size, const int64_t *step,
                                            place where, const void *context, double fill, propane_error *err) {
     const double *x = mil_eval_in(a, "x")->data;

@@ -8,7 +8,7 @@
 #include "core/mil/ops/shape_util.h"
 
 /* Adds `count` products to `sum`. Products of integers may cancel and exceed what a double holds exactly, so y is split
- * into 65536 high + low, whose sums are exact. */
+ * into 65536 * high + low, and the sums of both parts are exact. */
 static double eval_linear_sum(double sum, const double *x, int64_t x_step, const double *y, int64_t y_step,
                               int64_t count, bool whole) {
     if (!whole) {
@@ -155,8 +155,8 @@ static void eval_linear_softmax_in_place(double *scores, int64_t count) {
     for (int64_t s = 0; s < count; s++) scores[s] /= sum;
 }
 
-/* Sets how far an operand advances for each dimension of the scores: over its batch, and over its rows if it has the
- * rows of a query. */
+/* Sets the step of an operand for each dimension of the scores. The operand advances over the batch, and over the rows
+ * only if it has the rows of a query. */
 static void eval_linear_batch_steps(const mil_type *type, const mil_type *scores, bool rows, int64_t *step) {
     int64_t own[MIL_MAX_RANK];
     mil_strides(type, own);

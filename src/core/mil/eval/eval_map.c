@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the meanings of elementwise ops, casts and quantisation. maximum, relu, clip and similar ops propagate NaN, as
- * in numpy. Ops with an epsilon add it before they divide or take the logarithm.
+ * in numpy. Ops with an epsilon add the epsilon before they divide or take the logarithm.
  */
 #include <math.h>
 #include <string.h>
@@ -170,7 +170,7 @@ typedef double (*quant)(double x, double zero, double scale);
 static double eval_map_quantize_of(double x, double zero, double scale) { return nearbyint(x / scale) + zero; }
 static double eval_map_dequantize_of(double x, double zero, double scale) { return scale * (x - zero); }
 
-/* Applies f with scale and zero_point, each a single number or one per element of `axis`. */
+/* Applies f with scale and zero_point. Each is a single number or has one number per element along `axis`. */
 static propane_status eval_map_quant(const mil_eval_args *a, const char *input, quant f, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, input), *scale = mil_eval_in(a, "scale"), *zero = mil_eval_in(a, "zero_point");
     const int64_t count = mil_type_count(&x->type);

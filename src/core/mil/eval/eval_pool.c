@@ -7,7 +7,7 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Missing spatial dimensions count as size 1. */
+/* Sets missing spatial dimensions to size 1. */
 static void eval_pool_fill_missing(mil_conv *c) {
     for (int d = c->spatial; d < 3; d++) c->in[d] = c->kernel[d] = c->out[d] = c->stride[d] = c->dilation[d] = 1;
 }
@@ -16,8 +16,7 @@ static void eval_pool_fill_missing(mil_conv *c) {
 
 typedef enum pool_kind { POOL_MAX, POOL_AVG, POOL_L2 } pool_kind;
 
-/* Evaluates one window: [from, to) in each dimension inside x. `divisor` is the number of elements including those of
- * the padding. */
+/* Evaluates one window: [from, to) in each dimension inside x. An average divides by `divisor`. */
 static double eval_pool_window(const mil_conv *c, const double *plane, const int64_t from[3], const int64_t to[3],
                                pool_kind kind, double divisor) {
     double sum = kind == POOL_MAX ? -INFINITY : 0.0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Owns the meanings of lstm, gru and rnn, step by step. The gates are stored as i, f, o, z in the weights of lstm and
- * as r, o, z in those of gru. An lstm's peephole sees the cell before the step at i and f, and after it at o; `clip`
- * bounds the cell after each step. In reverse, the result holds the steps in the order in which they were computed, the
- * one for the last element of x first. With both directions, each step is stored at the place of its element of x. A
- * gru with reset_after applies the reset gate to the matrix product with the hidden state plus its bias, otherwise to
- * the hidden state before the product.
+ * as r, o, z in the weights of gru. An lstm's peephole reads the cell before the step for i and f, and the cell after
+ * the step for o; `clip` bounds the cell after each step. In reverse, the result holds the steps in the order in which
+ * they were computed, beginning with the last element of x. With both directions, each step is stored at the place of
+ * its element of x. A gru with reset_after applies the reset gate to the product of the matrix and the hidden state
+ * plus the bias, otherwise to the hidden state before the product.
  */
 #include <math.h>
 
@@ -94,8 +94,8 @@ static void eval_recurrent_rnn_step(const mil_recurrent *r, const unit *u, const
         out[j] = eval_recurrent_activate(r->output, eval_recurrent_row_of(r, u, j, x, h));
 }
 
-/* Runs one direction of one sequence. Column 0 of the results is `offset` elements after the beginning of a row. `h`,
- * `next` and `cell` have room for `hidden` numbers each. */
+/* Runs one direction over sequence b of the batch. Results are stored from column `offset` of each row on. `h`, `next`
+ * and `cell` have room for `hidden` numbers each. */
 static void eval_recurrent_run_unit(const mil_eval_args *a, const mil_recurrent *r, const unit *u, int64_t b,
                                     int64_t offset, bool backward, double *h, double *next, double *cell) {
     const double *x = mil_eval_in(a, "x")->data, *h0 = eval_recurrent_data_of(a, "initial_h"),

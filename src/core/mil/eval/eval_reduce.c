@@ -8,8 +8,8 @@
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Assigns the elements of x to groups: group(i) is the offset in the result, as if reduced dimensions were kept with
- * size 1. */
+/* Assigns each element of x to a group, which is an offset in the result as if reduced dimensions were kept with size
+ * 1. */
 typedef struct groups {
     int64_t step[MIL_MAX_RANK]; /* 0 along reduced dimensions */
     int64_t count, size;        /* number of groups, and of elements in each */
@@ -107,7 +107,7 @@ static propane_status eval_reduce_axis_line(const mil_eval_args *a, const mil_ty
     return PROPANE_OK;
 }
 
-/* Selects the first NaN, otherwise the first of the best, as NumPy and PyTorch do. */
+/* Returns whether v replaces `best`. The first NaN wins, otherwise the first of the best, as in NumPy and PyTorch. */
 static bool eval_reduce_beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
 
 static propane_status eval_reduce_arg_best(const mil_eval_args *a, double sign, propane_error *err) {
@@ -170,7 +170,7 @@ propane_status mil_eval_softmax(const mil_eval_args *a, propane_error *err) {
 
 /* ---- normalisation -------------------------------------------------------------------------------------------------- */
 
-/* Computes mean and variance of every group. The caller frees *mean with mem_free. */
+/* Computes mean and variance of every group. The caller frees *mean with mem_free, which also frees *variance. */
 static propane_status eval_reduce_moments(const mil_tensor *x, const groups *g, double **mean, double **variance,
                                           propane_error *err) {
     double *m = mem_array((size_t)g->count * 2, sizeof *m);

@@ -58,7 +58,7 @@ propane_status mil_eval_pixel_unshuffle(const mil_eval_args *a, propane_error *e
 /* ---- batch and space ------------------------------------------------------------------------------------------------------ */
 
 /* Walks the spread-out side [n, c, h, w]. After padding by `before`, element (y, x) belongs to block (y % b0) * b1 + x
- * % b1 of the batch. Its position there is (y / b0, x / b1). */
+ * % b1 of the batch, at position (y / b0, x / b1). */
 static void eval_space_blocks(const mil_type *wide, const mil_type *many, const mil_blocks *b, bool to_wide,
                               const double *from, double *to) {
     const int64_t batch = wide->dim[0];
@@ -92,7 +92,7 @@ propane_status mil_eval_batch_to_space(const mil_eval_args *a, propane_error *er
 
 /* ---- crops and windows ------------------------------------------------------------------------------------------------------ */
 
-/* Copies x, starting at `begin`, with x's own strides or with other ones. */
+/* Copies elements of x, starting at offset `begin`, with the strides `step`. */
 static void eval_space_strided(const mil_eval_args *a, int64_t begin, const int64_t *step) {
     const mil_type *type = &a->out[0].type;
     const double *x = mil_eval_in(a, "x")->data + begin;
