@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the interface that an app sees of a model of an older kind once it is a program. Every number and array is an
- * array of fp32 (int32 if the file says so), images stay images, and a classifier ends in `classify`. Names are changed
- * to names that MIL allows.
+ * Owns the interface of a model of an older kind that has become a program. Every number and array becomes an array of
+ * fp32 (int32 if the file declares an array of int32), images stay images, and a classifier ends in `classify`. Names
+ * are changed to names that MIL allows.
  */
 #include "core/mil/neural_network/interface_program.h"
 
@@ -73,7 +73,7 @@ static bool interface_program_type(mil_builder *b, mil_feature *f, mil_type *typ
     return !b->err.status;
 }
 
-/* A file may give 0 for an open dimension, which is not a default. */
+/* Explains the error for an input whose described shape has a 0 for an open dimension, which is not a default. */
 static void interface_program_say_open(mil_builder *b, const mil_feature *f, const mil_read_options *options) {
     char shape[160];
     bool open = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The inputs and outputs of an older model, expressed as those of an ML Program. Private to src/core/mil.
+ * Expresses the inputs and outputs of an older model as those of an ML Program. Private to src/core/mil.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_INTERFACE_PROGRAM_H
 #define CORE_MIL_NEURAL_NETWORK_INTERFACE_PROGRAM_H
@@ -15,11 +15,11 @@ const char *interface_name(arena *a, const char *name);
 mil_value *interface_param(mil_builder *b, mil_feature *f, const mil_read_options *options);
 /* Makes `v` a result with the feature's name; the description is updated to match. */
 void interface_result(mil_builder *b, mil_feature *f, mil_value *v);
-/* Adds the outputs of a classifier, given the probabilities and the labels (string or int64, a constant). Fills in the
- * two features that the interface names. */
+/* Adds the outputs of a classifier, given the probabilities and the labels (string or int64, a constant). Updates the
+ * two features that the interface names (predicted, probabilities). */
 void interface_classify(mil_builder *b, mil_interface *seen, mil_value *probabilities, mil_value *labels);
-/* Makes the constant of a message with `strings` (repeated text, field 1) or integers. Returns NULL if there is none or
- * on an error. */
+/* Makes a constant of the labels in `strings` (repeated text, field 1) or, if there are none, of the integers in
+ * `numbers`. Returns NULL if there are no labels or on an error. */
 
 mil_value *interface_labels(mil_builder *b, wire_view strings, wire_view numbers);
 

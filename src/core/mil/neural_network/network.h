@@ -2,9 +2,9 @@
  * Converts a neural network of Core ML's older format to MIL. Private to src/core/mil/neural_network.
  *
  * The values of a layer are values of the function. In networks of the first versions every value has five dimensions,
- * [sequence, batch, channel, height, width]. Here such a value has four if its sequence is 1, so that convolutions need
- * no reshape. Axes are counted from the end, which is right for both forms, and for later networks, whose values have
- * any rank.
+ * [sequence, batch, channel, height, width]. In the program such a value has four dimensions if its sequence is 1, so
+ * that convolutions need no reshape. Axes are counted from the end. That is right for both forms, and for later
+ * networks, whose values have any rank.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_NETWORK_H
 #define CORE_MIL_NEURAL_NETWORK_NETWORK_H
@@ -45,7 +45,7 @@ typedef struct network_row {
     network_run run;
     int least, most; /* number of inputs */
     mil_opcode code; /* distinguishes rows that share a function */
-    int flag;        /* likewise */
+    int flag;        /* distinguishes rows that share a function */
 } network_row;
 
 struct network_layer {
@@ -53,19 +53,19 @@ struct network_layer {
     const network_row *row;
     wire_view params;
     int in_count, out_count;
-    network_rest after; /* builds the layers after it, which may not run; NULL if they run */
+    network_rest after; /* builds the following layers if they may be skipped, else NULL */
     mil_value *in[NETWORK_MOST_VALUES], *out[NETWORK_MOST_VALUES];
 };
 
 const network_row *network_row_of(uint32_t field); /* NULL if unknown */
 
-/* The first error is kept; everything built after it is NULL. */
+/* Record an error. The first error is kept; everything built after it is NULL. */
 void network_fail(network *n, const network_layer *l, const char *format, ...) BASE_PRINTF(3, 4);
 void network_refuse(network *n, const network_layer *l, const char *format, ...) BASE_PRINTF(3, 4);
 bool network_failed(const network *n);
 
-/* NETWORK_DO(n, relu, NETWORK_IN("x", x)) is the first result. Arguments that are NULL are left out; after an error the
- * result is NULL. */
+/* NETWORK_DO(n, relu, NETWORK_IN("x", x)) builds an operation and returns its first result. Arguments that are NULL are
+ * left out; after an error the result is NULL. */
 mil_op *network_op(network *n, mil_opcode code, const mil_argument *arguments, int count);
 mil_value *network_do(network *n, mil_opcode code, const mil_argument *arguments, int count);
 #define NETWORK_IN(name, value) ((mil_argument){name, 1, (mil_value *const[]){value}})
@@ -85,21 +85,22 @@ mil_value *network_lead(network *n, mil_value *y, const mil_value *like);
 /* Reshape to [sequence, batch, channel, height, width], and back to the form that the network keeps. */
 mil_value *network_five(network *n, mil_value *x);
 mil_value *network_fold(network *n, mil_value *x);
-/* Truth values and integers are floats in a network. */
+/* Convert to bool and to int32. In a network, truth values and integers are floats. */
 mil_value *network_bool(network *n, mil_value *x);
 mil_value *network_whole(network *n, mil_value *x);
-/* Returns a list of integers: converters leave dimensions of 1 around shapes, but the layer needs a row of numbers. */
+/* Converts to a vector of int32. Converters leave dimensions of 1 around shapes, but layers need a vector. */
 mil_value *network_list(network *n, mil_value *x);
 mil_value *network_float(network *n, mil_value *x);
 /* Converts an axis to the form that operations require, 0 to rank-1. */
 int64_t network_axis(network *n, const network_layer *l, int64_t axis, int rank);
 
-/* Returns the weights of field `number` as fp32, whatever their form. Their number must match the shape. */
+/* Returns the weights of field `number` as a constant of fp32, in whatever form the file stores them. Their number must
+ * match the shape. */
 mil_value *network_weights(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                            int rank, const int64_t *dims);
 /* Returns a name such as "conv1_bias", made legal for MIL. */
 const char *network_weight_name(network *n, const network_layer *l, const char *name);
-/* Returns the weights as numbers, which the caller frees with mem_free. The scales of a quantisation run over axis
+/* Returns the weights as floats, which the caller frees with mem_free. The scales of a quantisation run over axis
  * `channels` of `dims`. Returns NULL on an error or if there are none. */
 float *network_numbers(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                        int rank, const int64_t *dims, int channels);
@@ -109,15 +110,15 @@ const char *network_activation_name(network *n, const network_layer *l, wire_vie
 
 /* Builds all layers of a network, in order. */
 void network_layers(network *n, wire_view body);
-/* Returns the value of a name, or NULL if there is none. */
+/* Returns the value called `name`, or NULL if there is none. */
 mil_value *network_find(const network *n, const char *name);
 bool network_define(network *n, const char *name, mil_value *v);
 /* Removes all definitions made after `mark`, an earlier value of n->newest. */
 void network_undefine(network *n, const network_name *mark);
-/* Returns the text of a part, in the arena, or NULL if memory runs out. */
+/* Returns the text of a part as a string in the arena, or NULL if memory runs out. */
 const char *network_text(network *n, wire_view part);
 
-/* Rows of the table, grouped by file. */
+/* Declare the functions of network_rows.c, grouped by file. */
 #define NETWORK_RUN(name) void network_##name(network *n, network_layer *l)
 NETWORK_RUN(convolution);
 NETWORK_RUN(convolution3d);

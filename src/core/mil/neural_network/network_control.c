@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns branches and loops. A network has one set of names: layers inside a branch or a loop write to the names of the
- * surrounding network. Here, every name that they write and that existed before is a result of the operation; a loop
- * carries it from iteration to iteration. MIL has no break: in the body of a loop, two bools under separate names
- * record that the loop ends (STOPS) and that the rest of this iteration does not run (SKIPS). The layers after a
- * branch with a break or a continue become the other side of a condition on SKIPS.
+ * surrounding network. In the program, every name that such layers write and that existed before becomes a result of
+ * the operation. A loop carries these results from iteration to iteration. MIL has no break: in the body of a loop, two
+ * bools under separate names record that the loop ends (STOPS) and that the rest of this iteration does not run
+ * (SKIPS). The layers after a branch with a break or a continue become the other side of a condition on SKIPS.
  */
 #include <string.h>
 
@@ -33,14 +33,14 @@ static void control_add(network *n, const network_layer *l, control *c, const ch
         c->names[c->count++] = name;
 }
 
-/* Collects the names that the layers of `body` write. With `before`, only those that exist already. */
+/* Collects the names that the layers of `body` write. With `before`, collects only names that exist already. */
 static void control_written(network *n, const network_layer *l, wire_view body, bool before, control *c) {
     for (wire_view layer; !network_failed(n) && wire_each(&body, LAYERS, &layer);) {
         for (wire_view rest = layer, part; !network_failed(n) && wire_each(&rest, OUTPUTS, &part);) {
             const char *name = network_text(n, part);
             if (name && !control_has(c, name) && (!before || network_find(n, name))) control_add(n, l, c, name);
         }
-        for (wire_item item; wire_next(&layer, &item);) { /* inside its branches and loops */
+        for (wire_item item; wire_next(&layer, &item);) { /* in the layer's branches and loops */
             static const uint32_t inner[2][2] = {{1, 2}, {3, 4}};
             const int kind = item.number == BRANCH ? 0 : item.number == LOOP ? 1 : -1;
             wire_view part;
@@ -52,7 +52,7 @@ static void control_written(network *n, const network_layer *l, wire_view body, 
     }
 }
 
-/* Returns whether a layer of kind `what` leaves the loop around `body`, or its iteration. */
+/* Returns whether `body` has a layer of kind `what`, BREAK or CONTINUE, for the loop around it. Skips inner loops. */
 static bool control_leaves(wire_view body, uint32_t what, int depth) {
     wire_view side;
     if (depth > MOST_DEPTH) return false; /* refused when the layers are read */
@@ -105,7 +105,8 @@ static mil_value *control_scalar(network *n, mil_value *v) {
     return network_rank(v) ? network_reshape(n, v, NULL, 0) : v;
 }
 
-/* The layers that follow in the same body run unless SKIPS is set. Values that only they make are not seen outside. */
+/* Builds the layers that follow in the same body, which run unless SKIPS is set. Values that only these layers make are
+ * not visible after them. */
 static void control_after(network *n, const network_layer *l, wire_view rest) {
     control c = {.count = 0};
     mil_value *skips = network_find(n, SKIPS);
@@ -130,8 +131,8 @@ static void control_after(network *n, const network_layer *l, wire_view rest) {
 
 /* ---- branches --------------------------------------------------------------------------------------------------------------- */
 
-/* If the condition is known, builds only the side that is taken, inline with the surrounding layers. Recurrent layers from
- * TensorFlow compare shapes before they make a list again, and the other side would not fit. */
+/* If the condition is known, builds only the side that is taken, inline with the surrounding layers. Recurrent layers
+ * from TensorFlow compare shapes before they make a list again, and the other side would not fit. */
 static bool control_known(network *n, mil_value *pred, const wire_view side[2]) {
     if (network_failed(n) || !mil_know(pred)) return false;
     network_layers(n, side[mil_const_i64(pred->constant, 0) ? 0 : 1]);
@@ -196,14 +197,14 @@ void network_leave(network *n, network_layer *l) {
 
 /* ---- loops ------------------------------------------------------------------------------------------------------------------ */
 
-/* A loop has a condition if it names one; returns false if there is none. */
+/* Sets *name to the value that the loop names as its condition. Returns false if the loop has no condition. */
 static bool control_has_condition(network *n, const network_layer *l, const char **name) {
     *name = wire_text(n->b.module->arena, l->params, 2);
     if (!*name) (void)!propane_fail_memory(&n->b.err, 0);
     return *name && **name;
 }
 
-/* Computes whether there is another iteration. `runs` is false after a break; NULL if there is none. */
+/* Computes whether there is another iteration. `runs` is false after a break, and NULL in a loop without breaks. */
 static void control_condition(network *n, network_layer *l, mil_value *most, mil_value *turn, mil_value *runs) {
     wire_view part;
     mil_value *goes_on = NULL, *left = NULL;

@@ -9,7 +9,7 @@ static mil_value *dense_bias(network *n, const network_layer *l, uint32_t has, u
     return network_weights(n, l, l->params, field, "bias", 1, &count);
 }
 
-/* Returns [rows, columns] of the file, transposed. */
+/* Returns the file's matrix [rows, columns], transposed. */
 static mil_value *dense_turned(network *n, const network_layer *l, uint32_t field, const int64_t dims[2]) {
     float *data = network_numbers(n, l, l->params, field, "weight", 2, dims, 0);
     float *turned = data ? mem_array((size_t)(dims[0] * dims[1]), sizeof *turned) : NULL;
@@ -24,7 +24,8 @@ static mil_value *dense_turned(network *n, const network_layer *l, uint32_t fiel
     return out;
 }
 
-/* Ranks 1 to 3 work over the last axis. Ranks 4 and 5 work over the last three, which become [channels, 1, 1]. */
+/* For ranks 1 to 3, multiplies along the last axis. For ranks 4 and 5, multiplies along the last three axes together,
+ * which become [channels, 1, 1]. */
 void network_inner_product(network *n, network_layer *l) {
     mil_value *x = l->in[0];
     const int rank = network_rank(x);

@@ -11,8 +11,8 @@
 
 /* ---- activations ------------------------------------------------------------------------------------------------------------ */
 
-/* `numbers` is how many of alpha and beta the operation has. `recurrent` is its name as the activation of a recurrent
- * operation. */
+/* `numbers` is how many of alpha and beta the operation has; negative if they are vectors over the channels.
+ * `recurrent` is the activation's name in a recurrent operation. */
 static const struct {
     uint32_t field;
     mil_opcode code;
@@ -35,7 +35,7 @@ static const struct {
 };
 enum { ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
-/* Returns a vector over the channels, or one number for all of them. */
+/* Returns a vector over the channels. A single number in the file is repeated for all channels. */
 static mil_value *elementwise_vector(network *n, const network_layer *l, wire_view message, uint32_t field,
                                      const char *name, int64_t channels) {
     wire_view weights;
@@ -246,7 +246,7 @@ void network_copy(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Refuses a layer. One implemented by an app's code has a class in that field. */
+/* Refuses a layer. A layer that is implemented by an app's code names a class in field CLASS. */
 void network_refused(network *n, network_layer *l) {
     enum { CUSTOM = 500, CLASS = 10 };
     char shown[80];

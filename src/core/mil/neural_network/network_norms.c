@@ -8,7 +8,7 @@ static double norms_epsilon(const network_layer *l, uint32_t field, double stand
     return e == 0 ? standard : e;
 }
 
-/* Computes (x - mean) / sqrt(variance + epsilon) over `axes`. */
+/* Computes (x - mean) / sqrt(variance + epsilon) over `axes`, or only x - mean if `divide` is false. */
 static mil_value *norms_computed(network *n, mil_value *x, const int64_t *axes, int count, bool divide,
                                  double epsilon) {
     mil_value *mean = mil_build_reduce(&n->b, MIL_OP_reduce_mean, x, axes, count, true);

@@ -40,8 +40,8 @@ void network_slice(network *n, network_layer *l) {
                    NETWORK_IN("end_mask", parts_bools(n, whole, rank)));
 }
 
-/* The fields are beginIds 1, beginMasks 2, endIds 3, endMasks 4, strides 5 and squeezeMasks 6. coremltools writes five
- * entries into a sliceDynamic whatever the rank; those that are too many have no dimension and do not count. */
+/* Reads a list from a field: beginIds 1, beginMasks 2, endIds 3, endMasks 4, strides 5 or squeezeMasks 6. coremltools
+ * writes five entries into a sliceDynamic of any rank; entries beyond the rank are ignored. */
 static mil_value *parts_list(network *n, const network_layer *l, uint32_t field, bool masks) {
     int64_t values[MIL_MAX_RANK];
     int count = wire_wholes(l->params, field, values, MIL_MAX_RANK);
@@ -83,8 +83,8 @@ void network_slice_dynamic(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* An input determines where the slice begins, but its size is known. It is therefore a gather: the shapes do not depend
- * on values, also in loops and branches. */
+/* Builds a gather. An input determines where the slice begins, but the size is known, so shapes do not depend on
+ * values, even in loops and branches. */
 void network_slice_by_size(network *n, network_layer *l) {
     mil_value *x = l->in[0];
     const int64_t axis = network_axis(n, l, wire_whole(l->params, 3, 0), network_rank(x));
@@ -153,7 +153,7 @@ void network_scatter_nd(network *n, network_layer *l) {
 
 /* ---- others ----------------------------------------------------------------------------------------------------------------- */
 
-/* If flag is set, the layer holds all numbers. Otherwise the end, and perhaps start and step, are values. */
+/* If flag is set, the layer holds all numbers. Otherwise the end, and perhaps start and step, are inputs. */
 void network_range(network *n, network_layer *l) {
     const uint32_t fields[3] = {1, 2, 3};
     mil_value *v[3];
@@ -182,7 +182,7 @@ void network_constant_pad(network *n, network_layer *l) {
         network_fail(n, l, "%d amounts for an input of %d dimensions", count, rank);
         return;
     }
-    for (int i = 0; i < count && wire_whole(l->params, 3, 0); i++) /* the numbers are sizes */
+    for (int i = 0; i < count && wire_whole(l->params, 3, 0); i++) /* the numbers are the result's sizes */
         if (pad[i]) pad[i] = pad[i] > x->type.dim[i / 2] ? pad[i] - x->type.dim[i / 2] : 0;
     mil_value *amounts = l->in_count == 2 ? network_list(n, l->in[1]) : parts_ints(n, pad, count);
     l->out[0] =
@@ -211,7 +211,7 @@ void network_band(network *n, network_layer *l) {
             k <= 0 ? parts_band(n, x, -k, -1) : NETWORK_DO(n, sub, X(x), NETWORK_IN("y", parts_band(n, x, -1, k - 1)));
 }
 
-/* Thresholds given as inputs must be constants. */
+/* Returns an input as a parameter, which must be constant, or `standard` if the layer does not have that input. */
 static mil_value *parts_known(network *n, const network_layer *l, int input, mil_value *standard, bool whole) {
     if (input >= l->in_count) return standard;
     mil_value *v = NETWORK_DO(n, squeeze, X(l->in[input]));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading a neural network of the older format: its inputs and the preprocessing of images, its layers one after
- * the other, and its outputs. One idea: a layer is a row (network_rows.c) that builds operations, so later code does not
- * know that it was a network. Refuses layers without a row by name, undefined values, and layers that produce another
+ * the other, and its outputs. One idea: each layer has a row (network_rows.c) that builds operations, so no later code
+ * depends on the older format. Refuses layers without a row by name, undefined values, and layers that produce another
  * number of values than they name.
  */
 #include "core/mil/neural_network/network_read.h"
@@ -207,8 +207,8 @@ static mil_value *read_mean(network *n, const network_layer *l, wire_view mean, 
     return NETWORK_DO(n, sub, NETWORK_IN("x", x), NETWORK_IN("y", c));
 }
 
-/* A network of the first versions may be given [sequence, batch] in front of the described shape: [S, B, C] for [C], or
- * five dimensions. The input then has that shape. */
+/* Uses a chosen shape with [sequence, batch] in front of the described one, which networks of the first versions
+ * accept: [S, B, C] for [C], or five dimensions. Returns true for [S, B, C]. */
 static bool read_sequence(network *n, mil_feature *f, const mil_read_options *options) {
     const char *name = interface_name(n->b.module->arena, f->name);
     const int rank = f->shape.rank;

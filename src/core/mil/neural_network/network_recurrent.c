@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns recurrent layers. One idea: a layer has a matrix for each gate, whereas an operation has one for all of them, in
- * another order. Values are [sequence, batch, size, 1, 1], and so are states; a state that is not given is zero.
- * Refuses coupled gates, and activations that the MIL operations do not support.
+ * Owns recurrent layers. One idea: a layer has a matrix for each gate, whereas an operation has one matrix for all
+ * gates, in another order. Values are [sequence, batch, size, 1, 1], and so are states; a state that is not given is
+ * zero. Refuses coupled gates, and activations that the MIL operations do not support.
  */
 #include <string.h>
 
@@ -48,7 +48,8 @@ static mil_value *recurrent_stacked(recurrent *r, wire_view message, const uint3
     return out;
 }
 
-/* Returns [batch, out] of input `index`, or zeros. If it has more rows than the batch, the first ones count. */
+/* Returns input `index` as [batch, out], or zeros if there is no such input. Uses the first rows if there are more than
+ * the batch has. */
 static mil_value *recurrent_state(recurrent *r, int index) {
     const int64_t dims[2] = {r->batch, r->out};
     if (index < r->l->in_count) {
@@ -175,7 +176,7 @@ void network_lstm(network *n, network_layer *l) {
                                       recurrent_direction(&r)));
 }
 
-/* Concatenates two states. The inputs are x, h, c, reversed h, reversed c; the outputs are y, h, c, reversed h,
+/* Concatenates two state inputs. The inputs are x, h, c, reversed h, reversed c; the outputs are y, h, c, reversed h,
  * reversed c. */
 static mil_value *recurrent_both(recurrent *r, int first, int second) {
     mil_value *two[2] = {recurrent_state(r, first), recurrent_state(r, second)};

@@ -39,7 +39,7 @@ void network_reduce(network *n, network_layer *l) {
     l->out[0] = mil_build_reduce(&n->b, reduce_modes[mode], x, axes, reduce_axes[over].count, true);
 }
 
-/* Reads axes, keepDims, reduceAll. */
+/* The fields are axes 1, keepDims 2 and reduceAll 3. */
 void network_reduce_nd(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK];
     int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The types of layers: one row each, by the field of the layer's message. Layers implemented by an app's code are
+ * Lists the types of layers: one row each, by the field of the layer's message. Layers implemented by an app's code are
  * refused by name.
  *
  * Source: apple/coremltools, mlmodel/format/NeuralNetwork.proto.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns layers that give the same elements another shape or order. One idea: a shape that a layer computes is evaluated
- * while the network is read. If it cannot be known then, the operation that needs it refuses it.
+ * while the network is read. If the shape cannot be known then, the operation that needs it reports the error.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ void network_flatten(network *n, network_layer *l) {
 
 /* Resolves a shape in which one dimension may be -1. */
 static bool shapes_settle(network *n, const network_layer *l, const mil_value *x, int64_t *dims, int rank) {
-    const bool waits = x && mil_type_is_open(&x->type); /* the operation reports it if they do not fit */
+    const bool waits = x && mil_type_is_open(&x->type); /* the operation reports a shape that does not fit */
     int64_t count = !x ? 1 : waits ? MIL_MAX_ELEMENTS : mil_type_count(&x->type), known = 1;
     int open = -1;
     for (int i = 0; i < rank; i++) {
@@ -82,7 +82,7 @@ void network_reshape_old(network *n, network_layer *l) {
         network_fail(n, l, "its shape has %d dimensions; it must have 3 or 4", count);
 }
 
-/* The order is of [sequence, channel, height, width]; the batch stays. */
+/* The layer orders [sequence, channel, height, width]; the batch keeps its place. */
 void network_permute(network *n, network_layer *l) {
     static const int64_t place[4] = {0, 2, 3, 4};
     int64_t axes[4], perm[5] = {0, 1, 2, 3, 4};
@@ -124,7 +124,8 @@ void network_split(network *n, network_layer *l) {
 
 /* ---- any rank --------------------------------------------------------------------------------------------------------------- */
 
-/* An order of fewer axes applies to the last ones: images have a batch of 1 in front that a file may not mention. */
+/* An order of fewer axes than the input has applies to the last axes: images have a batch of 1 in front that a file may
+ * not mention. */
 void network_transpose(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK], perm[MIL_MAX_RANK];
     const int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK), rank = network_rank(l->in[0]), lead = rank - count;
@@ -159,7 +160,7 @@ void network_reshape_like(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Removes dimensions of a value whose shape only a run knows. */
+/* Removes dimensions of a value whose shape is known only at run time. */
 static mil_value *shapes_without(network *n, mil_value *x, const bool *goes) {
     int64_t kept[MIL_MAX_RANK];
     int count = 0;
@@ -171,7 +172,7 @@ static mil_value *shapes_without(network *n, mil_value *x, const bool *goes) {
     return NETWORK_DO(n, reshape, X(x), NETWORK_IN("shape", shape));
 }
 
-/* A network has no scalars, so the last dimension stays. */
+/* A network has no scalars, so at least one dimension stays. */
 void network_squeeze(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK], dims[MIL_MAX_RANK];
     bool goes[MIL_MAX_RANK] = {false};
@@ -199,8 +200,8 @@ void network_squeeze(network *n, network_layer *l) {
     l->out[0] = network_reshape(n, l->in[0], dims, left);
 }
 
-/* A slice that removes every dimension is a vector of one element here, since most layers need a dimension. To
- * expandDims it is a scalar: coremltools' tests expect shape [1] of a scalar that gets axis 0. */
+/* A slice that removes every dimension becomes a vector of one element (parts_slice), since most layers need a
+ * dimension. For expandDims it is a scalar: coremltools' tests expect shape [1] of a scalar that gets axis 0. */
 void network_expand_dims(network *n, network_layer *l) {
     int64_t axes[MIL_MAX_RANK];
     const int count = wire_wholes(l->params, 1, axes, MIL_MAX_RANK);
@@ -220,8 +221,8 @@ void network_flatten2d(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Inputs of fewer dimensions get dimensions of 1 in front, as in broadcasting; the axis is one of the widest input.
- * Networks from ONNX join shapes [1, 1] and [1], as they have no scalars. */
+/* Inputs of fewer dimensions get dimensions of 1 in front, as in broadcasting; the axis refers to the input of the
+ * highest rank. Networks from ONNX join shapes [1, 1] and [1], as they have no scalars. */
 void network_concat_nd(network *n, network_layer *l) {
     int64_t dims[MIL_MAX_RANK];
     int rank = 0;
@@ -268,7 +269,8 @@ void network_stack(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Returns the repetitions that an input holds; the first dimensions, for which it has none, are repeated once. */
+/* Returns the repetitions that the input `given` holds. The first dimensions, for which it has no number, are repeated
+ * once. */
 static mil_value *shapes_repetitions(network *n, mil_value *given, int rank) {
     int64_t once[MIL_MAX_RANK];
     for (int i = 0; i < MIL_MAX_RANK; i++) once[i] = 1;
@@ -311,8 +313,9 @@ void network_reverse_seq(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Sets `dims` and returns the rank. If flag is 0, the layer contains the shape; if 1, it is the shape of another value;
- * if 2, it is the content of one, which must be known. Returns 0 after a refusal. */
+/* Sets `dims` to the shape of the result and returns the rank. If flag is 0, `field` of the layer contains the
+ * shape; if 1, it is the shape of `like`; if 2, it is the content of `holds`, which must be known. Returns 0
+ * after a refusal. */
 static int shapes_wanted(network *n, const network_layer *l, uint32_t field, const mil_value *like, mil_value *holds,
                          int64_t dims[MIL_MAX_RANK]) {
     int rank = 0;
@@ -330,8 +333,8 @@ static int shapes_wanted(network *n, const network_layer *l, uint32_t field, con
     return rank;
 }
 
-/* Returns the shape if only a run knows it, otherwise NULL. It is the shape or the content of `of`, as in
- * shapes_wanted. */
+/* Returns the shape if it is known only at run time, otherwise NULL. As in shapes_wanted, flag selects the shape or the
+ * content of `of`. */
 static mil_value *shapes_late(network *n, const network_layer *l, mil_value *of) {
     mil_value *shape = NULL;
     if (l->row->flag == 1 && of && mil_type_is_open(&of->type)) shape = NETWORK_DO(n, shape, X(of));
@@ -379,8 +382,8 @@ void network_broadcast(network *n, network_layer *l) {
     l->out[0] = same ? x : NETWORK_DO(n, tile, X(x), NETWORK_IN("reps", shapes_ints(n, reps, rank)));
 }
 
-/* The layer contains the shape if flag is 0. It is the shape of the input if flag is 1, and the input's elements are
- * the shape if flag is 2. The random numbers differ from Core ML's. */
+/* The shape of the result is in the layer if flag is 0, is the input's shape if flag is 1, and consists of the input's
+ * elements if flag is 2. The random numbers differ from Core ML's. */
 void network_random(network *n, network_layer *l) {
     const bool bernoulli = l->row->code == MIL_OP_random_bernoulli, normal = l->row->code == MIL_OP_random_normal;
     mil_value *shape = shapes_wanted_value(n, l, bernoulli ? 3 : 4),

@@ -95,7 +95,8 @@ mil_value *network_fold(network *n, mil_value *x) {
     return network_reshape(n, x, x->type.dim + 1, 4);
 }
 
-/* Returns the original of a value that was cast from `dtype`, to avoid the way through floats. */
+/* Returns the value of type `dtype` from which x was cast, to avoid a conversion through floats, or NULL if there is
+ * none. */
 static mil_value *values_before(mil_value *x, mil_dtype dtype) {
     const mil_op *op = x->def;
     if (!op || op->info->code != MIL_OP_cast) return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the weights of layers: fp32, fp16, or quantised to 1 to 8 bits, linearly or by a table. One idea: all become
- * fp32, and before memory is allocated for them the file is checked to contain them. Refuses counts that do not match
- * the layer's shape.
+ * Owns the weights of layers: fp32, fp16, or quantised to 1 to 8 bits, linearly or by a table. One idea: all weights
+ * become fp32, and no memory is allocated for them before the file has been checked to contain them. Refuses counts
+ * that do not match the layer's shape.
  */
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static bool weights_halves(weights *w, wire_view raw) {
     return true;
 }
 
-/* The first number is in the highest bits. */
+/* Returns number `index` of `bits` bits. Numbers are packed from the highest bits of each byte down. */
 static unsigned weights_bits(wire_view raw, int64_t index, int bits) {
     unsigned out = 0;
     for (int64_t i = index * bits; i < (index + 1) * bits; i++) out = out << 1 | (raw.data[i / 8] >> (7 - i % 8) & 1u);

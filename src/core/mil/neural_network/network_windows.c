@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns convolutions, deconvolutions and pooling. One idea: however a layer specifies its padding, it becomes numbers
- * here. Refuses deconvolutions whose output is larger than their strides and kernels produce.
+ * Owns convolutions, deconvolutions and pooling. One idea: every specification of padding becomes explicit numbers.
+ * Refuses deconvolutions whose output is larger than their strides and kernels produce.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 enum { SPACE = 3 }; /* depth, height, width */
 
 typedef struct windows {
-    int axes; /* the last axes of the input */
+    int axes; /* number of spatial axes, the last axes of the input */
     int64_t kernel[SPACE], stride[SPACE], dilation[SPACE], pad[SPACE * 2];
 } windows;
 
@@ -143,7 +143,7 @@ void network_convolution(network *n, network_layer *l) {
     l->out_count = 1;
 }
 
-/* Reads three consecutive fields. */
+/* Reads the three fields from `first` on. */
 static bool windows_triple(network *n, const network_layer *l, uint32_t first, int64_t out[SPACE]) {
     for (uint32_t i = 0; i < SPACE; i++) {
         out[i] = wire_whole(l->params, first + i, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the readers of tabular models. Private to src/core/mil/neural_network. One idea: every feature
- * is an array of fp32, and a number is an array of one element.
+ * Declares what the readers of tabular models share. Private to src/core/mil/neural_network. One idea: every feature is
+ * an array of fp32, and a number is an array of one element.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_TABULAR_H
 #define CORE_MIL_NEURAL_NETWORK_TABULAR_H
@@ -29,7 +29,7 @@ mil_value *tabular_list(tabular *t, const char *name, const double *values, int6
 int64_t tabular_count(const mil_value *v);
 bool tabular_begin(tabular *t, mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                    const mil_read_options *options);
-/* `y` is the value of the first output that is not a class. */
+/* Ends the program. Unless NULL, `y` becomes the first output. */
 PROPANE_CHECK propane_status tabular_end(tabular *t, mil_value *y, propane_error *err);
 mil_value *tabular_joined(tabular *t); /* concatenates all inputs */
 /* Returns [1 - p, p]. */

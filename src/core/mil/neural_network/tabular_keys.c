@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns encoders of categories, vectorizers of dictionaries and mappings of categories as programs. One idea: text and
- * dictionaries are encoded before the program (mil_keys), whose input is then what the encoder would give. Encoders of
- * numbers compare.
+ * dictionaries are encoded before the program runs (mil_keys), so the program's input is what the encoder would
+ * produce. Encoders of numbers become comparisons.
  */
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void tabular_keys_of(tabular *t, mil_module *m, wire_view strings, wire_v
     m->package->interfaces[0].inputs[0].keys = keys;
 }
 
-/* Gives the input its keys if it is text or a dictionary, and begins. */
+/* Gives the first input its keys if it is text or a dictionary, and begins the program. */
 static bool tabular_keys_begin(tabular *t, mil_module *m, wire_view body, wire_view strings, wire_view numbers,
                                bool strict, mil_opset opset, const mil_read_options *options) {
     const mil_interface *seen = &m->package->interfaces[0];
@@ -77,7 +77,7 @@ propane_status tabular_read_dictionary(mil_module *m, const uint8_t *data, size_
     return tabular_end(&t, begun ? t.in[0] : NULL, err);
 }
 
-/* Encodes numbers: 1 where the input equals one of them. */
+/* Encodes numbers: element i is 1 if the input equals category i, otherwise 0. */
 static mil_value *tabular_equal(tabular *t, wire_view numbers) {
     static const wire_view none = {0};
     mil_value *labels = interface_labels(&t->b, none, numbers);
@@ -108,7 +108,7 @@ propane_status tabular_read_one_hot(mil_module *m, const uint8_t *data, size_t b
     return tabular_end(&t, y, err);
 }
 
-/* Gives the number of a text: a product with the numbers, and the standard if nothing matches. */
+/* Maps a text to its number: the product of the encoded text with the numbers, or `standard` if no key matches. */
 static mil_value *tabular_mapped(tabular *t, wire_view map, double standard) {
     const mil_keys *keys = t->seen->inputs[0].keys;
     double *list = mem_array((size_t)keys->count + 1, sizeof *list);

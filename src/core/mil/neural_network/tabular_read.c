@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns linear models, feature vectorizers, scalers, normalizers, imputers and extractors as programs. One idea: every feature is an array of fp32, a number being an array of one element, so a linear model is a
- * matrix product. tabular_keys.c reads what encodes text and dictionaries.
+ * Owns linear models, feature vectorizers, scalers, normalizers, imputers and extractors as programs. One idea: every
+ * feature is an array of fp32, a number being an array of one element, so a linear model is a matrix product.
+ * tabular_keys.c reads the models that encode text and dictionaries.
  */
 #include <math.h>
 #include <string.h>
@@ -121,8 +122,9 @@ mil_value *tabular_two_classes(tabular *t, mil_value *p) {
     return both[0] ? mil_build_concat(&t->b, both, 2, 0) : NULL;
 }
 
-/* Two classes from one row are [1 - p, p]. With a reference class, applies softmax over 0 and the rows. For
- * one-versus-rest, divides by the sum. */
+/* Returns the probabilities of the classes. A multinomial logit model applies softmax, with a score of 0 for a class
+ * without a row. Any other model applies its function to each row; a single row then produces [1 - p, p], and several
+ * rows are divided by their sum. */
 static mil_value *tabular_probabilities(tabular *t, mil_value *scores, int64_t classes) {
     static const double zero = 0;
     const int64_t rows = tabular_count(scores), transform = wire_whole(t->body, 3, 0);
@@ -159,7 +161,7 @@ propane_status tabular_read_glm_classifier(mil_module *m, const uint8_t *data, s
 
 /* ---- columns ---------------------------------------------------------------------------------------------------------------- */
 
-/* Returns a single number, or one per element. */
+/* Returns the numbers of a field: a scalar, or one number per element of the input. The default is `standard`. */
 static mil_value *tabular_numbers(tabular *t, wire_view message, uint32_t field, const char *name, double standard) {
     const int64_t count = wire_doubles(message, field, NULL, 0);
     double *list = mem_array((size_t)count + 1, sizeof *list);
@@ -195,7 +197,7 @@ static mil_value *tabular_imputed(tabular *t) {
     return out;
 }
 
-/* Missing values are NaN, or a number that represents them. */
+/* Replaces missing values, which are NaN or a number that represents them. */
 propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                     const mil_read_options *options, propane_error *err) {
     tabular t;
@@ -219,7 +221,8 @@ propane_status tabular_read_imputer(mil_module *m, const uint8_t *data, size_t b
     return tabular_end(&t, y, err);
 }
 
-/* A dictionary of numbers, which an encoder before made, is an array of the size that the vectorizer gives it. */
+/* Turns a dictionary of numbers, which an earlier encoder made, into an array of the size that the vectorizer
+ * declares. */
 static void tabular_size_dictionaries(mil_module *m, wire_view body) {
     const mil_interface *seen = &m->package->interfaces[0];
     for (wire_view one; wire_each(&body, 1, &one);) {
@@ -234,7 +237,7 @@ static void tabular_size_dictionaries(mil_module *m, wire_view body) {
     }
 }
 
-/* The message is a list of {name, elements}. */
+/* Concatenates columns. The message is a list of {name, elements}. */
 propane_status tabular_read_vectorizer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                        const mil_read_options *options, propane_error *err) {
     tabular t;
@@ -279,7 +282,7 @@ propane_status tabular_read_scaler(mil_module *m, const uint8_t *data, size_t by
     return tabular_end(&t, y, err);
 }
 
-/* A norm of 0 leaves the values unchanged. */
+/* Divides by a norm. A norm of 0 leaves the values unchanged. */
 propane_status tabular_read_normalizer(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                        const mil_read_options *options, propane_error *err) {
     static const mil_opcode norms[] = {MIL_OP_reduce_max, MIL_OP_reduce_l1_norm, MIL_OP_reduce_l2_norm};
@@ -318,7 +321,7 @@ propane_status tabular_read_extractor(mil_module *m, const uint8_t *data, size_t
     return tabular_end(&t, y, err);
 }
 
-/* Outputs are the inputs of the same names. */
+/* Output i is input i. */
 propane_status tabular_read_identity(mil_module *m, const uint8_t *data, size_t bytes, mil_opset opset,
                                      const mil_read_options *options, propane_error *err) {
     tabular t;

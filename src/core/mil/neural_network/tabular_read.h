@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tabular models as programs: linear models, trees, and models that prepare their columns. Each function adds "main" to
- * `m`, which holds the description of inputs and outputs (m->package); it becomes that of an ML Program.
+ * Reads tabular models as programs: linear models, trees, and models that prepare their columns. Each function adds
+ * "main" to `m`. m->package holds the description of inputs and outputs, which becomes that of an ML Program.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H
 #define CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H

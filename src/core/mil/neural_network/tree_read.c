@@ -4,8 +4,9 @@
  * of every tree's current node and moves to the next node; a leaf leads to itself. At the end the rows of the leaves
  * are added.
  *
- * Every comparison becomes x <= threshold, with the largest fp32 number for which it holds. Each fp32 input thus takes
- * the same branches as with the file's doubles. Refuses nodes that do not form trees.
+ * Every comparison becomes x <= threshold, where the threshold is the largest fp32 number on that side of the file's
+ * double. Each fp32 input thus takes the same branches as with the file's doubles. Refuses nodes that do not form
+ * trees.
  */
 #include <float.h>
 #include <math.h>
@@ -31,7 +32,7 @@ enum { LESS_EQUAL, LESS, GREATER_EQUAL, GREATER, EQUAL, NOT_EQUAL, LEAF };
 enum { MOST_DEPTH = 1000, MOST_DIMENSIONS = 4096, MOST_NODES = 1 << 24, MOST_VALUES = 1 << 25 };
 
 typedef struct tree_node {
-    int64_t tree, id, yes, no; /* yes and no are ids, later rows */
+    int64_t tree, id, yes, no; /* yes and no are ids, and rows once linked */
     int64_t feature;
     double value;
     int behaviour, depth;
@@ -78,7 +79,7 @@ static void tree_read_nodes(tree_ensemble *e, wire_view body) {
     qsort(e->nodes, (size_t)e->count, sizeof *e->nodes, tree_order);
 }
 
-/* Replaces the id of a child by its row. */
+/* Replaces the id of a child by the child's row. */
 static bool tree_child(tree_ensemble *e, const tree_node *of, int64_t *id) {
     const tree_node sought = {.tree = of->tree, .id = *id};
     tree_node *child = bsearch(&sought, e->nodes, (size_t)e->count, sizeof sought, tree_order);
@@ -233,7 +234,7 @@ static mil_value *tree_start(tree_ensemble *e) {
     return v;
 }
 
-/* Returns the leaf that each tree reaches. */
+/* Returns the row of the leaf that each tree reaches. */
 static mil_value *tree_walk(tree_ensemble *e, mil_value *x) {
     tabular *t = e->t;
     mil_value *at = tree_start(e), *feature = tree_whole_table(e, "feature", e->feature, e->rows),
@@ -253,7 +254,7 @@ static mil_value *tree_walk(tree_ensemble *e, mil_value *x) {
     return at;
 }
 
-/* Sums the leaves and the model's base values: [dimensions]. */
+/* Returns the sum of the leaves and the model's base values, [dimensions]. */
 static mil_value *tree_sum(tree_ensemble *e, wire_view body, mil_value *leaves) {
     tabular *t = e->t;
     const mil_type type = mil_type_tensor(MIL_fp32, 2, (int64_t[]){e->rows, e->dimensions});
@@ -274,7 +275,7 @@ static mil_value *tree_sum(tree_ensemble *e, wire_view body, mil_value *leaves) 
     return sum;
 }
 
-/* Evaluates field 1 of the model: [dimensions]. */
+/* Evaluates the ensemble in field 1 of the model. Returns the predictions, [dimensions]. */
 static mil_value *tree_predict(tabular *t, mil_value *x) {
     tree_ensemble e = {.t = t, .features = tabular_count(x)};
     wire_view body;
@@ -321,7 +322,7 @@ propane_status tabular_read_tree_regressor(mil_module *m, const uint8_t *data, s
     return tabular_end(&t, y, err);
 }
 
-/* A single prediction is the probability of the second of two classes. */
+/* Returns the probabilities of the classes. A single prediction is the probability of the second of two classes. */
 static mil_value *tree_probabilities(tabular *t, mil_value *y, int64_t classes) {
     static const double zero = 0;
     const int64_t transform = wire_whole(t->body, 2, 0), count = tabular_count(y);
