@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the amount of work of an op: flops from its row or its shapes, bytes of its operands and results. What is known
- * at compile time costs nothing.
+ * Owns the amount of work of an op: flops from its row or its shapes, bytes of its operands and results. An op whose
+ * results are known at compile time costs nothing.
  */
 #include "core/mil/eval/eval.h"
 #include "core/mil/ops/shape_util.h"
 
-/* Multiply-adds of ops that are sums of products, from the shape rule that determines their extent. */
+/* Count the multiply-adds of ops that are sums of products, from the geometry that the shape rules read. */
 static double cost_matmul_products(const mil_op *op) {
     mil_matmul m;
     if (mil_matmul_read(op, &m, NULL)) return 0.0;
@@ -77,7 +77,8 @@ static double cost_flops_of(const mil_op *op, bool *is_matrix) {
             *is_matrix = true;
             return 2.0 * product_rules[k].products(op);
         }
-    return -op->info->flops_per_element * (double)mil_type_count(&op->operands[0].values[0]->type); /* reductions */
+    return -op->info->flops_per_element *
+           (double)mil_type_count(&op->operands[0].values[0]->type); /* reductions, sorts */
 }
 
 /* Returns whether operands of the class are data, not attributes. */

@@ -23,8 +23,7 @@ static propane_status shape_constexpr_refuse_dtype(const mil_op *op, const char 
                wanted);
 }
 
-/* ---- shapes given as a list (ios16)
- * ---------------------------------------------------------------------------------------- */
+/* ---- shapes given as a list (ios16) ------------------------------------------------------------------------------ */
 
 static propane_status shape_constexpr_given_shape(const mil_op *op, mil_dtype dtype, mil_type *out,
                                                   propane_error *err) {
@@ -40,7 +39,7 @@ static propane_status shape_constexpr_given_shape(const mil_op *op, mil_dtype dt
     return PROPANE_OK;
 }
 
-/* Returns how many elements a mask keeps, or -1 if it has not been read. */
+/* Returns how many elements a mask keeps, or -1 if the mask's content is not known. */
 static int64_t shape_constexpr_set_bits(const mil_const *mask, int64_t count, bool packed) {
     int64_t found = 0;
     if (!mask || !mask->data) return -1;
@@ -75,7 +74,8 @@ propane_status mil_shape_rule_constexpr_cast(const mil_op *op, mil_type *out, in
     return PROPANE_OK;
 }
 
-/* Reads indices into one palette (ios16: a list of bits and a shape) or into one palette per block (since ios18). */
+/* Reads palettes in the form since ios18, one per block of the indices. The form of ios16 is one plain vector
+ * (mil_palette_bits). */
 propane_status mil_palette_read(const mil_op *op, const char *indices, const mil_type *shape, mil_palette *out,
                                 propane_error *err) {
     const mil_type *lut = shape_constexpr_type_of(op, "lut"), *index = shape_constexpr_type_of(op, indices);
@@ -159,7 +159,7 @@ propane_status mil_shape_rule_constexpr_sparse_to_dense(const mil_op *op, mil_ty
     return shape_constexpr_kept(op, "mask", mil_type_count(out), true, "nonzero_data", err);
 }
 
-/* Results: the mask's shape, longer along vector_axis, and the existing values as a vector. */
+/* The results are the mask, longer along vector_axis, and the existing values as a vector. */
 propane_status mil_shape_rule_constexpr_lut_to_sparse(const mil_op *op, mil_type *out, int *out_count,
                                                       propane_error *err) {
     const mil_type *mask = shape_constexpr_type_of(op, "indices_mask"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the types of control flow, states and lists, and of shapes as values. When an op's rule runs, its blocks exist
- * and have been verified separately; their inputs and results are checked here.
+ * and have been verified separately; the rule checks their inputs and results.
  */
 #include <string.h>
 
@@ -141,7 +141,7 @@ propane_status mil_shape_rule_list_write(const mil_op *op, mil_type *out, int *o
     return shape_control_one(out, out_count, mil_in(op, "ls")->type);
 }
 
-/* Sets the type [number of indices, *element]. */
+/* Sets *out to the type of one element per index: [number of indices, *element]. */
 static propane_status shape_control_packed(const mil_op *op, mil_type *out, propane_error *err) {
     const mil_type *list = &mil_in(op, "ls")->type, *indices = &mil_in(op, "indices")->type;
     if (indices->rank != 1) return BAD("indices must be a vector");

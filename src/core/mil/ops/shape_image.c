@@ -11,7 +11,7 @@
 
 static const mil_type *shape_image_x_of(const mil_op *op) { return &mil_in(op, "x")->type; }
 
-/* Returns the index in a list of names that ends in NULL, or -1 if it is none of them. */
+/* Returns the index of `text` in a list of names that ends in NULL, or -1 if the list does not contain it. */
 static int shape_image_one_of(const char *text, const char *const *names) {
     for (int k = 0; names[k]; k++)
         if (!strcmp(text, names[k])) return k;
@@ -49,14 +49,14 @@ double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i) {
     return at < 0.0 ? 0.0 : at > in - 1.0 ? in - 1.0 : at;
 }
 
-/* Returns floor(of * top / below), exactly for the sizes of any tensor that fits in memory. */
+/* Returns floor(of * top / below). The result is exact if `of` and `top` are below 2^31. */
 static int64_t shape_image_part(int64_t of, int64_t top, int64_t below) {
     const bool fits = of >> 31 == 0 && top >> 31 == 0;
     return fits ? (int64_t)((uint64_t)of * (uint64_t)top / (uint64_t)below)
                 : (int64_t)floor((double)of * (double)top / (double)below);
 }
 
-/* Returns the nearest integer, or the upper of two equally near ones. `below` is even. */
+/* Returns the integer nearest to of * top / below, or the upper of two equally near ones. `below` is even. */
 static int64_t shape_image_rounded(int64_t of, int64_t top, int64_t below) {
     const bool fits = of >> 31 == 0 && top >> 31 == 0;
     return fits ? (int64_t)(((uint64_t)of * (uint64_t)top + (uint64_t)below / 2) / (uint64_t)below)
@@ -82,7 +82,8 @@ int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t
 /* ---- resizing ------------------------------------------------------------------------------------------------------------- */
 
 /* Scales dimension d of the result by a factor. The product is rounded to fp32, as PyTorch and coremltools do: 10 times
- * fp32's 2.3 is 23. coremltools with NumPy 1 wrote floor(22.9999995) instead, so a declared size of that kind counts. */
+ * fp32's 2.3 is 23. coremltools with NumPy 1 wrote floor(22.9999995) instead, so such a size counts if the result is
+ * declared with it. */
 static propane_status shape_image_scaled(const mil_op *op, const char *param, mil_type *result, int d,
                                          propane_error *err) {
     const mil_value *v = mil_in(op, param);
@@ -122,7 +123,7 @@ static propane_status shape_image_targeted(const mil_op *op, mil_resize *out, pr
     return out->nearest ? PROPANE_OK : shape_image_sampling_mode(op, &out->grid, err);
 }
 
-/* Gives the last resized_dims of x the sizes at the end of `shape`; 0 there keeps the size of x. */
+/* Gives the last resized_dims of x the sizes at the end of `shape`; a 0 in `shape` keeps the size of x. */
 static propane_status shape_image_reshaped(const mil_op *op, mil_resize *out, propane_error *err) {
     const char *mode = NULL;
     int64_t shape[MIL_MAX_RANK], dims = 0;
@@ -286,7 +287,7 @@ static double shape_image_folded(double at, double low, double high) {
     return low + (at > span ? 2.0 * span - at : at);
 }
 
-/* Brings a position into [0, size-1] by the padding mode. Constant padding leaves it as it is. */
+/* Brings a position into [0, size-1] by the padding mode. Constant padding leaves the position unchanged. */
 static double shape_image_padded_place(const mil_sampling *s, double at, int64_t size) {
     const double last = (double)(size - 1);
     if (s->pad == MIL_SAMPLING_CONSTANT) return at;

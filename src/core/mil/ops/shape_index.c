@@ -2,7 +2,7 @@
  * Owns the types and shapes of ops that pick, spread, sort or count by index: gather and scatter along an axis and by
  * coordinates, topk, argsort, non-maximum suppression, non_zero, range_1d.
  *
- * Refuses results whose size depends on values of a run, since every device allocates before it runs.
+ * Refuses results whose size depends on values of a run, since every device allocates memory before a run.
  */
 #include <math.h>
 #include <string.h>
@@ -113,7 +113,7 @@ propane_status mil_scatter_mode_read(const mil_op *op, mil_scatter_mode *out, pr
     return BAD("mode is \"%.40s\"; it must be update, add, sub, mul, div, max or min", mode);
 }
 
-/* The result has the type of data. updates must have the shape of a gather with these indices. */
+/* Sets the result's type, which is that of data. Checks that updates has the shape of a gather with these indices. */
 static propane_status shape_index_scattered(const mil_op *op, const mil_type *want, mil_type *out, int *out_count,
                                             propane_error *err) {
     const mil_type *data = shape_index_type_of(op, "data"), *updates = shape_index_type_of(op, "updates");

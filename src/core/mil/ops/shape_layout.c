@@ -10,9 +10,8 @@
 
 static const mil_type *shape_layout_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
-/* Checks result dimensions that come from attributes: each must be at least `least`, and their product within
- * bounds. */
-/* `least` is 0 if the operation may produce a tensor without elements, which core/mil/fold_empty.h removes. */
+/* Checks result dimensions that come from attributes. Each must be at least `least`, and their product must be within
+ * bounds. `least` is 0 if the operation may produce a tensor without elements, which core/mil/fold_empty.h removes. */
 static propane_status shape_layout_check_dims(const mil_op *op, const mil_type *type, int64_t least,
                                               propane_error *err) {
     int64_t count = 1;
@@ -33,7 +32,8 @@ propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));
     mil_shape_print(to, &result);
     for (int d = 0; d < result.rank; d++) {
-        /* 0 means as in x. Since ios17 x's dimensions are counted from the last one, and missing ones are 1. */
+        /* A 0 means the size in x. Since ios17, x's dimensions are counted from the last one, and missing ones
+         * are 1. */
         if (result.dim[d] == 0) {
             const int at = d - (result.rank - x->rank);
             if (result.rank != x->rank && op->function->opset < MIL_IOS17)

@@ -82,7 +82,7 @@ propane_status mil_shape_rule_cast(const mil_op *op, mil_type *out, int *out_cou
 
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */
 
-/* Checks a scale or zero point: a scalar, or one number per element of `axis`. */
+/* Checks a scale or zero point: a scalar, or one number per element along `axis`. */
 static propane_status shape_map_per_axis(const mil_op *op, const char *param, const mil_type *data, int axis,
                                          propane_error *err) {
     const mil_value *value = mil_in(op, param);

@@ -104,7 +104,7 @@ propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *er
                 return BAD("pad[%d] is %lld; it must not be negative", c->before[d] < 0 ? 2 * d : 2 * d + 1,
                            (long long)(c->before[d] < 0 ? c->before[d] : c->after[d]));
         } else if (same || lower) {
-            /* The result has ceil(in / stride) rows; an odd row of padding goes after x, or before it (lower). */
+            /* The result has ceil(in / stride) rows. An odd row of padding is after x, or before x for same_lower. */
             int64_t rows = (c->in[d] + c->stride[d] - 1) / c->stride[d];
             int64_t total = (rows - 1) * c->stride[d] + reach - c->in[d];
             if (total < 0) total = 0;

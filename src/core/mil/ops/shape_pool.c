@@ -39,7 +39,7 @@ propane_status mil_shape_rule_conv_transpose(const mil_op *op, mil_type *out, in
     return PROPANE_OK;
 }
 
-/* Checks for a single number, or one per output channel. */
+/* Checks that a parameter is a single number, or has one number per output channel. */
 static propane_status shape_pool_quant_vector(const mil_op *op, const char *param, int64_t channels,
                                               propane_error *err) {
     const mil_type *type = &mil_in(op, param)->type;

@@ -17,7 +17,7 @@ static propane_status shape_recurrent_expect(const mil_op *op, const char *param
     return BAD("%s is %s; it must be %s", param, mil_shape_print(a, &v->type), mil_shape_print(b, &want));
 }
 
-/* Rows past the batch are not read; coremltools makes such states from packed sequences. */
+/* Checks a state. Its rows past the batch are not read; coremltools makes such states from packed sequences. */
 static propane_status shape_recurrent_state(const mil_op *op, const char *param, const mil_recurrent *r,
                                             propane_error *err) {
     const mil_value *v = mil_in(op, param);

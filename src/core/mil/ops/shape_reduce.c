@@ -55,7 +55,7 @@ propane_status mil_shape_rule_reduce_arg(const mil_op *op, mil_type *out, int *o
     return PROPANE_OK;
 }
 
-/* For cumsum and softmax: the shape is unchanged, and the axis must exist. */
+/* Serves cumsum and softmax: the shape is unchanged, and the axis must exist. */
 propane_status mil_shape_rule_softmax(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(op, "axis", shape_reduce_type_of(op, "x")->rank, &axis, err));
@@ -125,7 +125,7 @@ static bool shape_reduce_is_weight(const mil_value *v) {
     return v->is_inline || (v->def && v->def->info->code == MIL_OP_const);
 }
 
-/* Checks that x and y match; integers and floats may be mixed if one of them is a weight. */
+/* Checks that x and y are both integers or both floats. They may be mixed if one of them is a weight. */
 static propane_status shape_reduce_factors(const mil_op *op, const char *x, const char *y, propane_error *err) {
     const mil_value *a = mil_in(op, x), *b = mil_in(op, y);
     if (!b || mil_dtype_is_float(a->type.dtype) == mil_dtype_is_float(b->type.dtype)) return PROPANE_OK;
@@ -139,7 +139,7 @@ propane_status mil_shape_rule_matmul(const mil_op *op, mil_type *out, int *out_c
     PROPANE_TRY(mil_matmul_read(op, &m, err));
     PROPANE_TRY(shape_reduce_factors(op, "x", "y", err));
     out[0] = m.result;
-    /* The result of a weight and an activation has the activation's type. */
+    /* The product of a weight and an activation has the activation's type. */
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
     out->dtype = shape_reduce_is_weight(x) && !shape_reduce_is_weight(y) ? y->type.dtype : x->type.dtype;
     *out_count = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Shapes: the parameters of an op with defaults, negative axes, masks and padding modes resolved. The shape rules, the
- * reference evaluation (core/mil/eval/eval_*.c), kernels and gradients all use these functions, so they cannot
- * disagree.
+ * Declares how shapes and the parameters of an op are read: defaults, negative axes, masks and padding modes are
+ * resolved. The shape rules, the reference evaluation (core/mil/eval/eval_*.c), kernels and gradients all use these
+ * functions, so they cannot disagree.
  *
  * A _read function checks everything that it reads and fails with a message about the op. For an op that the verifier
  * has accepted it succeeds unless memory runs out.
@@ -19,8 +19,8 @@ void mil_strides(const mil_type *type, int64_t out[MIL_MAX_RANK]); /* dense, row
 /* Sets the strides that read `from` as if it had the shape `to` (numpy broadcasting: aligned at the right, 0 where
  * repeated). */
 void mil_broadcast_strides(const mil_type *from, const mil_type *to, int64_t out[MIL_MAX_RANK]);
-/* Sets the common shape; `out->dtype` is a's. Returns false if dimension *bad of the result (from the left) does not
- * fit. */
+/* Sets *out to the common shape, with the element type of `a`. Returns false if the sizes do not match in dimension
+ * *bad of the result (counted from the left). */
 bool mil_broadcast(const mil_type *a, const mil_type *b, mil_type *out, int *bad);
 /* Prints a shape as "[2, 3]" or "[]" and returns `out`. */
 const char *mil_shape_print(char out[160], const mil_type *type);
@@ -31,10 +31,11 @@ const char *mil_shape_print(char out[160], const mil_type *type);
 PROPANE_CHECK propane_status mil_axis(const mil_op *op, const char *param, int64_t value, int rank, int *out,
                                       propane_error *err);
 PROPANE_CHECK propane_status mil_attr_axis(const mil_op *op, const char *param, int rank, int *out, propane_error *err);
-/* Sets member[d] if d is one of the axes; if they are left out, all are. Refuses duplicates. */
+/* Sets member[d] if d is one of the axes, or for every dimension if the axes are left out. Refuses duplicates. */
 PROPANE_CHECK propane_status mil_attr_axes(const mil_op *op, const char *param, int rank, bool member[MIL_MAX_RANK],
                                            propane_error *err);
-/* Reads an integer vector of any length up to `limit` (mil_attr_ints stops at 16). *count is -1 if it was left out. */
+/* Reads an integer vector of up to `limit` elements (mil_attr_ints stops at 16). *count is -1 if the vector was left
+ * out. */
 PROPANE_CHECK propane_status mil_attr_vector(const mil_op *op, const char *param, int limit, int64_t *out, int *count,
                                              propane_error *err);
 /* Reads one bool per dimension, all false if left out. */
@@ -45,8 +46,8 @@ PROPANE_CHECK propane_status mil_attr_perm(const mil_op *op, int perm[MIL_MAX_RA
 
 /* ---- geometry of the larger ops ---------------------------------------------------------------------------------- */
 
-/* matmul: for every batch index, result(i,j) = sum over k of x(i,k) y(k,j). Steps are in elements. A vector operand has
- * m or n = 1, and its dimension is missing from the result. */
+/* matmul: for every batch index, result(i,j) = sum over k of x(i,k) y(k,j). Steps are in elements. If x is a vector, m
+ * is 1 and missing from the result; likewise n if y is a vector. */
 typedef struct mil_matmul {
     int64_t m, n, k;
     int64_t x_row, x_col, y_row, y_col; /* x(i,k) at i*x_row + k*x_col; y(k,j) at k*y_row + j*y_col */
@@ -70,8 +71,8 @@ PROPANE_CHECK propane_status mil_pool_read(const mil_op *op, mil_conv *out, prop
  * and c_out are the numbers of channels of x and of the result; the weight is [c_in, c_out/groups, *kernel]. after may
  * be negative. */
 PROPANE_CHECK propane_status mil_conv_transpose_read(const mil_op *op, mil_conv *out, propane_error *err);
-/* Read parts of these: one positive number per spatial dimension (1 if left out), and before, after and out from
- * pad_type and pad. */
+/* Read parts of a convolution or pooling op: one positive number per spatial dimension (1 if left out), and before,
+ * after and out from pad_type and pad. */
 PROPANE_CHECK propane_status mil_spatial_vector(const mil_op *op, const char *param, int spatial, int64_t out[3],
                                                 propane_error *err);
 PROPANE_CHECK propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *err);
@@ -83,8 +84,8 @@ typedef struct mil_slice {
     bool squeeze[MIL_MAX_RANK]; /* the dimension (count 1) is missing from the result */
 } mil_slice;
 PROPANE_CHECK propane_status mil_slice_read(const mil_op *op, mil_slice *out, propane_error *err);
-/* Resolves slice_by_index and similar ops from out->begin and `end`, which has one number per dimension of x, once they
- * are known. */
+/* Resolves slice_by_index and similar ops once begin and end are known. `end` and out->begin have one number per
+ * dimension of x. */
 PROPANE_CHECK propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice *out,
                                                propane_error *err);
 
@@ -93,7 +94,7 @@ typedef struct mil_blocks {
     int64_t block[2], before[2], after[2];
 } mil_blocks;
 PROPANE_CHECK propane_status mil_blocks_read(const mil_op *op, const char *edges, mil_blocks *out, propane_error *err);
-/* Sets where the result of a crop begins in x, and its type. */
+/* Sets where the result of a crop begins in x, and the type of the result. */
 PROPANE_CHECK propane_status mil_crop_read(const mil_op *op, int64_t begin[MIL_MAX_RANK], mil_type *out,
                                            propane_error *err);
 /* sliding_windows: `count` windows of `size` elements along `axis`. */
@@ -126,7 +127,7 @@ typedef struct mil_gather {
                                                * result as [batch, outer, picks, inner] */
 } mil_gather;
 PROPANE_CHECK propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error *err);
-/* Returns whether a gather or scatter validates its indices: then negative ones are out of range, too. */
+/* Returns whether a gather or scatter validates its indices. If so, negative indices are out of range, too. */
 bool mil_index_strict(const mil_op *op);
 
 /* Reads gather_along_axis or scatter_along_axis: x as [outer, size, inner], the other tensors as [outer, picks,
@@ -175,17 +176,18 @@ typedef enum mil_grid {
 } mil_grid;
 double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i);
 
-/* upsample_*, resize_*, resize: change any number of the last dimensions. Nearest reads element mil_resize_nearest. */
+/* upsample_*, resize_*, resize: change any number of the last dimensions. With `nearest`, elements are copied as
+ * mil_resize_nearest determines. */
 typedef struct mil_resize {
     mil_type result;
     int first; /* first resized dimension */
     mil_grid grid;
     bool nearest, below; /* below: the grid of upsample_nearest_neighbor */
 } mil_resize;
-/* Returns which of `in` elements result i of `out` copies. With `below` it is the one in which i's share begins, i * in
- * / out. Otherwise, for DEFAULT and UNALIGN_CORNERS, it is the one that contains the middle of i's share of x, (i +
- * 0.5) * in / out. In the other modes it is the one nearest to the grid point, and the upper one of two that are
- * equally near. Computed in integers, so no factor is rounded. */
+/* Returns the index among `in` elements of the one that element i of `out` copies. With `below`, the index is floor(i *
+ * in / out). Otherwise, for DEFAULT and UNALIGN_CORNERS, it is floor((i + 0.5) * in / out). In the other modes it is
+ * the index nearest to the grid point, or the upper of two equally near ones. The index is computed in integers, so no
+ * factor is rounded. */
 int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t i);
 PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
 
@@ -202,7 +204,8 @@ PROPANE_CHECK propane_status mil_crop_resize_read(const mil_op *op, mil_crop_res
 /* Sets the start and end of a box along height (0) and width (1), in elements of an image of that size. */
 void mil_crop_range(const mil_crop_resize *c, const double box[4], const int64_t size[2], double start[2],
                     double end[2]);
-/* Returns where element i along d of a result is read. A box whose end precedes its start is read backwards. */
+/* Returns the position in the image at which element i along d of a result is read. A box whose end precedes its start
+ * is read backwards. */
 double mil_crop_point(const mil_crop_resize *c, const double start[2], const double end[2], int d, int64_t i);
 
 /* The padding modes of resample and affine. */
@@ -213,7 +216,7 @@ typedef enum mil_sampling_pad {
     MIL_SAMPLING_SYMMETRIC   /* about the outer edges of these elements */
 } mil_sampling_pad;
 typedef struct mil_sampling {
-    bool nearest, normalized, centred, align; /* coordinates -1 .. 1 if centred, otherwise 0 .. 1 */
+    bool nearest, normalized, centred, align; /* normalized coordinates: -1 .. 1 if centred, else 0 .. 1 */
     mil_sampling_pad pad;
     double pad_value;
 } mil_sampling;
@@ -224,8 +227,8 @@ double mil_sampling_place(const mil_sampling *s, double at, int64_t size);
 /* Returns the coordinate of element i of `size`. */
 double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size);
 
-/* einsum in full generality. Labels are letters, in order of appearance in the result and then in the operands. A label
- * that occurs twice in one operand takes its diagonal. A dimension of size 1 is repeated. */
+/* einsum. Labels are letters, in order of appearance in the result and then in the operands. A label that occurs twice
+ * in one operand selects the operand's diagonal. A dimension of size 1 is repeated. */
 #define MIL_MAX_EINSUM 8 /* operands */
 typedef struct mil_einsum {
     int label_count, result_rank; /* labels 0 .. result_rank-1 are the dimensions of the result */
@@ -261,7 +264,7 @@ typedef struct mil_recurrent {
     mil_recurrent_activation gate, cell, output;
 } mil_recurrent;
 PROPANE_CHECK propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_error *err);
-/* Returns the position in the first result of the hidden state of step number `step`, which read x[t]. */
+/* Returns where the first result holds the hidden state of step number `step`, which read x[t]. */
 int64_t mil_recurrent_place(const mil_recurrent *r, int64_t t, int64_t step);
 
 /* ---- compressed constants ---------------------------------------------------------------------------------------- */

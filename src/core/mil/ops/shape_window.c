@@ -61,7 +61,7 @@ static propane_status shape_window_output_dims(const mil_op *op, const mil_conv 
     return PROPANE_OK;
 }
 
-/* in, out and padding are those of the convolution that this op transposes; in is the size of this op's result. */
+/* Sets in, out and padding of the convolution that this op transposes; `in` is the size of this op's result. */
 static propane_status shape_window_transposed_padding(const mil_op *op, const mil_type *x, mil_conv *c,
                                                       propane_error *err) {
     const char *mode = NULL;
