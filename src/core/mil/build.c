@@ -119,7 +119,7 @@ static const char *build_own_stage(mil_builder *b, const char *stage) {
 }
 
 /* Returns the value that represents `v` in `f`: `v` itself, or a captured parameter if `f` is a block inside v's
- * function. Returns NULL if `v` cannot be seen there. */
+ * function. Returns NULL if `v` is not visible in `f`. */
 static mil_value *build_seen_from(mil_function *f, mil_value *v) {
     if (v->home == f) return v->def && v->def->function != f ? NULL : v;
     if (!f->owner) return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns copies of functions for drivers. Loading fills in the data of constants and changes nothing else, so it is safe
- * on a function that the caller only reads.
+ * Owns copies of functions for drivers. Loading fills in the data of constants and changes nothing else, so a function
+ * that the caller only reads may be loaded.
  */
 #include "core/mil/function_copy.h"
 

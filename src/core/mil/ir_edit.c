@@ -107,7 +107,7 @@ void mil_scope_remove(mil_function *f, const mil_value *v) {
     if (e->value == v) e->value = NULL;
 }
 
-/* Returns whether a block sees a value of that name: its own, or one of a block or function around it. */
+/* Returns whether `f`, or a block or function around `f`, has a value of that name. */
 static bool ir_edit_name_seen(const mil_function *f, const char *name) {
     for (; f; f = f->owner ? f->owner->function : NULL)
         if (mil_scope_find(f, name, strlen(name))) return true;

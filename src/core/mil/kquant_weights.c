@@ -20,8 +20,8 @@ static mil_value *kquant_reshaped(mil_builder *b, mil_value *v, const int64_t *s
     return v && mil_type_equal(&same, &v->type) ? v : mil_build_reshape(b, v, shape, 4);
 }
 
-/* Takes [O, N, count] from [O, N, ..], starting at `first`, and reshapes it to [O, N, rows, count / rows]. Skips the
- * slice if the last dimension has no more than `count` elements. */
+/* Returns [O, N, count] of [O, N, ..], starting at `first`, in the shape [O, N, rows, count / rows]. Skips the slice if
+ * the last dimension has no more than `count` elements. */
 static mil_value *kquant_part(mil_builder *b, mil_value *v, int64_t first, int64_t count, int64_t rows) {
     if (!v) return NULL;
     const int64_t *dim = v->type.dim, begin[] = {0, 0, first}, size[] = {dim[0], dim[1], count},
@@ -47,7 +47,7 @@ static mil_value *kquant_plane(mil_builder *b, kquant_form f, mil_value *bytes, 
     return kquant_reshaped(b, mil_build_concat(b, parts, last + 1, 3), shape);
 }
 
-/* Returns the steps that the codes select, minus their bias. */
+/* Returns the steps that the codes select, minus KQUANT_STEP_BIAS. */
 static mil_value *kquant_chosen(mil_builder *b, mil_dtype dtype, mil_value *code) {
     double steps[16];
     const int64_t dim[] = {16};
@@ -60,7 +60,7 @@ static mil_value *kquant_chosen(mil_builder *b, mil_dtype dtype, mil_value *code
     return op ? op->results[0] : NULL;
 }
 
-/* Returns the codes, minus their bias, in the shape [O, N, subs, sub]. */
+/* Returns the codes, or the steps that the codes select, minus the bias of the form. The shape is [O, N, subs, sub]. */
 static mil_value *kquant_codes(mil_builder *b, kquant_form f, mil_dtype dtype, mil_value *bytes, const int64_t *shape) {
     mil_value *code = kquant_plane(b, f, bytes, 0, f.low, shape);
     if (f.high) {

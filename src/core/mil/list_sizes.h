@@ -8,7 +8,7 @@
 
 #include "core/mil/coreml/package.h"
 
-/* State of one function while it is read; starts as zeros. */
+/* State of one function while it is read; starts zeroed. */
 typedef struct mil_list_sizes {
     /* One entry per list with named sizes, in the order of the file; `last` is the latest entry of this reading. */
     struct list_size *first, *last;

@@ -56,8 +56,8 @@ typedef enum mil_container { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_con
 
 /* A dense row-major tensor. Rank 0 is a scalar; `fp16` and `tensor<fp16, []>` are the same type. For other containers,
  * dtype, rank and dim describe the tensor inside. Dimensions that a file leaves open are fixed when the file is read;
- * only late functions and types that are being read have MIL_OPEN. A rank-1 tensor may have no elements (as the shape
- * of a scalar). */
+ * only late functions and types that are being read have MIL_OPEN. A rank-1 tensor may have no elements, such as the
+ * shape of a scalar. */
 typedef struct mil_type {
     mil_dtype dtype;
     int rank;
@@ -109,8 +109,8 @@ struct propane_value {
     const mil_const *constant; /* the content, if it is known at compile time */
     bool is_inline;            /* written as a literal inside an argument list, not as a const statement */
     int states_before;         /* of a parameter: number of states among the parameters before it */
-    mil_value *outer;          /* in a block: the outside value that it represents; NULL for the block's own values */
-    mil_function *home;        /* the function or block to which it belongs */
+    mil_value *outer;          /* in a block: the outside value represented; NULL for the block's own values */
+    mil_function *home;        /* the function or block that owns the value */
     mil_value *replaced_by;    /* in a pass: the value that replaces this one, or NULL */
     int line, column;          /* 0 if not from text */
 };
@@ -210,7 +210,8 @@ mil_opset mil_opset_from_name(const char *name, size_t length);
 
 /* ---- reading an operation: the values and attributes of its parameters, by name ---------------------------------- */
 
-/* Returns the value of a parameter, or NULL if it was left out. An unknown name is a broken invariant (assert). */
+/* Returns the first value of a parameter, or NULL if the argument was left out. An unknown name is a broken invariant
+ * (assert). */
 mil_value *mil_in(const mil_op *op, const char *param);
 int mil_in_list(const mil_op *op, const char *param, mil_value *const **values);
 /* Visits all operands in the order of the row: MIL_FOR_OPERANDS(op, v) { .. v is a mil_value * .. }. break and continue
@@ -228,7 +229,7 @@ mil_value *mil_operand_next(mil_operand_walk *walk); /* NULL at the end */
  * line. */
 PROPANE_CHECK propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2],
-                                           int *count, propane_error *err); /* 0 if left out; no default */
+                                           int *count, propane_error *err); /* count is 0 if left out */
 PROPANE_CHECK propane_status mil_attr_bool(const mil_op *op, const char *param, bool *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_float(const mil_op *op, const char *param, double *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_text(const mil_op *op, const char *param, const char **out, propane_error *err);
@@ -250,7 +251,7 @@ bool mil_know(mil_value *v);
 /* ---- the verifier ------------------------------------------------------------------------------------------------ */
 
 /* Checks types, shapes, operand classes, single assignment, definition before use, results, names and element counts up
- * to 2^40. Contains every rule of the language that a row alone cannot express. */
+ * to 2^40. Enforces every rule of the language that a row alone cannot express. */
 PROPANE_CHECK propane_status mil_verify(const mil_module *m, propane_error *err);
 PROPANE_CHECK propane_status mil_verify_op(const mil_op *op, propane_error *err);
 

@@ -21,7 +21,7 @@ mil_module *mil_module_create(const char *source) {
     m->source = arena_string(a, source ? source : "program");
     m->version_major = 1;
     m->version_minor = 3;
-    /* The keys of a program made by coremltools. One of Apple's compilers has been seen to require the block. */
+    /* The keys of a program made by coremltools. One of Apple's compilers has been seen to require buildInfo. */
     static const mil_pair pairs[] = {{"coremlc-component-MIL", "3510.2.1"},
                                      {"coremlc-version", "3505.4.1"},
                                      {"coremltools-component-milinternal", ""},

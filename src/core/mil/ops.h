@@ -40,8 +40,7 @@ typedef enum mil_class {
     MIL_CLASS_K_TENSOR /* constant tensor or list of any type */
 } mil_class;
 
-/* A CAPTURED parameter has any number of values, which the op's blocks use from outside. It is never written to
- * a file. */
+/* A CAPTURED parameter holds any number of outside values that the op's blocks use. It is never written to a file. */
 typedef enum mil_need { MIL_REQUIRED, MIL_OPTIONAL, MIL_VARIADIC, MIL_CAPTURED } mil_need;
 
 typedef struct mil_param {

@@ -136,7 +136,7 @@ propane_status mil_read_slice(mil_op *op, const char *name, propane_error *err) 
         return PROPANE_OK;
     if (!mil_slice_counts(op, &x->type, begin, by_size ? mil_in(op, "size") : NULL,
                           by_size ? NULL : mil_in(op, "stride"), count))
-        return PROPANE_OK; /* the operation's own check will refuse it */
+        return PROPANE_OK; /* the operation's own check will refuse the slice */
     for (int d = 0; d < x->type.rank; d++) left += count[d] >= 0;
     for (int d = x->type.rank - 1; d >= 0; d--) { /* backwards, so that removed dimensions do not move the others */
         if (count[d] < 0) continue;

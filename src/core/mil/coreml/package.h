@@ -22,7 +22,7 @@ typedef enum mil_feature_kind {
     MIL_FEATURE_STATE
 } mil_feature_kind;
 
-/* Numbers as in the file. */
+/* The values are those of the file format. */
 typedef enum mil_colour { MIL_GRAY = 10, MIL_RGB = 20, MIL_BGR = 30, MIL_GRAY_FP16 = 40 } mil_colour;
 
 /* The keys of an input that an app gives as text or as a dictionary. The program reads an array of fp32 [count] whose
@@ -72,7 +72,7 @@ typedef struct mil_interface {
 
 struct mil_package {
     int spec_version;
-    /* The kind of model in the file, such as "a linear regressor of version 1", or NULL for a program. */
+    /* The kind of model in the file, such as "a linear regressor, version 1", or NULL for a program. */
     const char *older;
     int interface_count;
     mil_interface *interfaces;
@@ -91,10 +91,11 @@ const char *mil_feature_inside(const mil_interface *seen, propane_role role, con
 /* Builds the index that mil_feature_find uses instead of comparing all names. Call it again when a list has changed.
  * Returns false if memory runs out. */
 bool mil_interface_index(mil_interface *seen);
-/* Renames output `from`, which is an input in the file, to `to`, and records `from` as the input's name. Returns false
- * if memory runs out. */
+/* Renames output `from`, which is an input in the file, to `to`, and records `from` in `passed`. Returns false if
+ * memory runs out. */
 bool mil_interface_rename_output(mil_interface *seen, const char *from, const char *to);
-/* Keeps only the first of several outputs with one name, and builds the index. Returns false if memory runs out. */
+/* Keeps only the first of several outputs with the same name, and builds the index. Returns false if memory runs
+ * out. */
 bool mil_interface_unite_outputs(mil_interface *seen);
 /* Frees what the arena does not own. `p` may be NULL. */
 void mil_package_deinit(struct mil_package *p);
@@ -127,8 +128,9 @@ PROPANE_CHECK propane_status mil_read(const char *path, const mil_read_options *
 /* Reads the content of an .mlmodel file; `weights` is the folder to which @model_path refers, or NULL. */
 PROPANE_CHECK propane_status mil_package_parse(const void *data, size_t bytes, const char *source, const char *weights,
                                                const mil_read_options *options, mil_module **out, propane_error *err);
-/* Returns whether `path` has one of Core ML's forms: a package, a model file, or a compiled model, which is a folder
- * with model.mil and Core ML's other files (a folder of plans has model.mil only). */
+/* Returns whether `path` is in one of Core ML's forms: a model file (.mlmodel), a folder without model.mil (a package),
+ * or a compiled model. A folder with model.mil is a compiled model if it has coremldata.bin or is named .mlmodelc; a
+ * folder of plans has neither. */
 bool mil_path_is_coreml(const char *path);
 /* Returns whether `path` is a folder with a program: a package or a compiled model. */
 bool mil_is_program_folder(const char *path);
@@ -137,7 +139,7 @@ bool mil_is_program_folder(const char *path);
  * module has no package description, one is made from its functions. Replaces a folder of that name that holds a
  * program, but refuses any other file or nonempty folder (PROPANE_ERR_INVALID). */
 PROPANE_CHECK propane_status mil_package_write(mil_module *m, const char *path, propane_error *err);
-/* Packs only the model file, which the caller frees with mem_free; weights stay where they are. */
+/* Packs only the model file into *out, which the caller frees with mem_free. Weights stay where they are. */
 PROPANE_CHECK propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err);
 
 #endif

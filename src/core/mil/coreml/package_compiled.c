@@ -50,8 +50,8 @@ static mil_feature package_compiled_plain(const mil_value *v) {
     return f;
 }
 
-/* Describes every parameter and result by its type. If `features` (indexed by parameter) is not NULL, inputs get its
- * allowed shapes, and outputs get no shape. */
+/* Describes every parameter and result by its type. If `features` (indexed by parameter) is not NULL, it holds the
+ * allowed shapes of inputs, and outputs get no shape. */
 static propane_status package_compiled_interface(const mil_function *f, const mil_feature *features, mil_interface *out,
                                                  propane_error *err) {
     arena *a = f->module->arena;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns looking up a function's interface, and its features by their names.
+ * Owns the lookup of interfaces by the name of their function, and of features by name.
  */
 #include <string.h>
 

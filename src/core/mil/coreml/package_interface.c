@@ -237,7 +237,7 @@ static int package_interface_keyed(const struct mil_package *p) {
     return count;
 }
 
-/* Returns NULL if there is no metadata. */
+/* Makes the metadata. Returns NULL if there is none or memory runs out. */
 static Coreml__Metadata *package_interface_metadata_of(package_writer *w) {
     const struct mil_package *p = w->module->package;
     const int keyed = package_interface_keyed(p);

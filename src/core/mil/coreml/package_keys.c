@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the keys of inputs of text and dictionaries. They are copied from the model of a pipeline that encodes an input
- * to the pipeline's own input. In a package they are part of the metadata, where an app finds how to encode the input.
+ * Owns the keys of inputs of text and dictionaries. The keys are copied from the model of a pipeline that encodes an
+ * input to the pipeline's own input. In a package, the keys are part of the metadata, where an app finds how to encode
+ * the input.
  */
 #include "core/mil/coreml/package_keys.h"
 
@@ -96,8 +97,8 @@ static propane_status package_keys_read(arena *a, const json_t *o, const char *s
     return PROPANE_OK;
 }
 
-/* Attaches keys to the input `f`. Another tool may have changed the input after the metadata was written, so both are
- * compared. */
+/* Attaches keys to the input `f`. Refuses keys that do not fit, since another tool may have changed the input after the
+ * metadata was written. */
 static propane_status package_keys_check(mil_feature *f, const mil_keys *keys, const char *source, propane_error *err) {
     char shape[160];
     if (!f) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the model has no input of that name", source);

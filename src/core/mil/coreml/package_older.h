@@ -15,7 +15,7 @@ bool package_older_known(const Coreml__Model *model);
 /* Returns PROPANE_ERR_UNSUPPORTED, and reports what the model is and what to do. `what` is the subject of the message,
  * such as "x.mlmodel: this". */
 PROPANE_CHECK propane_status package_older_refuse(const Coreml__Model *model, const char *what, propane_error *err);
-/* Turns a model of a kind that is read into the function "main" of `m`, which holds its description (m->package). */
+/* Adds to `m`, as the function "main", a model of a kind that is read. m->package holds the model's description. */
 PROPANE_CHECK propane_status package_older_read(mil_module *m, const Coreml__Model *model, mil_opset opset,
                                                 const mil_read_options *options, propane_error *err);
 

@@ -75,7 +75,7 @@ static mil_function *package_open_do_copy(mil_module *m, const mil_function *f, 
     return mil_build_end(&b, &err) ? NULL : b.function;
 }
 
-/* Removes the copy, which is the last function, from the module's list, if there is a copy. */
+/* If a copy was added, removes it from the module's list, where it is the last function. */
 static void package_open_unlink_last(mil_module *m, int count) {
     mil_function *f = m->functions;
     if (m->function_count == count) return;

@@ -26,9 +26,9 @@ typedef struct join {
     const char *opset;
     int part; /* index of the current part */
     char prefix[24];
-    package_link params[MAX_LINKS]; /* of the current part: the values of its parameters, by its names */
+    package_link params[MAX_LINKS]; /* of the current part: name and value of each parameter */
     int param_count;
-    char **results; /* of the current part, by its names */
+    char **results; /* of the current part: names in its description */
     size_t result_count;
     propane_error *err;
 } join;
@@ -52,7 +52,8 @@ static bool pipeline_is_output(const join *j, const char *name) {
     return false;
 }
 
-/* An output of the pipeline keeps its name; an inner value of a part with the same name does not. */
+/* Returns whether a value of the current part keeps its name. In the first part, all do except inner values that have
+ * the name of an output of the pipeline. In later parts, only outputs of the pipeline do. */
 static bool pipeline_keeps_name(const join *j, const char *name) {
     if (!pipeline_is_output(j, name)) return j->part == 0;
     for (size_t i = 0; i < j->result_count; i++)

@@ -125,7 +125,7 @@ static propane_status program_wire_fill_strings(reader *r, const Coreml__Strings
     return PROPANE_OK;
 }
 
-/* Elements are packed as in a weight file; elements smaller than a byte may also have a byte each. */
+/* Copies elements that are packed as in a weight file. Elements smaller than a byte may also have a byte each. */
 static propane_status program_wire_fill_bytes(reader *r, const ProtobufCBinaryData *b, mil_const *c, void *data) {
     const int64_t count = mil_type_count(&c->type);
     if ((int64_t)b->len == c->bytes) {
@@ -329,7 +329,8 @@ static propane_status program_wire_define(reader *r, const Coreml__NamedType *fr
     return *out ? PROPANE_OK : program_wire_no_memory(r);
 }
 
-/* Defines the results. Types that the file leaves open come from the operation's rule, unless that has to wait. */
+/* Defines the results. Types that the file leaves open come from the operation's rule, unless the operation waits
+ * (`late`). */
 static propane_status program_wire_read_results(reader *r, const Coreml__Operation *from, mil_op *op, bool late) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;

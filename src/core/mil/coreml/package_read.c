@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding a program in any form (mil_read), and reading the description that a model file has for its program: the
- * inputs, outputs and states that an app sees, and the metadata. Refuses a package whose manifest leads outside it.
+ * Owns finding a program in any form (mil_read), and reading a model file's description of its program: the inputs,
+ * outputs and states that an app sees, and the metadata. Refuses a package whose manifest leads outside it.
  */
 #include <limits.h>
 #include <string.h>
@@ -305,7 +305,7 @@ static propane_status package_read_model(mil_module *m, Coreml__Model *model, co
     m->package = ARENA_NEW(m->arena, struct mil_package);
     if (!m->package) return propane_fail_memory(err, 0);
     m->package->spec_version = model->specification_version;
-    /* A pipeline's version may be older than those of its programs. */
+    /* A pipeline's version may be older than the versions of its programs. */
     const bool pipeline = package_wire_pipeline(model) != NULL;
     if ((model->specification_version < LEAST_VERSION && model->program) || model->specification_version > LAST_VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,

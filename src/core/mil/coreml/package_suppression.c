@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns non-maximum suppression, the model at the end of detectors, as MIL operations. All boxes below the confidence
- * threshold are replaced by one box of confidence 0, which keeps the suppression fast. Selected boxes come first, the
- * other rows are zeros, and an extra result counts the boxes, so the program has fixed shapes. Thresholds that are
+ * Owns non-maximum suppression, the model at the end of detectors, as MIL operations. Every box below the confidence
+ * threshold is replaced by the same box of confidence 0, which keeps the suppression fast. Selected boxes come first,
+ * the other rows are zeros, and an extra result counts the boxes, so the program has fixed shapes. Thresholds that are
  * inputs of the pipeline become inputs of the program if values may be known only at run time; otherwise the model's
  * thresholds apply. Refuses boxes whose number is not known.
  */
@@ -19,9 +19,9 @@ typedef struct suppression {
     const char *prefix;
     bool boxes_last;                            /* the operation's layout since ios17 */
     int64_t least, most;                        /* bounds on the number of output rows */
-    mil_dtype dtype;                            /* of the confidences; boxes are cast to it */
+    mil_dtype dtype;                            /* of the confidences; boxes are cast to this type */
     const char *confidence_at, *coordinates_at; /* values: [boxes, classes], [boxes, 4] */
-    const char *iou, *threshold;                /* values if they are inputs; NULL means the model's numbers */
+    const char *iou, *threshold;                /* thresholds that are inputs; NULL means the model's numbers */
 } suppression;
 
 /* ---- names and operations --------------------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * separate folder that gets the final name when complete, so an existing package of that name stays intact until then.
  * A package that was read and written again contains the same program, including names and descriptions. For any other
  * module, inputs and outputs are described by their types. Identifiers in the manifest are derived from the content, so
- * the same module produces the same files. Refuses to replace anything but a folder with a program.
+ * the same module produces the same files. Refuses to replace anything but an empty folder or a folder with a program.
  */
 #include <stdio.h>
 #include <stdlib.h>

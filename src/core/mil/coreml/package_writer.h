@@ -11,13 +11,13 @@ typedef struct package_writer {
     mil_module *module;
     arena *arena;              /* of the messages; freed once the file is written */
     const mil_function **open; /* per function: its copy for other shapes, or NULL if it has one shape */
-    const mil_function *other; /* the copy of the function being written */
+    const mil_function *other; /* the copy of the function or block being written */
     propane_error *err;
     bool failed; /* memory ran out */
 } package_writer;
 
-/* Allocates zeroed memory for messages, owned by the writer's arena. Returns NULL and sets `failed` if there is
- * none. */
+/* Allocates zeroed memory for messages, owned by the writer's arena. Returns NULL and sets `failed` if memory
+ * runs out. */
 void *package_write_take(package_writer *w, size_t bytes);
 /* PACKAGE_NEW declares a new message with its defaults, and makes the calling function return NULL if memory runs out.
  * PACKAGE_LIST allocates an empty list of messages, or returns NULL. */

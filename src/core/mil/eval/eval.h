@@ -8,8 +8,8 @@
 #include "core/mil/ops.h"
 
 /* Declares mil_shape_rule_X for every row. A rule may rely on the verifier for the number and the classes of operands
- * (float or not, constant or not) and for result types that fit. The rule itself must check everything about shapes and
- * values. */
+ * (float or not, constant or not) and for comparing result types with declared ones. The rule itself must check
+ * everything about shapes and values. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule
 #define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #include "core/mil/ops.def"

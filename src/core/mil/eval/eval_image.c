@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the meanings of resizing, cropping by boxes and sampling. Every element of the result is read at a fractional
- * position of x, either interpolated between its neighbours (bilinear) or from the nearest one.
+ * position of x, either interpolated between neighbours (bilinear) or copied from the nearest element.
  */
 #include <math.h>
 
@@ -38,7 +38,7 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
     for (int d = type.rank - 1; d >= r.first; d--) {
         const int64_t in = type.dim[d], out = r.result.dim[d];
         int64_t outer = 1, inner = 1;
-        if (in == out && r.grid != MIL_GRID_OFFSET) continue; /* for every other grid this is the identity */
+        if (in == out && r.grid != MIL_GRID_OFFSET) continue; /* for other grids, the same size is the identity */
         for (int k = 0; k < d; k++) outer *= type.dim[k];
         for (int k = d + 1; k < type.rank; k++) inner *= type.dim[k];
         for (int64_t o = 0; o < outer; o++)

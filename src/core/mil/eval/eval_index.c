@@ -205,7 +205,7 @@ propane_status mil_eval_topk(const mil_eval_args *a, propane_error *err) {
 typedef struct detector {
     mil_nms n;
     const double *boxes, *scores; /* of one image */
-    ranked *order;                /* [boxes], the one with the best score first */
+    ranked *order;                /* [boxes], best score first */
     int64_t *kept;                /* [most] */
     int64_t kept_count;
 } detector;

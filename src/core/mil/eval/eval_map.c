@@ -91,7 +91,7 @@ static propane_status eval_map_map1(const mil_eval_args *a, unary f, const char 
 }
 
 static double eval_map_clamp(double x, double low, double high) {
-    if (x < low) x = low; /* the upper bound comes second, so it wins if the bounds cross */
+    if (x < low) x = low; /* the upper bound is applied last and wins if the bounds cross */
     return x > high ? high : x;
 }
 
@@ -159,8 +159,8 @@ propane_status mil_eval_gelu(const mil_eval_args *a, propane_error *err) {
     return eval_map_map1(a, f, NULL, NULL, err);
 }
 
-/* To an integer type, a cast rounds toward zero, and values out of range become the nearest (mil_eval_op does both).
- * Between float types the number stays the same; rounding to the narrower type is left to the caller. */
+/* To an integer type, a cast rounds toward zero, and values out of range become the nearest value in range (mil_eval_op
+ * does both). Between float types the number stays the same; rounding to the narrower type is left to the caller. */
 propane_status mil_eval_cast(const mil_eval_args *a, propane_error *err) { return mil_eval_copy(a, err); }
 
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */

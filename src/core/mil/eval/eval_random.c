@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of the ops that draw random numbers: core/base/rng.h (xoshiro256** seeded by splitmix64), started
- * with `seed`, one element after the other. A program has no hidden state, so the same seed yields the same numbers in
- * every run. The value -1, which leaves the choice to the device, is a seed like any other.
+ * Owns the meanings of the ops that draw random numbers. The numbers come from core/base/rng.h (xoshiro256** seeded by
+ * splitmix64), started with `seed`, in the order of the elements. A program has no hidden state, so the same seed
+ * yields the same numbers in every run. The value -1, which leaves the choice to the device, is a seed like any other.
  */
 #include <math.h>
 #include <string.h>

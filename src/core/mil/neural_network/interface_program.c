@@ -164,7 +164,7 @@ mil_value *interface_labels(mil_builder *b, wire_view strings, wire_view numbers
         ((const char **)data)[count++] = one ? one : "";
     }
     if (data && !texts) count = wire_wholes(numbers, 1, data, (int)(most > INT32_MAX ? INT32_MAX : most));
-    /* A list, as Core ML requires. */
+    /* Core ML requires a list. */
     const mil_type type = {.dtype = texts ? MIL_string : MIL_int64, .container = MIL_LIST, .length = count};
     mil_value *out = data && count && !b->err.status ? mil_build_const(b, "labels", &type, data) : NULL;
     mem_free(data);

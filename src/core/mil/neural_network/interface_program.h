@@ -8,7 +8,8 @@
 #include "core/mil/coreml/package.h"
 #include "core/mil/neural_network/wire_view.h"
 
-/* Returns a name that MIL allows, with other bytes replaced by '_', or NULL if memory runs out. */
+/* Returns `name` with '_' for every byte that MIL does not allow, or NULL if memory runs out. A digit at the beginning,
+ * or an empty name, gets a '_' in front. */
 const char *interface_name(arena *a, const char *name);
 /* Adds the parameter for an array, number or image, with the shape chosen for it. A number is an array of one
  * element. */

@@ -78,7 +78,7 @@ int64_t network_dim(const mil_value *v, int axis); /* negative axes count from t
 mil_value *network_real(network *n, double value); /* a scalar of fp32 */
 mil_value *network_int(network *n, int64_t value); /* a scalar of int32 */
 mil_value *network_reshape(network *n, mil_value *x, const int64_t *dims, int rank);
-/* Reshapes to [batch, channel, height, width], with everything before the last three dimensions combined in one.
+/* Reshapes to [batch, channel, height, width], with everything before the last three dimensions combined into one.
  * network_lead restores the leading dimensions of `like`. */
 mil_value *network_four(network *n, mil_value *x);
 mil_value *network_lead(network *n, mil_value *y, const mil_value *like);
@@ -94,7 +94,7 @@ mil_value *network_float(network *n, mil_value *x);
 /* Converts an axis to the form that operations require, 0 to rank-1. */
 int64_t network_axis(network *n, const network_layer *l, int64_t axis, int rank);
 
-/* Returns the weights of field `number` as a constant of fp32, in whatever form the file stores them. Their number must
+/* Returns the weights of field `number` as a constant of fp32; the file may store them in any form. Their number must
  * match the shape. */
 mil_value *network_weights(network *n, const network_layer *l, wire_view message, uint32_t number, const char *name,
                            int rank, const int64_t *dims);

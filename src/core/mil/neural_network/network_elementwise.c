@@ -205,7 +205,7 @@ void network_where(network *n, network_layer *l) {
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------------- */
 
-/* Returns weights of shape [1], [C], [1, H, W] or [C, H, W]. */
+/* Returns weights whose shape in the file is [1], [C], [1, H, W] or [C, H, W] as three dimensions. */
 static mil_value *elementwise_weights(network *n, const network_layer *l, uint32_t shape, uint32_t field,
                                       const char *name) {
     int64_t dims[3] = {1, 1, 1};

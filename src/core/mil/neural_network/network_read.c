@@ -115,7 +115,7 @@ static void read_layer(network *n, network_layer *l, wire_view layer) {
     }
     read_inputs(n, l, layer);
     if (network_failed(n)) return;
-    /* Set before the row runs, so that it can see how many outputs it must produce. */
+    /* Set before the row's function runs, which may need the number of outputs that it must produce. */
     l->out_count = wire_count(layer, OUTPUTS);
     const int first_new = n->b.function->value_count;
     if (l->out_count > NETWORK_MOST_VALUES) network_refuse(n, l, "more than %d outputs", NETWORK_MOST_VALUES);
@@ -226,7 +226,7 @@ static bool read_sequence(network *n, mil_feature *f, const mil_read_options *op
     return false;
 }
 
-/* Maps to the dimensions of a network of the first versions: [C] and [C, H, W] in a batch of one. */
+/* Maps an input to the dimensions of a network of the first versions: [C] and [C, H, W] in a batch of one. */
 static mil_value *read_mapped(network *n, const network_layer *l, mil_value *x, bool image, int64_t images_as) {
     const int rank = network_rank(x);
     if (image && (n->folded || images_as)) return x;

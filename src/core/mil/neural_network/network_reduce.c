@@ -5,7 +5,7 @@
 
 #define X(value) NETWORK_IN("x", value)
 
-/* CHW, HW, C, H, W: the first axis and the number of axes. */
+/* For each choice of axes (CHW, HW, C, H, W): the first axis and the number of axes. */
 static const struct {
     int first, count;
 } reduce_axes[] = {{-3, 3}, {-2, 2}, {-3, 1}, {-2, 1}, {-1, 1}};

@@ -154,7 +154,7 @@ static bool windows_triple(network *n, const network_layer *l, uint32_t first, i
     return true;
 }
 
-/* The type is CUSTOM, VALID or SAME. */
+/* Reads padding of the type CUSTOM, VALID or SAME. */
 static void windows_padding3d(windows *w, const network_layer *l, const mil_value *x, uint32_t type, uint32_t first) {
     const int64_t how = wire_whole(l->params, type, 0);
     for (uint32_t i = 0; i < 6 && how == 0; i++) w->pad[i] = wire_whole(l->params, first + i, 0);

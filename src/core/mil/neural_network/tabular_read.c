@@ -65,7 +65,7 @@ mil_value *tabular_joined(tabular *t) {
 
 /* ---- linear models ---------------------------------------------------------------------------------------------------------- */
 
-/* Rows of weights (field 1) and one offset per row (field 2) produce [rows]. */
+/* Applies the rows of weights (field 1) and one offset per row (field 2). Returns [rows]. */
 static mil_value *tabular_linear(tabular *t, mil_value *x) {
     const int64_t rows = wire_count(t->body, 1), columns = tabular_count(x);
     wire_view rest = t->body, row;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Reads tabular models as programs: linear models, trees, and models that prepare their columns. Each function adds
- * "main" to `m`. m->package holds the description of inputs and outputs, which becomes that of an ML Program.
+ * "main" to `m`. m->package holds the description of inputs and outputs, which becomes the description of an ML
+ * Program.
  */
 #ifndef CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H
 #define CORE_MIL_NEURAL_NETWORK_TABULAR_READ_H

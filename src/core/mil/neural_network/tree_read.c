@@ -4,9 +4,9 @@
  * of every tree's current node and moves to the next node; a leaf leads to itself. At the end the rows of the leaves
  * are added.
  *
- * Every comparison becomes x <= threshold, where the threshold is the largest fp32 number on that side of the file's
- * double. Each fp32 input thus takes the same branches as with the file's doubles. Refuses nodes that do not form
- * trees.
+ * Every comparison becomes x <= threshold. Depending on the comparison, the threshold is the largest fp32 number that
+ * is at most the file's double, or less than it. Each fp32 input thus takes the same branches as with the file's
+ * doubles. Refuses nodes that do not form trees.
  */
 #include <float.h>
 #include <math.h>
@@ -46,10 +46,10 @@ typedef struct tree_ensemble {
     int64_t count, features, dimensions;
     int64_t *roots, trees;
     int depth;
-    /* The tables. Equality needs a second row, after those of the nodes. */
+    /* The tables. Equality needs a second row, after the rows of the nodes. */
     int64_t rows;
     int32_t *feature, *yes, *no;
-    double *threshold, *missing, *values; /* missing: 1 if a missing value goes to `yes`; values [rows, dimensions] */
+    double *threshold, *missing, *values; /* missing: 1 if a missing value leads to `yes`; values [rows, dimensions] */
     bool misses;
 } tree_ensemble;
 

@@ -77,8 +77,7 @@ static double cost_flops_of(const mil_op *op, bool *is_matrix) {
             *is_matrix = true;
             return 2.0 * product_rules[k].products(op);
         }
-    return -op->info->flops_per_element *
-           (double)mil_type_count(&op->operands[0].values[0]->type); /* reductions, sorts */
+    return -op->info->flops_per_element * (double)mil_type_count(&op->operands[0].values[0]->type); /* other ops */
 }
 
 /* Returns whether operands of the class are data, not attributes. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of constants, elementwise ops, casts and quantisation. A result has the type of an operand,
- * or the shape of operands broadcast against each other.
+ * Owns the types and shapes of constants, elementwise ops, casts, quantisation and classify. A result has the type of
+ * an operand, or the shape of operands broadcast against each other.
  */
 #include <string.h>
 

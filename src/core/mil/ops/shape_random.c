@@ -8,7 +8,7 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-/* The result has the element type of the parameters, or fp32 if they are left out. */
+/* The result has the element type of the parameters, or fp32 if all are left out. */
 static propane_status shape_random_drawn(const mil_op *op, const char *first, const char *second, mil_type *out,
                                          int *out_count, propane_error *err) {
     const mil_value *a = mil_in(op, first), *b = second ? mil_in(op, second) : NULL;

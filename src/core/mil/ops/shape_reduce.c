@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the types and shapes of reductions, normalisations and matrix products.
+ * Owns the types and shapes of reductions, normalisations, matrix products, convolution, einsum and attention.
  */
 #include <string.h>
 

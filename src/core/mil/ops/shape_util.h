@@ -184,9 +184,9 @@ typedef struct mil_resize {
     mil_grid grid;
     bool nearest, below; /* below: the grid of upsample_nearest_neighbor */
 } mil_resize;
-/* Returns the index among `in` elements of the one that element i of `out` copies. With `below`, the index is floor(i *
- * in / out). Otherwise, for DEFAULT and UNALIGN_CORNERS, it is floor((i + 0.5) * in / out). In the other modes it is
- * the index nearest to the grid point, or the upper of two equally near ones. The index is computed in integers, so no
+/* Element i of `out` copies one of `in` elements; returns that element's index. With `below`, the index is floor(i * in
+ * / out). Otherwise, for DEFAULT and UNALIGN_CORNERS, it is floor((i + 0.5) * in / out). In the other modes it is the
+ * index nearest to the grid point, or the upper of two equally near ones. The index is computed in integers, so no
  * factor is rounded. */
 int64_t mil_resize_nearest(const mil_resize *r, int64_t in, int64_t out, int64_t i);
 PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
@@ -269,7 +269,7 @@ int64_t mil_recurrent_place(const mil_recurrent *r, int64_t t, int64_t step);
 
 /* ---- compressed constants ---------------------------------------------------------------------------------------- */
 
-/* A palette of `entries` vectors for each block of the indices, whose shape is `shape`. */
+/* For each block of the indices, a palette of `entries` vectors. The indices have the shape `shape`. */
 typedef struct mil_palette {
     int64_t entries, vector, block[MIL_MAX_RANK];
     int axis; /* the axis along which a vector extends */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declares what the files of the parser share: its state, tokens, types and literals. Private to
+ * Declares what the files of the parser share: the parser's state, tokens, types and literals. Private to
  * src/core/mil/text/parse*.c; the grammar is in parse.c.
  */
 #ifndef CORE_MIL_TEXT_PARSE_INTERNAL_H

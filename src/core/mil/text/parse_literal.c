@@ -161,7 +161,7 @@ static propane_status parse_take_elements(parser *p, const mil_type *type, mil_c
     return c->data ? PROPANE_OK : parse_no_memory(p);
 }
 
-/* Begins a string or number inside BLOBFILE or buildInfo. Sets *wrapped if it is in the brackets of its type, and then
+/* Begins a string or number inside BLOBFILE or buildInfo. Sets *wrapped to whether its type comes first, and if so
  * consumes the type and the opening bracket. */
 static propane_status parse_open_wrapped(parser *p, mil_dtype dtype, bool *wrapped) {
     *wrapped = p->lex.token.kind == LEX_NAME;

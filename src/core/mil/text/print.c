@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the printer. Floats are written as hex floats and NaNs by their bits, so the output reads back to the same
  * program bit by bit. In the canonical dialect, literals in argument lists become const statements, because the
- * compilers that need that dialect require it.
+ * compilers that need that dialect require them.
  */
 #include <stdio.h>
 #include <string.h>

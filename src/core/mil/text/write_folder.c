@@ -14,7 +14,7 @@
 
 enum { LITERAL_ELEMENTS = 16 }; /* constants with more elements are written to the weight file */
 
-/* The constants of a weight file in the order of their first use. Each occurs once, though functions may share it. */
+/* The constants of a weight file in the order of their first use. A constant that functions share occurs once. */
 typedef struct weights {
     mil_const **list;
     uint64_t *offsets;
