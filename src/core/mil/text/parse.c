@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the grammar. The parser needs one token of lookahead and recurses no deeper than a tensor's rank and the nesting
  * of blocks. Names are in hash tables, so parsing is linear in the text. Each operation is verified in place, so
- * messages come in the order of the text.
+ * messages come in the order of the text. parse_flexible.c reads the attributes of functions.
  *
  *   program   = "program" "(" version ")" [ "[" "buildInfo" "=" dict "]" ] "{" function* "}"
  *   function  = "func" NAME "<" opset ">" "(" [ type NAME { "," type NAME } ] ")"
