@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the imitation of an engine's known errors on numbers that fit: functions that overflow internally, and
- * pairs of operations. The rows of limits.def about numbers list the affected chips. The cpu driver computes a step that such a
- * row names, and the engine's result then replaces it, so that a run on sim: shows the faults that check warns about.
+ * Owns the imitation of an engine's known errors with numbers that fp16 can represent. They come from functions that
+ * overflow internally, and from pairs of operations. The rows of limits.def about numbers list the affected chips. A
+ * step that such a row names is first computed correctly. The engine's wrong values then replace the correct ones, so
+ * that a run on sim: shows the faults that check warns about.
  *
- * If a report describes the result, it is imitated here: 0 (N1, N2), NaN (N10), or a NaN that is never found (N8). For
- * N7 only the size of the error is known, 0.2; sigmoid_hard with its default slope of 0.2 instead of 1/6 is off by at
- * most 0.208.
+ * If a report describes the wrong result, this file imitates that result: 0 (N1, N2), NaN (N10), or a comparison that
+ * never finds NaN (N8). For N7, only the size of the error is known, which is 0.2. So N7 is imitated by a sigmoid_hard
+ * with its default slope of 0.2 instead of 1/6, which is off by at most 0.208.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +21,7 @@ typedef struct fault_data {
     const uint16_t *x; /* dense fp16 */
     const void *slope; /* from sim_fault_slope, dense */
     void *result;
-    double most; /* the number in the row */
+    double most; /* the value of the limit's row */
 } fault_data;
 
 typedef struct fault_row {
@@ -69,7 +70,8 @@ typedef struct fault_axes { /* some axes of an array, and the current position o
     int64_t dim[MIL_MAX_RANK], stride[MIL_MAX_RANK], index[MIL_MAX_RANK], elements;
 } fault_axes;
 
-/* Splits the axes into those that the operation reduces over and the rest. */
+/* Splits the axes of x into those in the attribute `axes` and the rest. Returns false if the attribute cannot be
+ * read. */
 static bool fault_split_axes(const mil_op *op, fault_axes *over, fault_axes *left) {
     const mil_type *type = &mil_in(op, "x")->type;
     bool member[MIL_MAX_RANK];
@@ -89,7 +91,8 @@ static bool fault_split_axes(const mil_op *op, fault_axes *over, fault_axes *lef
     return true;
 }
 
-/* Steps to the next position of a walk, the last axis first. After the last position it returns to the first. */
+/* Returns the offset of the walk's next position after the one at offset `at`. The last axis changes fastest. After the
+ * last position, the walk begins again. */
 static int64_t fault_step(fault_axes *a, int64_t at) {
     for (int k = a->count - 1; k >= 0; k--) {
         at += a->stride[k];
@@ -142,7 +145,7 @@ static const fault_row fault_rows[] = {
     {"N10", MIL_OP_layer_norm, fault_layer_norm},
 };
 
-/* Returns the operand whose values decide. For a hardswish, that is the factor that is not the sigmoid. */
+/* Returns the operand whose values trigger the error. For a hardswish, that is the factor other than the sigmoid. */
 static const mil_value *fault_operand(const mil_op *op) {
     const mil_value *x = mil_in(op, "x");
     if (op->info->code != MIL_OP_mul) return x;

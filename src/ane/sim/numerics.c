@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the differences between an engine's numbers and the CPU's: tables instead of functions, sums in fp16, saturation. Matrix
- * products are the cpu driver's, fp16 summed in fp32, or those of products.c.
+ * Owns the differences between an engine's arithmetic and the CPU's: tables instead of functions, sums in fp16, and
+ * saturation. Matrix products are computed by products.c, or by the cpu driver, which sums fp16 in fp32.
  *
  * The tables are the engine's own (ane/h13/activation.h). Their inputs and outputs are fp16, rounded half away from
  * zero.
@@ -19,14 +19,15 @@ static float numerics_half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
 
 /* ---- tables ---------------------------------------------------------------------------------------------------------- */
 
-/* Looks up a table, from fp16 to fp16. */
+/* Looks up the fp16 value x in a table, and returns an fp16 value. */
 static float numerics_by_table(const engine_table *t, float x) {
     const float scale = fp16_to_f32(t->scale), bias = fp16_to_f32(t->bias);
     const float at = accumulate_round((double)(x + bias) * (double)scale);
     return isnan(x) ? x : accumulate_round(engine_table_value(t->half, (double)at));
 }
 
-/* Finds the op's table. log is log2 times ln 2. */
+/* Finds the op's table. Returns false if it has none. The table of log computes log2, which numerics_apply multiplies
+ * by ln 2. */
 static bool numerics_table_of(const mil_op *op, engine_table *out) {
     propane_error err;
     double epsilon;
@@ -97,7 +98,7 @@ static propane_status numerics_run_softmax(const sim_numbers *n, const mil_op *o
     return PROPANE_OK;
 }
 
-/* Sums one element after the other and rounds to fp16 after each. */
+/* Adds one element after the other, and rounds the sum to fp16 after each. */
 static propane_status numerics_run_sum(const mil_op *op, const float *x, float *y, propane_error *err) {
     const mil_type *in = &op->operands[0].values[0]->type;
     bool member[MIL_MAX_RANK], squares = op->info->code == MIL_OP_reduce_sum_square;
@@ -169,7 +170,7 @@ static bool numerics_slices_width(const mil_op *op) {
     return mil_slice_read(op, &s, NULL) == PROPANE_OK && s.rank > 0 && s.begin[s.rank - 1] > 0;
 }
 
-/* Returns true if one of four fp16 values has an exponent of all ones: infinity or NaN. */
+/* Returns true if one of four fp16 values is infinity or NaN, whose exponents are all ones. */
 static bool numerics_any_overflow(const uint16_t *v) {
     const uint64_t exponents = 0x7c007c007c007c00u, ones = 0x0001000100010001u;
     uint64_t bits;
@@ -208,9 +209,9 @@ void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, voi
     const int *on = n->switches->value;
     float limit = cost.is_matrix && n->product_limit > 0 ? n->product_limit : HALF_MAX;
     bool fault = on[SIM_slice] && numerics_slices_width(op);
-    if (cost.flops == 0 && !fault && op->info->code != MIL_OP_cast) return; /* moved, not computed */
+    if (cost.flops == 0 && !fault && op->info->code != MIL_OP_cast) return; /* the op only moves values */
     int64_t count = mil_type_count(type);
-    /* Values that overflow there stay infinite. */
+    /* Results of products.c that overflow stay infinite, unless the chip limits products. */
     const bool infinite = sim_has_products(n, op) && n->product_limit <= 0;
     const bool saturate = on[SIM_saturate] && !infinite;
     if (type->dtype == MIL_fp16) numerics_store_half(data, count, limit, saturate, fault);

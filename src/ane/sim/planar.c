@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns sums, differences and products of two fp16 tensors as the planar engine rounds them (switch `arithmetic`): half
- * away from zero, while the cpu driver rounds halves to even. Observed by 751K on M4 and M6, and in outputs recorded on
- * an M3 Max.
+ * Owns elementwise sums, differences and products of two fp16 tensors (switch `arithmetic`). The planar engine rounds
+ * halves away from zero, while the cpu driver rounds them to even. 751K observed this on M4 and M6, and it is visible
+ * in outputs recorded on an M3 Max.
  */
 #include "ane/h13/accumulate.h"
 #include "ane/sim/sim.h"
@@ -33,7 +33,7 @@ static void planar_chunk(mil_opcode code, const float *a, const float *b, float 
     }
 }
 
-/* Loads one operand's part of a row as floats: its elements, or one repeated element. */
+/* Loads n elements of one operand's row as floats. If `step` is 0, repeats one element. */
 static void planar_load(float *to, const uint16_t *from, int64_t step, int64_t n) {
     if (step) {
         fp16_to_f32_array(to, from, (size_t)n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns matrix products as an engine's multiply-add array computes them (switch `arithmetic`): conv, linear and matmul.
+ * Owns conv, linear and matmul as an engine's multiply-add array computes them (switch `arithmetic`).
  *
- * All three are products of matrices, whose right factor is packed 64 columns at a time. If no sum can leave int32
- * (nearly always), the kernels of cpu/simd/array_ukernel.h add in integers. If one could, the sums of
- * ane/h13/accumulate.h handle it. Both produce the same bits.
+ * All three are computed as matrix products, whose right factor is packed 64 columns at a time. If no sum can exceed
+ * int32, which is nearly always so, the kernels of cpu/simd/array_ukernel.h add in integers. If a sum could exceed
+ * int32, the functions of ane/h13/accumulate.h add instead. Both produce the same bits.
  */
 #include <math.h>
 #include <string.h>
@@ -21,9 +21,10 @@ enum { COLUMNS = CPU_ARRAY_COLUMNS, ROWS = CPU_ARRAY_ROWS, CHUNK = 16, ALIGNED =
 
 #define STEP      65536.0      /* sums are in units of 2^-16 */
 #define TOP       2147483647.0 /* the largest int32 */
-#define FAR_ABOVE 64.0f        /* in absolute value; see array_ukernel.h */
+#define FAR_ABOVE 64.0f        /* products below it in absolute value use the near kernels */
 
-/* `batches` matrix products C [m][n] = A [m][k] B [k][n], with `lefts` different A in turn. */
+/* `batches` matrix products C [m][n] = A [m][k] B [k][n]. There are `lefts` matrices A; batch i uses A number i %
+ * lefts. */
 typedef struct products_job {
     const mil_op *op;
     const cpu_array_kernels *array;
@@ -31,7 +32,7 @@ typedef struct products_job {
     float *x, *w, *bias; /* operands as the array reads them */
     float *a;            /* [lefts][m][k]; x or w, or `own` */
     float *own, *up, *least;
-    float *norm, *top; /* of A's rows: the sum and the maximum of the absolute values */
+    float *norm, *top; /* [lefts][m]: the sum and the maximum of the absolute values of each row of A */
     float *panels;     /* [k][COLUMNS] per worker */
     int64_t *at;       /* matmul: offset of each batch's y */
     float *out;
@@ -40,7 +41,8 @@ typedef struct products_job {
     mil_conv conv;
 } products_job;
 
-/* Places the job's arrays one after the other in `scratch`. Returns the size of all; without `scratch`, that is all. */
+/* Places the job's arrays one after the other in `scratch`, and returns their total size. If `scratch` is NULL, only
+ * returns the size. */
 static int64_t products_place(products_job *j, int threads, void *scratch) {
     const bool matmul = j->op->info->code == MIL_OP_matmul;
     const mil_value *x = mil_in(j->op, "x"), *w = mil_in(j->op, matmul ? "y" : "weight");
@@ -79,7 +81,7 @@ static void products_load(const mil_value *v, const void *data, float *out) {
         if (!half || !isfinite(out[i])) out[i] = accumulate_read(out[i]);
 }
 
-/* Returns the largest absolute value. Works on bits, so that the compiler vectorizes it. */
+/* Returns the largest absolute value. Compares the bits as integers, so that the compiler vectorizes the loop. */
 static float products_largest(const float *x, int64_t n) {
     int32_t most = 0;
     float largest;
@@ -118,7 +120,7 @@ static void products_pack_linear(const products_job *j, int64_t first, int64_t c
         for (int64_t c = 0; c < count; c++) panel[k * COLUMNS + c] = w[c * j->k + k];
 }
 
-/* Returns where output `position` reads its channel at one tap of the kernel; -1 in the padding. */
+/* Returns the offset within a channel that output `position` reads at one tap of the kernel, or -1 in the padding. */
 static int64_t products_source(const mil_conv *c, int64_t position, int64_t tap) {
     int64_t source = 0;
     const int64_t place[3] = {position / (c->out[1] * c->out[2]), position / c->out[2] % c->out[1],
@@ -158,7 +160,7 @@ static float products_pack(const products_job *j, int64_t batch, int64_t first, 
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
 
-/* Computes a row in which some sum may be too large. It adds a few products at a time, in integers as long as nothing
+/* Computes a row in which some sum may exceed int32. Adds CHUNK products at a time, in integers if none of their sums
  * can overflow. */
 static void products_row_watched(const products_job *j, int64_t row, const float *panel, const double *start,
                                  int64_t count, float *out) {
@@ -185,13 +187,13 @@ static void products_row_watched(const products_job *j, int64_t row, const float
     for (int64_t c = 0; c < count; c++) out[c] = accumulate_round(accumulate_value(sum[c], worst[c]));
 }
 
-/* Computes the initial sums of row i. Rows are counted through all left factors. */
+/* Computes the initial sums of row i: the bias, or 0. Rows are numbered through all left factors. */
 static void products_start(const products_job *j, int64_t i, int64_t first, int64_t count, double *start) {
     for (int64_t c = 0; c < COLUMNS; c++)
         start[c] = !j->bias || c >= count ? 0 : round((double)j->bias[j->bias_of_rows ? i : first + c] * STEP);
 }
 
-/* Computes rows i .. i+rows-1 of one panel; `row` counts through all left factors. */
+/* Computes `rows` rows of one panel, from number `row` on. Rows are numbered through all left factors. */
 static void products_tile(const products_job *j, int64_t row, int64_t rows, const float *panel, float largest,
                           int64_t first, int64_t count, float *out) {
     double start[ROWS][COLUMNS];
@@ -268,7 +270,7 @@ static propane_status products_read(products_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Copies a matmul's left factors row by row, and notes where each batch's right factor is. */
+/* Copies a matmul's left factors row by row, and stores the offset of each batch's right factor. */
 static void products_copy_left(products_job *j) {
     const mil_matmul *m = &j->matmul;
     float *to = j->own;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The sim driver: sim:CHIP. Compiles under the chip's rules and compile budget, runs as sim.h describes, and fills in
- * the time and energy that the model predicts for the call. The program copies weights that are constants.
+ * Owns the sim driver, whose devices are named sim:CHIP. It compiles under the chip's rules and compile budget, runs
+ * programs as sim.h describes, and reports the time and energy that the cost model predicts for the call. A program
+ * copies its constant weights.
  *
- * Refuses what the engine would refuse, but with the reason. This includes what a known rule of the chip refuses (rule
- * id, evidence, fix), compiles beyond the budget, weights that are too large to load, and faulty bindings.
+ * Refuses what the engine would refuse, but gives the reason. This includes programs that a known rule of the chip
+ * refuses (with the rule's id, evidence and fix), compiles beyond the budget, weights that are too large to load, and
+ * faulty bindings.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +31,12 @@ typedef struct sim_device {
     fork_mutex mutex; /* guards the block and the counters */
     void *block;
     size_t block_bytes;
-    chip_process process; /* the calls so far on this device, for the rules about processes */
+    chip_process process; /* compiles and loaded programs of this device, for the rules about processes */
     int64_t pid;          /* the process that opened the device */
 } sim_device;
 
-/* Selects the driver for `level`: the interpreter of src/ane/h13 executes registers. */
+/* Returns the registers driver, which runs the interpreter of src/ane/h13, if the URI has a `level` switch. Otherwise
+ * returns NULL. */
 static const propane_driver *sim_other(const char *rest) {
     const char *switches = strchr(rest, '?');
     return switches && (strncmp(switches, "?level=", 7) == 0 || strstr(switches, "&level=")) ? &registers_driver : NULL;
@@ -84,7 +87,7 @@ static bool sim_driver_through_coreml(const sim_device *d, const mil_function *f
     return path < 0 ? f->module->coreml : path == 1;
 }
 
-/* Checks what the engine's own loader checks before any rule. */
+/* Refuses weights that are too large for the engine's loader (C7a), even if the switch `refuse` is off. */
 static propane_status sim_driver_check_load(const sim_device *d, const mil_function *f, propane_error *err) {
     double weights = 0;
     for (const mil_op *op = f->first; op; op = op->next)
@@ -99,8 +102,8 @@ static propane_status sim_driver_check_load(const sim_device *d, const mil_funct
     return PROPANE_OK;
 }
 
-/* *moved marks operations that the CPU runs, in the arena, or is NULL. *switch_ms is the time for switching between CPU
- * and engine. */
+/* Checks the program against the chip's rules. Sets *moved to an array in the arena that marks the operations that the
+ * CPU runs, or to NULL if the engine runs all operations. */
 static propane_status sim_driver_place(const sim_device *d, const mil_function *f, arena *a, const bool **moved,
                                        propane_error *err) {
     const int os = d->switches.value[SIM_os];
@@ -130,14 +133,14 @@ static propane_status sim_supports(void *impl, const mil_function *f, const prop
     return status;
 }
 
-/* Returns the rows on which the sources disagree and that a switch activates. */
+/* Returns the id of the disputed rule that the switches `theory` and `budget` activate, or "" if they activate none. */
 static const char *sim_driver_chosen_rows(const sim_device *d) {
     static const char *const budget[] = {[SIM_COUNTS_COMPILES] = "C1a", [SIM_COUNTS_LOADED] = "C1b"};
     int theory = d->switches.value[SIM_theory];
     return d->switches.value[SIM_budget] == 0 || theory == SIM_COUNTS_NOTHING ? "" : budget[theory];
 }
 
-/* Counts a compile, or refuses it by the rules about processes. The caller holds `mutex`. */
+/* Counts a compile, unless a rule about processes refuses it. The caller holds `mutex`. */
 static propane_status sim_driver_count_compile(sim_device *d, const mil_function *f, propane_error *err) {
     chip_process next = d->process;
     next.compiles++;
@@ -176,7 +179,7 @@ static int sim_driver_compare_inputs(const void *a, const void *b) {
     return strcmp((*(const propane_io *const *)a)->name, (*(const propane_io *const *)b)->name);
 }
 
-/* order[k] is the input, in declared order, that the engine uses as parameter k. */
+/* Fills p->order. order[k] is the index of the bound input that the engine uses for parameter k, in declared order. */
 static propane_status sim_driver_sort_inputs(sim_program *p, const driver_program *out, bool by_position,
                                              propane_error *err) {
     const size_t count = (size_t)out->input_count;
@@ -202,7 +205,7 @@ static propane_status sim_driver_prepare(sim_device *d, const mil_function *f, d
     for (int i = 0; i < out->input_count; i++) sim_driver_widen_rows(&out->inputs[i], rows);
     for (int i = 0; i < out->output_count; i++) sim_driver_widen_rows(&out->outputs[i], rows);
     PROPANE_TRY(sim_driver_sort_inputs(p, out, !p->coreml && d->switches.value[SIM_order], err));
-    for (int i = 0; i < out->input_count; i++) /* space for dense copies of inputs and outputs with wide rows */
+    for (int i = 0; i < out->input_count; i++) /* space for dense copies of inputs with wide rows */
         p->block_bytes += (int64_t)(out->inputs[i].bytes + 63) / 64 * 64;
     PROPANE_TRY(placed_cost(d->chip, p->coreml ? COST_COREML : COST_DIRECT, f, out->arena, &cost, err));
     p->ms = cost.ms;
@@ -263,7 +266,7 @@ static void sim_buffer_free(void *impl, driver_buffer *buffer) {
 
 /* ---- running --------------------------------------------------------------------------------------------------------------- */
 
-/* Copies rows between a surface and dense memory. */
+/* Copies the rows of a surface to dense memory, or in the opposite direction if `in` is false. */
 static void sim_driver_copy_rows(const propane_io *io, void *dense, void *surface, bool in) {
     int last = io->rank - 1;
     size_t row = (size_t)(io->stride[last] * io->dim[last]), wide = last > 0 ? (size_t)io->stride[last - 1] : row;
@@ -284,8 +287,8 @@ static int sim_driver_by_name(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Checks a request's surfaces against the rules about requests. `inputs` and `outputs` are space for them. `order` may
- * assign another input's surface to a parameter. */
+/* Checks a request's surfaces against the rules about requests. `inputs` and `outputs` are space for the surfaces.
+ * p->order may assign another input's surface to a parameter. */
 static propane_status sim_driver_check_request(const sim_device *d, const driver_execution *e, chip_surface *inputs,
                                                chip_surface *outputs, propane_error *err) {
     const driver_program *program = e->program;
@@ -294,7 +297,7 @@ static propane_status sim_driver_check_request(const sim_device *d, const driver
         inputs[i] = (chip_surface){.name = program->inputs[i].name, .bytes = e->inputs[p->order[i]]->bytes};
     for (int i = 0; i < program->output_count; i++)
         outputs[i] = (chip_surface){.name = program->outputs[i].name, .bytes = e->outputs[i]->bytes};
-    /* The order in which the ane driver binds them (rule C12b). */
+    /* The ane driver binds surfaces in alphabetical order (rule C12b). */
     qsort(inputs, (size_t)program->input_count, sizeof *inputs, sim_driver_by_name);
     qsort(outputs, (size_t)program->output_count, sizeof *outputs, sim_driver_by_name);
     const chip_request request = {.function = p->function,
@@ -314,7 +317,7 @@ static propane_status sim_driver_check_request(const sim_device *d, const driver
 
 static propane_status sim_request_prepare(void *impl, driver_execution *e, propane_error *err) {
     const sim_program *p = e->program->impl;
-    if (p->coreml) return PROPANE_OK; /* its surfaces belong to Core ML */
+    if (p->coreml) return PROPANE_OK; /* Core ML owns the surfaces */
     chip_surface *inputs = mem_array((size_t)e->program->input_count + 1, sizeof *inputs);
     chip_surface *outputs = mem_array((size_t)e->program->output_count + 1, sizeof *outputs);
     propane_status status = inputs && outputs ? sim_driver_check_request(impl, e, inputs, outputs, err)

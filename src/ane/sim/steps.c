@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Owns a simulated program. Every operation is a step with dense operands and results, so that everything between two
- * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver
- * with this one operation. An operation that keeps the order of its elements only changes the shape of the same memory.
+ * Owns simulated programs. Every operation becomes a step with dense operands and results, so that each intermediate
+ * result is stored and rounded as on the engine. A step runs code of numerics.c, products.c or planar.c, or a program
+ * of the cpu driver that contains only this operation. An operation that keeps the order of its elements becomes an
+ * alias: its result is its operand's memory.
  *
  * Operations on lists, which only the CPU runs, form one step with all operations between them, because a list has no
  * dense form that could be passed between two steps.
  *
- * Each value has its own space in one block for the whole run. That is larger than a plan by lifetimes, and simpler.
- * The scratch of the steps follows, as large as the largest. The device keeps one block for all its programs, so a run
- * allocates nothing.
+ * Each value has its own space in one block for the whole run. This needs more memory than a plan by lifetimes, but is
+ * simpler. The scratch follows the values and has the size that the largest step needs. The device keeps one block for
+ * all its programs, so a run allocates no memory.
  */
 #include <string.h>
 
@@ -36,16 +37,16 @@ static void steps_need_scratch(sim_program *p, int64_t bytes) {
 }
 static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype); }
 
-/* Data shared by the steps of one program while they are made. */
+/* Data shared by the steps of one program while the steps are made. */
 typedef struct steps_work {
     const cpu_plan_options *options;
     arena *arena;                    /* the program's */
-    mil_value **map;                 /* [value_count]: all NULL between two steps */
+    mil_value **map;                 /* [value_count]: values of a step's function; all NULL between two steps */
     const bool *live;                /* [value_count]: needed for a result of the function */
     const int *reads;                /* [value_count]: number of uses by operations and as results */
     const mil_op *last_list;         /* the last operation on a list; NULL if there is none */
     const bool *read_after;          /* [value_count]: read after last_list */
-    sim_step *tables[SHARED_TABLES]; /* the newest steps with separate tables */
+    sim_step *tables[SHARED_TABLES]; /* the newest steps whose tables differ */
     int table_count;
 } steps_work;
 
@@ -56,8 +57,8 @@ static bool steps_choose_all(void *context, const char *name) {
     return true;
 }
 
-/* Copies the function with compressed weights expanded, as an engine does when it loads them: a step sees only
- * values. */
+/* Copies the function and expands its compressed weights, as an engine does when it loads them, so that no step reads
+ * compressed weights. */
 static propane_status steps_copy_function(sim_program *p, const mil_function *f, propane_error *err) {
     mil_function *copy;
     p->module = mil_module_create(f->module->source);
@@ -68,8 +69,8 @@ static propane_status steps_copy_function(sim_program *p, const mil_function *f,
     return pass_decompress(copy, steps_choose_all, NULL, &spread, err);
 }
 
-/* Marks each [value id] that a result of the function needs. A label's text, which the session looks up itself, does
- * not count. */
+/* Marks, by value id, the values that the results of the function need. A label's text does not count, because the
+ * session looks up that text itself. */
 static propane_status steps_find_live(const mil_function *f, arena *work, const bool **out, propane_error *err) {
     bool *live = ARENA_ARRAY(work, f->value_count + 1, bool);
     if (!live) return steps_no_memory(err);
@@ -98,7 +99,7 @@ static bool steps_is_live(const mil_op *op, const bool *live) {
     return is;
 }
 
-/* Adds the operand to the step's function: as a parameter, or as a constant. */
+/* Adds the operand to the step's function, as a constant if its value is known, otherwise as a parameter. */
 static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
     if (map[v->id] || (v->constant && v->is_inline)) return;
     if (v->constant && v->def && v->def->info->code == MIL_OP_const) {
@@ -125,7 +126,7 @@ static const mil_op *steps_last_list(const mil_function *f) {
     return op;
 }
 
-/* Finds the last operation on a list, and the values that later operations or the function read. */
+/* Finds the last operation on a list, and marks the values that later operations read or the function returns. */
 static propane_status steps_find_lists(const mil_function *f, arena *work, steps_work *w, propane_error *err) {
     bool *read = ARENA_ARRAY(work, f->value_count + 1, bool);
     if (!read) return steps_no_memory(err);
@@ -137,7 +138,8 @@ static propane_status steps_find_lists(const mil_function *f, arena *work, steps
     return PROPANE_OK;
 }
 
-/* Copies the operations from s->op to `last` into one function, whose results are what others read. */
+/* Copies the operations from s->op to `last` into one function. If there are several, its results are only the values
+ * that are read after w->last_list. */
 static void steps_build_span(mil_builder *b, sim_step *s, const mil_op *last, const steps_work *w) {
     for (const mil_op *op = s->op;; op = op->next) {
         if (!steps_known(op) && steps_is_live(op, w->live)) {
@@ -179,9 +181,9 @@ static bool steps_keeps_order(const mil_op *op) {
     return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->constant;
 }
 
-/* Finds x * sigmoid(x) whose sigmoid has no other reader. On an engine this is one table: otherwise the recorded
- * feed-forward of an M3 Max is not reproduced (tests/drivers/test_recorded.c). Returns x, or NULL if `op` is not
- * such a product. */
+/* Returns x if `op` is x * sigmoid(x) and the sigmoid has no other reader, otherwise NULL. An engine computes such a
+ * product with one table: without this, the recorded feed-forward of an M3 Max is not reproduced
+ * (tests/drivers/test_recorded.c). */
 static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, const mil_op *op) {
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
     for (int k = 0; k < 2; k++) {
@@ -193,7 +195,8 @@ static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, co
     return NULL;
 }
 
-/* Compares two functions of one value: a table depends only on the opcode and the constants. */
+/* Returns true if two functions of one value have the same table, which depends only on the opcode and the
+ * constants. */
 static bool steps_same_table(const mil_op *a, const mil_op *b) {
     if (a->info != b->info) return false;
     for (int k = 1; k < a->info->param_count; k++) {
@@ -220,7 +223,7 @@ static propane_status steps_take_table(sim_step *s, steps_work *w, propane_error
     return PROPANE_OK;
 }
 
-/* Makes the step of all operations from `op`, the first on a list, to the last one. */
+/* Makes one step of all operations from `op`, the first operation on a list, to the last operation on a list. */
 static propane_status steps_add_lists(sim_program *p, const mil_op *op, steps_work *w, propane_error *err) {
     sim_step *s = &p->steps[p->step_count++];
     int values = 1;
@@ -300,8 +303,8 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
     return PROPANE_OK;
 }
 
-/* Returns the next operation of the original function, skipping constants and compressed weights. The copy has the
- * others in the same order. */
+/* Returns the next operation of the original function, skipping constants and compressed weights. Counts the skipped
+ * operations in *place. The copy has the other operations in the same order. */
 static const mil_op *steps_next(const mil_op *op, int *place) {
     for (; op && (op->info->code == MIL_OP_const || mil_op_compressed(op)); op = op->next) ++*place;
     return op;

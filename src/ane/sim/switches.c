@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the switches of a simulated device: their defaults by chip, and parsing them from the text after "sim:".
+ * Owns the switches of a simulated device. Sets their defaults for a chip, and parses the text after "sim:".
  */
 #include <stdio.h>
 #include <stdlib.h>
