@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what the driver opens and compiles: a device's state, and programs that may share one compiled net. The
- * self-test programs use the same calls, below the driver's table.
+ * Owns devices and compiled programs. Several programs may share one compiled net. The self-test programs call these
+ * functions directly, without the driver's table.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +12,9 @@
 
 enum { CANCELS_SINCE = 27 /* macOS */ };
 
-/* Processes on macOS 27 compile more than 119 programs (midasdf/ANEDVD, IchenDEV/utter, cortexkit/synapse). Up to macOS
- * 26, the compiler fails without giving a reason after about that many (C1). */
+/* Returns the system's limit on compiles per process, or 0 if no limit is known. Processes on macOS 27 compile more
+ * than 119 programs (midasdf/ANEDVD, IchenDEV/utter, cortexkit/synapse). Up to macOS 26, the compiler fails without
+ * giving a reason after about that many (C1). */
 static int ane_device_budget(const ane_api *a) {
     ane_system_version v;
     return ane_system(a, &v) && v.major >= 27 ? 0 : ANE_BUDGET;
@@ -31,7 +32,7 @@ propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_dev
     *out = mem_alloc(sizeof **out);
     if (!*out) return propane_fail_memory(err, sizeof **out);
     **out = (ane_device){.api = a, .options = *o};
-    /* The stand-in library shares no compiler. */
+    /* The stand-in has no shared compiler service, so no pause is needed. */
     if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : device_pause_s;
     ane_device_settle(a, o->route, ANE_FACT_descriptor, &(*out)->options.descriptor);
     ane_device_settle(a, o->route, ANE_FACT_folder, &(*out)->options.folder);
@@ -54,7 +55,8 @@ void ane_device_free(ane_device *d) {
     mem_free(d);
 }
 
-/* Finds the program whose compiled net is reused. Its text must be the same; only its weights may differ. */
+/* Finds the donor, whose compiled net is reused, if the options name one. The donor's text must be the same; only its
+ * weights may differ. */
 static propane_status ane_device_find_donor(const ane_device *d, const propane_compile_options *options,
                                             const ane_source *s, const ane_model **out, propane_error *err) {
     if (!options->donor) return PROPANE_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver: Apple's Neural Engine through the private framework AppleNeuralEngine, without Core ML. A program is
- * compiled and evaluated by the same calls that the system's own clients make, each checked before it is made
- * (objc_runtime.h), and nothing is ever computed elsewhere instead. The driver is built on every system and reports
- * where it cannot work.
+ * Owns the ane driver, which runs Apple's Neural Engine through the private framework AppleNeuralEngine, without Core
+ * ML. A program is compiled and evaluated by the same calls that the system's own clients make. Each call is checked
+ * before it is made (objc_runtime.h), and nothing is ever computed elsewhere instead. The driver is built on every
+ * system, and gives the reason where it cannot work.
  *
  *   ane, ane:memory, ane:client          the route (model.c)
  *   after it: ?dispatch=standard|direct|realtime|auto  how a request is evaluated (dispatch.c)
@@ -12,6 +12,7 @@
  *   &dialect=short|canonical             the text's form
  *   &descriptor=keep|drop|auto &folder=keep|drop|auto   what is kept of a loaded program (model.c)
  *   &profile=FILE                        the options from a probe's report; later ones override them (probe_profile.c)
+ *   &outputs=plain|identity              an identity before outputs that the program also reads (source.c)
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any|auto
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for experiments with a compiler: see
  *                                        `propane devices --probe`
@@ -128,7 +129,8 @@ static propane_status ane_driver_set_option(ane_options *o, const char *key, con
 
 static propane_status ane_options_apply(const char *rest, ane_options *out, bool inside, propane_error *err);
 
-/* Reads a profile. The system's build comes from the framework, which is available wherever a device opens. */
+/* Applies the options of a profile. The system's build comes from the framework, which is available wherever a device
+ * opens. */
 static propane_status ane_driver_take_profile(const char *path, ane_options *out, propane_error *err) {
     const ane_api *a;
     char rest[PROFILE_REST], name[60], build[60];
@@ -205,7 +207,7 @@ static propane_status ane_open(const char *rest, void **impl, propane_error *err
 
 static void ane_close(void *impl) { ane_device_free(impl); }
 
-/* Compiles count per process, so those of earlier devices reduce the budget. */
+/* Compiles are counted per process, so the compiles of earlier devices reduce the limit. */
 static void ane_describe(const void *impl, propane_device_info *out) {
     const ane_device *d = impl;
     int left = d->options.budget - ane_compile_count();
@@ -218,7 +220,7 @@ static void ane_describe(const void *impl, propane_device_info *out) {
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the chip that the system names, or NULL if it is unknown. */
+/* Returns the chip that the system names, or NULL if that chip is unknown. */
 static const chip *ane_driver_chip_of(const ane_api *a) {
     char name[60], build[60];
     int64_t cores;
@@ -227,14 +229,13 @@ static const chip *ane_driver_chip_of(const ane_api *a) {
     return chip_find(name, &c, NULL) == PROPANE_OK ? c : NULL;
 }
 
-/* Returns the system as the rules number it, macOS times 100. If it is unknown, returns 0, for which the rules for any
- * system hold. */
+/* Returns the macOS version times 100, as the rules number systems, or 0 if the version is unknown. */
 static int ane_driver_system_of(const ane_api *a) {
     ane_system_version v;
     return ane_system(a, &v) ? v.major * 100 + v.minor : 0;
 }
 
-/* Checks the rules for the chip and the system; the compiler still has the last word. */
+/* Checks the program against the rules for the chip and the system. The compiler may still refuse the program. */
 static propane_status ane_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const ane_device *d = impl;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the probe's own path through the framework: a model made from a given text and weight files, and each call on it
- * separately, timed, with its error as fields. Nothing is repaired, repeated or refused here, so that every answer is
- * the system's.
+ * Owns the probe's own path through the framework. It makes a model from a given text and weight files, and makes each
+ * call on the model separately. Each call is timed, and its error is reported as fields. Nothing is repaired, repeated
+ * or refused here, so that every answer is the system's.
  */
 #include "ane/driver/ane_lab.h"
 
@@ -170,7 +170,7 @@ static propane_status lab_open_memory(lab *l, json_t *out, propane_error *err) {
     return lab_name_folder(l, out, err);
 }
 
-/* Opens the model from the folder, which must exist. */
+/* Opens the model from the folder. Creates the folder first, because it must exist. */
 static propane_status lab_open_client(lab *l, propane_error *err) {
     const ane_api *a = l->a;
     if (l->p.folder) {
@@ -263,7 +263,7 @@ static void lab_list_file(const char *path, const char *name, json_t *out) {
     json_put(out, name, entry);
 }
 
-/* Lists one level of folders, which is enough. */
+/* Lists the files of a folder and of the folders directly in it, which is enough. */
 static void lab_list_in(const char *folder, const char *below, json_t *out) {
     char path[PATH_ROOM + 600], name[600];
     DIR *dir = opendir(folder);
@@ -466,7 +466,7 @@ static bool lab_call(lab *l, lab_step step, json_t *out, ane_id *error, propane_
 }
 
 bool lab_do(lab *l, lab_step step, json_t *out) {
-    static ane_id error; /* static, because a late answer may still write to it */
+    static ane_id error; /* static, because a late answer may still write to this variable */
     propane_error err = {0};
     json_t *said = json_object();
     if (step_begins) step_begins(lab_step_name(step));

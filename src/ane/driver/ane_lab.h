@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Calls into the engine's framework for the probe (cli/device_lab) that the device does not offer: one call at a
- * time, in an order and with arguments that the driver itself would not choose. For experiments in separate processes, never for work:
- * each call may crash or hang.
+ * Declares calls into the engine's framework that only the probe (cli/device_lab) makes. It makes one call at a time,
+ * in an order and with arguments that the driver itself would not choose. Use them only for experiments in separate
+ * processes, because each call may crash or hang.
  */
 #ifndef ANE_DRIVER_ANE_LAB_H
 #define ANE_DRIVER_ANE_LAB_H
@@ -9,11 +9,11 @@
 #include "ane/driver/objc_runtime.h"
 #include "core/base/json.h"
 
-/* Sets a function to call with each folder that a program's files are written to, so that it can be removed after a
- * crash. NULL means no call. */
+/* Sets a function to call with each folder that will contain a program's files, so that the folder can be removed after
+ * a crash. NULL means no call. */
 void ane_on_folder(void (*made)(const char *path));
-/* Limits how long this process's devices wait after a failed compile if pause= is not given, because an experiment has
- * a time limit. */
+/* Sets how long this process's devices wait after a failed compile if pause= is not given, because an experiment has a
+ * time limit. */
 void ane_pause_at_most(int seconds);
 
 enum { LAB_INPUTS = 4, LAB_VALUES = 32 * 32 };
@@ -32,7 +32,8 @@ typedef struct lab_program {
     const lab_file *files;
     int file_count;
     lab_data data; /* what the memory route's dictionary contains for a file: its bytes, their SHA-256, or no bytes */
-    /* Where the files go; NULL for the place where the framework looks (memory) or a new folder in TMPDIR (client). */
+    /* The folder in which the program's own folder is made. NULL means the place where the framework looks (memory), or
+     * a new folder in TMPDIR (client). */
     const char *folder;
     bool open_modes; /* 0755 and 0644 instead of access for only this user */
     int inputs;      /* number of parameters, with names in alphabetical order; all fp16, in rows of 64 bytes */
@@ -69,9 +70,9 @@ typedef struct lab lab;
  * known. */
 PROPANE_CHECK propane_status lab_open(const lab_program *p, json_t *out, lab **l, propane_error *err);
 /* Makes one call. Adds {"done", "ms", "error": {"domain", "code", ...}} to `out` under the step's name. Returns false
- * if the call returned NO. */
+ * if the call returned NO or could not be made. */
 bool lab_do(lab *l, lab_step step, json_t *out);
-/* Runs the steps from `first` to `last` until one returns NO. */
+/* Runs the steps from `first` to `last`. Stops and returns false at the first step that fails, except LAB_EXISTS. */
 bool lab_do_all(lab *l, lab_step first, lab_step last, json_t *out);
 const char *lab_step_name(lab_step step);
 void lab_request_as(lab *l, const lab_request *request);
@@ -80,11 +81,11 @@ PROPANE_CHECK propane_status lab_put(lab *l, int input, float value, propane_err
 /* Returns the first value of the output, and whether all the others are equal to it. */
 PROPANE_CHECK propane_status lab_take(lab *l, float *value, bool *uniform, propane_error *err);
 const char *lab_folder(const lab *l);
-/* Lists the files in the folder: {"PATH": {"bytes", "sha256"}}. */
+/* Returns the files in the folder as {"PATH": {"bytes", "sha256"}}. */
 json_t *lab_list_folder(const lab *l);
 void lab_close(lab *l);
 
-/* Converts an object of the property-list classes to JSON. Any other becomes "(another class)". */
+/* Converts an object of the property-list classes to JSON. An object of any other class becomes "(another class)". */
 json_t *lab_json(const ane_api *a, ane_id object);
 /* Sets a function to call before each step, with its name. NULL means no call. */
 void lab_on_step(void (*begins)(const char *step));

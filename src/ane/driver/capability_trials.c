@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns trials of features that the engine or its framework offers but that may not work: surfaces of different sizes in
- * one request, shared events, chaining. Each runs one small program and reports in words whether it works. Some are
- * known from notes to crash or hang, so `propane devices` runs this in a separate process. Facts on which the driver
- * may rely are remembered.
+ * one request, loaded programs without their descriptor or folder, shared events, and chaining. Each trial runs one
+ * small program and reports in words whether the feature works. According to public notes, some trials crash or hang,
+ * so `propane devices` runs them in a separate process. Facts on which the driver may rely are remembered.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static float trial_small(int64_t i) { return (float)(i % 5); }
 static float trial_difference(int64_t i) { return trial_large(i) - trial_small(i % 64); }
 static float trial_twice(int64_t i) { return 2 * trial_small(i); }
 
-/* Fills an input in rows of 64 elements. */
+/* Fills input i with value(0), value(1), ... in rows of 64 elements. */
 static propane_status trial_fill(trial *t, int i, float (*value)(int64_t), propane_error *err) {
     const propane_io *io = &t->program.inputs[i];
     void *memory;
@@ -141,12 +141,11 @@ propane_status ane_try_sizes(int route, text *answer, propane_error *err) {
     return ane_remember(a, route, ANE_FACT_sizes, status == PROPANE_OK ? "yes" : "no", why.text, err);
 }
 
-/* ---- files and data that a loaded program does not need
- * ------------------------------------------------------------------ */
+/* ---- files and data that a loaded program does not need ---------------------------------------------------------- */
 
 static float trial_sum(int64_t i) { return trial_small(i) + (float)i; }
 
-/* Writes y = x + (0, 1, 2, ...), a program with weights. */
+/* Writes the text of a program with weights: y = x + (0, 1, 2, ...). */
 static void trial_write_sum(text *out) {
     text_append(out,
                 "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
@@ -199,7 +198,7 @@ propane_status ane_try_keeping(int route, text *answer, propane_error *err) {
 
 /* ---- shared events -------------------------------------------------------------------------------------------------------- */
 
-/* Replaces a GPU: signals a value after a while. */
+/* Acts as a GPU that signals a value after a delay. */
 typedef struct signaller {
     const ane_api *api;
     ane_id event;
@@ -216,7 +215,7 @@ static void *trial_signal_later(void *from) {
     return NULL;
 }
 
-/* Tests a run that waits for another run's signal and then signals. */
+/* Tests a run that waits for the signaller's value and then signals its own value. */
 static propane_status trial_run_in_turn(trial *t, uint64_t run, propane_error *err) {
     const ane_api *a = t->api;
     propane_completion done = {.size = sizeof done};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the ways to evaluate a request: their names, which of them the system offers, what real-time tasks need, and
- * which one a device uses. The standard way is used unless a trial in a separate process (dispatch_select.c) has shown
- * that another one works on this system and is faster. A device's own process tries none. A way that failed during work
- * is not used again, here or in later processes.
+ * which one a device uses. With dispatch=auto, the standard way is used unless a trial in a separate process
+ * (dispatch_select.c) has shown that another way works on this system and is faster. A device's own process runs no
+ * trial. A way that failed during work is not chosen again, in this process or in later ones.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { ROUTES = 2 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static char failures[ROUTES][ANE_DISPATCH_COUNT][200]; /* failures of this process during work; "" if none */
+static char failures[ROUTES][ANE_DISPATCH_COUNT][200]; /* how each way failed in this process; "" if it did not */
 
 const char *ane_way_name(ane_dispatch way) {
     static const char *const names[] = {"standard", "direct", "real-time"};
@@ -58,10 +58,10 @@ void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why) {
     pthread_mutex_unlock(&mutex);
     if (ane_remember(d->api, d->options.route, ANE_FACT_way, ane_way_name(ANE_STANDARD), words, &unwritten) !=
         PROPANE_OK)
-        return; /* this process now knows it; the next one may find out again */
+        return; /* this process remembers the failure; the next one may meet it again */
 }
 
-/* Returns the remembered way and its reasons. */
+/* Returns the remembered way, or the standard one if none is remembered. Writes the reason to `why`. */
 static ane_dispatch dispatch_remembered(const ane_device *d, char why[600]) {
     ane_answer answer;
     ane_remembered_note(d->api, why);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Owns the trial of the ways to evaluate a request. Direct and real-time evaluation are alternative calls for the same
- * work. Some report them as faster, others as slower, refused or crashing. So they are tried on a small program, in a
- * process that may die from it: first the numbers, then the time, in alternation. A way other than the standard one is
- * chosen if its results are right and it is clearly faster. The choice is remembered after each way, the riskiest last,
- * so that a crash loses nothing.
+ * work. Some authors report that they are faster, others that they are slower, are refused or crash. So they are tried
+ * on a small program in a separate process, in alternation, and each run is checked and timed. A way other than the
+ * standard one is chosen if its results are right and it is clearly faster. The choice so far is remembered before each
+ * way is tried, the riskiest last, so that a crash loses nothing.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { ROUNDS = 12, CLEARLY_PERCENT = 95 };
 typedef struct way_result {
     bool right, without_task;
     int64_t best_ns;
-    char why[200]; /* the reason if it is not right */
+    char why[200]; /* the reason if `right` is false */
 } way_result;
 
 /* ---- measuring -------------------------------------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ static propane_status dispatch_once(ane_rig *r, way_result *m, ane_dispatch way,
     return PROPANE_OK;
 }
 
-/* Compares the standard way with those up to `last`. */
+/* Measures the ways from the standard one to `last`, in alternation. */
 static propane_status dispatch_measure(ane_rig *r, ane_dispatch last, way_result m[ANE_DISPATCH_COUNT],
                                        propane_error *err) {
     m[last].right = ane_way_offered(r->device->api, &((const ane_program *)r->programs[0].impl)->unit->model, last);

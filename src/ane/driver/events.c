@@ -5,10 +5,11 @@
  * run k reads; otherwise the host does so immediately.
  *
  * Only the client route is known to accept such requests (incoai/splash/runtime/ane/Program.mm,
- * pie-project/pie/crates/kernels-metal/native/ane.m): evaluate returns when the request is queued, and a completion
- * handler reports how it ended. The host waits for it, for limit= milliseconds. On any failure the host sets the
- * event's value, so that no GPU waits for ever. A request that has not ended by then may still run: it, its handler and
- * its program are kept for the rest of the process, and the device runs nothing more.
+ * pie-project/pie/crates/kernels-metal/native/ane.m). Evaluate returns when the request is queued, and a completion
+ * handler reports how the request finished. The host waits for the handler, at most limit= milliseconds. On any failure
+ * the host sets the event's value, so that no GPU waits for ever. A request that has not finished in time may still
+ * run. So the request, its handler and its program are kept for the rest of the process, and the device accepts no
+ * further runs.
  *
  * The handler is a block in the form that the compiler would put on the heap
  * (https://clang.llvm.org/docs/Block-ABI-Apple.html), because the framework may keep it and call it late or twice.
@@ -35,7 +36,7 @@ struct ane_events {
 
 /* ---- the handler ------------------------------------------------------------------------------------------------------------ */
 
-/* `void (^)(BOOL, NSError *)`, and what it stores, guarded by the mutex. */
+/* The block `void (^)(BOOL, NSError *)`, followed by the data that it stores. The mutex guards this data. */
 typedef struct handler {
     const void *isa;
     int flags, reserved;
@@ -45,7 +46,7 @@ typedef struct handler {
     int calls;
     bool done;
     ane_id error;        /* error of the first call, retained; NULL if there was none */
-    ane_id answer_error; /* what evaluate itself writes to, possibly late */
+    ane_id answer_error; /* evaluate itself may write its error here, possibly late */
 } handler;
 
 struct handler_description {
@@ -71,8 +72,8 @@ static void events_invoke(handler *self, bool done, ane_id error) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Makes a handler with one reference, which belongs to the caller. Releasing the last one frees it with the system's
- * free. Returns NULL if memory runs out. */
+/* Makes a handler with one reference, which belongs to the caller. Releasing the last reference frees the handler with
+ * the system's free. Returns NULL if memory runs out. */
 static handler *events_make_handler(const ane_api *a) {
     static const struct handler_description description = {0, sizeof(handler), "v20@?0B8@\"NSError\"12"};
     handler *h = malloc(sizeof *h);
@@ -85,7 +86,7 @@ static handler *events_make_handler(const ane_api *a) {
     return h;
 }
 
-/* Returns false if the handler was not called in time. */
+/* Waits until the handler is called. Returns false if it was not called by the deadline. */
 static bool events_await_call(const handler *h, int64_t deadline) {
     pthread_mutex_lock(&mutex);
     while (h->calls == 0 && !condition_wait_until(&called, &mutex, deadline)) {
@@ -184,7 +185,8 @@ ane_id ane_events_make(const ane_events *e) {
     return all;
 }
 
-/* Waits for the signal after the handler has reported success. The signal has come or is about to. */
+/* Waits for the event's signal after the handler has reported success, when the signal has come or is about to come.
+ * Returns false if it does not come by the deadline. */
 static bool events_await_signal(const ane_events *e, int64_t deadline) {
     while (ANE_SEND0(e->api, event_value, e->event) < 2 * e->runs) {
         if (clock_ns() > deadline) return false;
@@ -193,7 +195,7 @@ static bool events_await_signal(const ane_events *e, int64_t deadline) {
     return true;
 }
 
-/* Keeps everything that the lost request uses, which is never released. */
+/* Keeps everything that the lost request uses for the rest of the process, and returns the failure. */
 static propane_status events_lose(ane_events *e, ane_unit *unit, ane_id request, const handler *h, propane_error *err) {
     e->lost = true;
     unit->lost = h;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading errors. Since macOS 27 the engine's status is in the user info. Before, it is only in the text, as a
- * number after "status=", "underlying=" or a bracket, and is read from there. Never fails: what is unknown is left out.
+ * Owns the reading of errors. Since macOS 27, the engine's status is in the user info. Before macOS 27, the status is
+ * only in the text, as a number after "status=", "underlying=" or an opening parenthesis. Reading never fails, and
+ * leaves out what is unknown.
  */
 #include "ane/driver/failure.h"
 
@@ -36,13 +37,14 @@ static bool failure_status_of_text(const char *from, int64_t *out) {
     return false;
 }
 
-/* Normalizes a status that is a negative 32-bit number, which has been reported as such and as 0xFFFFFFF2. */
+/* Normalizes a status that is a negative 32-bit number. Such a status has also been reported as unsigned, as in
+ * 0xFFFFFFF2. */
 static int64_t failure_sign(int64_t status) {
     return status > INT32_MAX && status <= UINT32_MAX ? status - ((int64_t)UINT32_MAX + 1) : status;
 }
 
 static void failure_read_description(const ane_api *a, ane_id error, ane_id info, ane_failure *out) {
-    char whole[4000]; /* a text that does not fit is not returned at all, and `out` may truncate it */
+    char whole[4000]; /* large, because a text that does not fit is not returned at all; `out` may truncate it */
     if (!ane_text_of(a, ane_entry(a, info, "NSLocalizedDescription"), whole, sizeof whole) &&
         !ane_text_of(a, ANE_SEND0(a, error_description, error), whole, sizeof whole))
         snprintf(whole, sizeof whole, "no description");

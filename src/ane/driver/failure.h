@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * An NSError as fields. The advice for a failure follows from its numbers (failures.def), never from the words of its
- * text, which differ from system to system.
+ * Declares the fields that are read from an NSError. The advice for a failure follows from its domain and numbers
+ * (failures.def), never from the words of its text, which differ from system to system.
  */
 #ifndef ANE_DRIVER_FAILURE_H
 #define ANE_DRIVER_FAILURE_H
@@ -19,13 +19,13 @@ typedef struct ane_failure {
 
 /* Reads `error`, an NSError or NULL. */
 void ane_error_read(const ane_api *a, ane_id error, ane_failure *out);
-/* Returns what to do, or "" if that is unknown. */
+/* Returns advice for the failure, or "" if there is none. */
 const char *ane_failure_hint(const ane_failure *f);
 /* Returns true if all of the machine's slots for loaded programs are taken. */
 bool ane_failure_no_place(const ane_failure *f);
 /* Prints "DOMAIN, code N, status 0x1D: DESCRIPTION; HINT", or "no reason was given". Returns `out`. */
 const char *ane_failure_print(const ane_failure *f, char *out, size_t size);
-/* Does the same for an error that is only to be printed. */
+/* Reads `error` and prints it as ane_failure_print does. Returns `out`. */
 const char *ane_reason(const ane_api *a, ane_id error, char *out, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the folders from which Apple's compiler reads programs and its loader reads compiled nets: their files and
- * users. Equal programs share a folder. It may be emptied once its program is loaded, if a trial has shown that this
- * works (remembered.h). The next equal program fills it again.
+ * Owns the folders from which Apple's compiler reads programs and its loader reads compiled nets, with their files and
+ * users. Equal programs share a folder. A folder may be emptied once its program is loaded, if a trial has shown that
+ * this works (remembered.h). The next equal program fills the folder again.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -109,8 +109,8 @@ propane_status ane_folder_fill(ane_folder *f, const char *other, const ane_sourc
     return PROPANE_OK;
 }
 
-/* Builds the folder from the donor's net. The loader reads net.plist and data, never the weight file, which data is a
- * copy of. */
+/* Fills the folder with the donor's net and the weights of `s`. The loader reads net.plist and data. It never reads the
+ * weight file, of which data is a copy. */
 propane_status ane_folder_patch(const ane_folder *f, const ane_source *s, const ane_folder *donor, propane_error *err) {
     char from[ANE_PATH_BYTES + 60], to[ANE_PATH_BYTES + 60], *net = NULL;
     size_t length = 0;

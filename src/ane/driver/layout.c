@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading modelAttributes: which symbol is which input, and how the engine lays it out. Names are matched, never
- * guessed. A symbol that the program does not have, or a shape that is not the tensor's, is reported as an error.
+ * Owns the reading of modelAttributes, which describe the order of a program's symbols and how the engine lays out each
+ * tensor. Names are matched, never guessed. A symbol that the program does not have, or a shape that is not the
+ * tensor's, is reported as an error.
  *
- * The engine knows five dimensions, N C D H W. A tensor of another rank is matched to them by its dimensions other than
- * 1, in order.
+ * The engine uses five dimensions, N C D H W. A tensor's dimensions other than 1 are matched to them in order.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void layout_standard_layout(propane_io *io) {
     io->bytes = (size_t)wide;
 }
 
-/* Matches "name" or "name@output". */
+/* Returns true if `symbol` is `name`, perhaps followed by "@" and more, as in "name@output". */
 static bool layout_is_symbol(const char *symbol, const char *name) {
     size_t length = strlen(name);
     return strncmp(symbol, name, length) == 0 && (symbol[length] == 0 || symbol[length] == '@');
@@ -96,7 +96,8 @@ static propane_status layout_given_layout(const ane_api *a, ane_id entry, propan
     return PROPANE_OK;
 }
 
-/* Searches every entry of NetworkStatusList. If procedures have one each, names distinguish them. */
+/* Returns the entry for `name` in `list` of any entry of NetworkStatusList, or NULL if there is none. If each procedure
+ * has its own entry, the names distinguish them. */
 static ane_id layout_find_live(const ane_api *a, ane_id networks, const char *list, const char *name) {
     ane_id entry = NULL;
     for (int i = 0; !entry && i < ane_array_count(a, networks); i++)
@@ -104,7 +105,7 @@ static ane_id layout_find_live(const ane_api *a, ane_id networks, const char *li
     return entry;
 }
 
-/* `other` is the list to search if the first one does not have the name, or NULL. */
+/* `other` is the list to search if `list` does not have the name, or NULL. */
 static propane_status layout_lay_out(const ane_api *a, ane_id networks, const char *list, const char *other,
                                      mil_value *const *values, propane_io *ios, int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
@@ -124,15 +125,15 @@ static int layout_find_value(const char *symbol, mil_value *const *values, int c
     return i;
 }
 
-/* `first` is the number of symbols of the preceding functions. A symbol that is none of `f`'s values belongs to another
- * procedure. */
+/* `first` is the number of symbols of the preceding functions. A symbol that names none of `values` belongs to another
+ * procedure, or is an error if the function is `alone`. */
 static propane_status layout_read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
                                        int count, int first, bool alone, ane_side *out, propane_error *err) {
     int reported = ane_array_count(a, symbols);
     char symbol[300] = "?";
     out->count = 0;
     for (int i = 0; i < count && !reported; i++, out->count++) {
-        /* alphabetical, which the names make equal to the declared order */
+        /* alphabetical order, which the names make equal to the declared order */
         out->bound[i] = i;
         out->symbol[i] = first + i;
     }

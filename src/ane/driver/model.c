@@ -7,10 +7,11 @@
  *   client   _ANEModel at a folder of ours -> _ANEClient, which never gets anything of an _ANEInMemoryModel but its
  *            inner _ANEModel
  *
- * A program that the system has compiled before is loaded without compiling and does not count. After a failed compile
- * the next one waits, because the shared compiler service returns unreliable answers for some seconds (C3). A load is
- * retried for six seconds if the system reports that this may help, because all processes of a machine share its slots
- * for programs. A compile beyond the budget is refused before the system fails without giving a reason (C1).
+ * A program that the system has compiled before is loaded without a compile and does not use the budget. After a failed
+ * compile, the next compile waits, because the shared compiler service returns unreliable answers for some seconds
+ * (C3). A load is retried for six seconds if the system reports that this may help, because all processes of a machine
+ * share its slots for programs. A compile beyond the budget is refused, because the system would fail without giving a
+ * reason (C1).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ enum {
     POSIX_PATH = 0
 };
 
-/* Waits; ends early if the host asks for it. */
+/* Waits for `ns` nanoseconds. Returns early with PROPANE_ERR_CANCELLED if the host requests a stop. */
 static propane_status model_wait(int64_t ns, const char *name, propane_error *err) {
     poll_scope scope;
     bool ended = false;
@@ -89,8 +90,7 @@ static void model_compile_failed(const ane_options *o) {
     pthread_mutex_unlock(&process_mutex);
 }
 
-/* ---- parts shared by both routes
- * ----------------------------------------------------------------------------------------- */
+/* ---- parts shared by both routes --------------------------------------------------------------------------------- */
 
 typedef struct job {
     const ane_api *a;
@@ -106,7 +106,7 @@ static bool model_call_exists(const job *j) {
     return ANE_HAS(j->a, client_exists) && ANE_SEND(j->a, client_exists, j->m->client, j->m->object);
 }
 
-/* Returns {key: value} and releases both. Returns NULL if memory runs out. */
+/* Returns a dictionary of `count` pairs, and releases the keys and values. Returns NULL if memory runs out. */
 static ane_id model_make_pairs(const ane_api *a, ane_id *key, ane_id *value, int count) {
     ane_id all = NULL;
     bool made = true;
@@ -119,7 +119,7 @@ static ane_id model_make_pairs(const ane_api *a, ane_id *key, ane_id *value, int
     return all;
 }
 
-/* Returns the options that describe the kind of program folder. */
+/* Returns the client's compile options, which name the model type and the program's file. */
 static ane_id model_client_options(const ane_api *a) {
     ane_id key[2] = {ane_string(a, "kANEFModelType"), ane_string(a, "kANEFNetPlistFilenameKey")},
            value[2] = {ane_string(a, "kANEFModelMIL"), ane_string(a, "model.mil")};
@@ -147,8 +147,8 @@ static size_t model_folder_length(const char *path) {
     return length;
 }
 
-/* Adds a hint about TMPDIR. One client reports that on macOS 27 nothing compiles if TMPDIR is not the user's own folder
- * (F5). */
+/* Writes a hint if TMPDIR is not the user's own folder and may explain the error. One client reports that nothing
+ * compiles then on macOS 27 (F5). */
 static void model_say_foreign_tmpdir(const job *j, ane_id error, char *out, size_t size) {
     enum { FILES = 10 };
     ane_failure f;
@@ -199,7 +199,7 @@ static bool model_keeps_mask(const job *j) {
     return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
 }
 
-/* Reports a failed load. If all slots are taken, the advice depends on their holders. */
+/* Reports a failed load. If all slots are taken, the advice depends on which processes hold them. */
 static propane_status model_fail_load(const job *j, const ane_failure *failure, const char *tried, propane_error *err) {
     char reason[REASON_BYTES], holders[160] = "";
     const int own = atomic_load(&loaded);
@@ -213,7 +213,7 @@ static propane_status model_fail_load(const job *j, const ane_failure *failure, 
                         ane_failure_print(failure, reason, sizeof reason), holders);
 }
 
-/* `failure` receives the reason for a failed load. */
+/* Loads the model, and tries again while the failure is transient. `failure` receives the reason for a failed load. */
 static propane_status model_load(const job *j, ane_failure *failure, propane_error *err) {
     char tried[40] = "";
     model_ask_for_statistics(j);
@@ -238,7 +238,7 @@ static propane_status model_compile_and_load(const job *j, const ane_model *dono
         PROPANE_TRY(ane_folder_patch(j->m->folder, j->s, donor->folder, err));
         return model_load(j, &failure, err);
     }
-    if (model_call_exists(j)) { /* compiled before; if it has disappeared, it is compiled again */
+    if (model_call_exists(j)) { /* compiled before; if it cannot be loaded, it is compiled again */
         propane_status status = model_load(j, &failure, &why);
         if (status == PROPANE_OK) return PROPANE_OK;
         if (failure.transient) return propane_fail(err, status, "%s", why.text);
@@ -275,8 +275,9 @@ static propane_status model_make_descriptor(const job *j, ane_id *out, propane_e
                                j->name);
 }
 
-/* Returns the path that the model reports for its files, and the path in the system's temporary folder. The
- * framework is reported to look in both; as far as anybody has seen, they are the same. TMPDIR affects neither. */
+/* Sets `path` to the folder that the model reports for its files, and `other` to the model's folder in the system's
+ * temporary folder. The framework is reported to look in both folders; as far as anybody has seen, they are the same.
+ * TMPDIR affects neither. */
 static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES], char other[ANE_PATH_BYTES],
                                          propane_error *err) {
     const ane_api *a = j->a;
@@ -293,8 +294,8 @@ static propane_status model_memory_paths(const job *j, char path[ANE_PATH_BYTES]
     return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model reports no folder for its files", j->name);
 }
 
-/* Gets the inner model's attributes. The wrapper's have been seen to raise an exception on macOS 27, so they are used
- * only if there is no inner model. */
+/* Gets the inner model's attributes. Reading the wrapper's attributes has raised an exception on macOS 27, so they are
+ * read only if there is no inner model. */
 static void model_memory_attributes(const job *j) {
     const ane_api *a = j->a;
     ane_model *m = j->m;
@@ -375,8 +376,8 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
     return status;
 }
 
-/* Drops the descriptor and the folder, without which a loaded program is reported to work (Epistates/pmetal). Other
- * threads may be compiling equal programs. */
+/* Drops the descriptor and the files, without which a loaded program is reported to work (Epistates/pmetal). Holds the
+ * mutex, because other threads may be compiling equal programs. */
 void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m) {
     pthread_mutex_lock(&compile_mutex);
     void *pool = a->objc_autoreleasePoolPush();
@@ -387,7 +388,7 @@ void ane_model_trim(const ane_api *a, const ane_options *o, ane_model *m) {
     pthread_mutex_unlock(&compile_mutex);
 }
 
-/* Removes programs with weights from the system's cache, because they are unlikely to be used again. */
+/* Removes a program with weights from the system's cache, because it is unlikely to be used again. */
 static void model_purge(const ane_api *a, const ane_options *o, const ane_model *m) {
     if (!m->has_weights || ane_folder_shared(m->folder)) return;
     if (o->route == ANE_ROUTE_MEMORY && ANE_HAS(a, memory_purge)) ANE_SEND0(a, memory_purge, m->object);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding Apple's names and the few objects that are passed to them. Before anything is called, each row of
- * syms.def is looked up and compared with the type encoding in the running system. A name that does not match is never
- * called, and is reported.
+ * Owns the lookup of Apple's names, and the few objects that are passed to them. Each row of syms.def is looked up
+ * before any call, and the type encoding of each method is compared with the running system's. A method whose encoding
+ * differs is never called, and is reported.
  *
  * PROPANE_ANE_LIBRARY names one library that replaces all of the system's. The tests load their stand-in this way.
  */
@@ -179,7 +179,7 @@ static void objc_note_route(ane_api *a, ane_need need, propane_status status, co
     if (a->route[need - ANE_MEMORY].status == PROPANE_OK) a->route[need - ANE_MEMORY] = *why;
 }
 
-/* Looks up all classes, even if some are missing, because the list of names is most needed then. */
+/* Looks up all classes and methods, even if some are missing, because the list of names is most useful then. */
 static propane_status objc_find_classes(ane_api *a, propane_error *err) {
     propane_error missing = {0};
     for (int i = 0; i < ANE_CLASS_COUNT; i++) {
@@ -210,8 +210,8 @@ static propane_status objc_check_engine(const ane_api *a, propane_error *err) {
 
 /* ---- exceptions --------------------------------------------------------------------------------------------------------- */
 
-/* C has no @catch, so an exception raised by a call ends the process. This handler runs first, then the host's or the
- * system's. */
+/* C has no @catch, so an exception raised by a call ends the process. objc_on_exception runs first, then the handler of
+ * the host or the system. */
 _Thread_local int ane_last_call;
 static const ane_api *objc_raised_in;
 static ane_on_exception objc_next_handler;
@@ -357,7 +357,7 @@ void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char b
     a->objc_autoreleasePoolPop(pool);
 }
 
-/* Reads the last word in the last parentheses: "Version 26.3.1 (a) (Build 25D2128)". */
+/* Reads the last word in the last parentheses, such as 25D2128 in "Version 26.3.1 (a) (Build 25D2128)". */
 static void objc_read_build(const char *from, char build[24]) {
     const char *open = strrchr(from, '('), *close = open ? strchr(open, ')') : NULL;
     const char *word = close;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading the "profile" of a probe's report. It contains words of a uri, which the driver's own table checks, so a
- * report cannot set anything that a user could not type. Rejects files that are not reports.
+ * Owns the reading of the "profile" in a probe's report. A profile contains words of a uri. The driver checks these
+ * words against its own table, so a report cannot set anything that a user could not type. Rejects files that are not
+ * reports.
  */
 #include "ane/driver/probe_profile.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns compiling several functions at once. If this is shown to work, they become procedures of one compiled program,
- * so that one compile of the process's budget (C1) serves many kernels. A request names the procedure and binds that
- * procedure's own symbols.
+ * Owns the compilation of several functions at once. If a proof shows that this works, the functions become procedures
+ * of one compiled program, so that one compile of the process's budget (C1) serves many kernels. A request names the
+ * procedure and binds that procedure's own symbols.
  *
- * Reports differ: some have used such programs, but according to one, every index ran the first procedure. So three
- * small functions prove it first, once per process and route: two that differ only in their constants, and one of
- * another shape. If that fails, or the compiler rejects a group, each function is compiled separately, and the report says why.
+ * Reports differ: some authors have used such programs, but according to one report, every index ran the first
+ * procedure. So three small functions are compiled and run as a proof, once per process and route. Two of them differ
+ * only in their constants, and one has another shape. If the proof fails, each function is compiled separately. If the
+ * compiler rejects a group, smaller groups are compiled. The compile report gives the reason.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "ane/driver/ane.h"
 #include "core/mil/ops.h"
 
-enum { ROUTES = 2, PROOF_ROUNDS = 2, MOST_WEIGHT_BYTES = 1 << 30 /* a program's weights are limited: C7 */ };
+enum { ROUTES = 2, PROOF_ROUNDS = 2, MOST_WEIGHT_BYTES = 1 << 30 /* C7 limits a program's weights */ };
 
 /* ---- the proof ------------------------------------------------------------------------------------------------------------ */
 
@@ -50,7 +51,7 @@ static propane_status procedures_prove(ane_device *d, proof *p, propane_error *e
     return PROPANE_OK;
 }
 
-/* `out` is the answer for this process and route. */
+/* Sets *out to the proof for this process and route. Adds one to *compiles if the proof has to be run. */
 static propane_status procedures_ask_proof(ane_device *d, proof *out, int *compiles, propane_error *err) {
     pthread_mutex_lock(&mutex);
     proof *p = &proofs[d->options.route];
@@ -99,9 +100,9 @@ static propane_status procedures_compile_apart(ane_device *d, const mil_function
 
 /* The state of compiling in groups. */
 typedef struct grouping {
-    int most;      /* functions per program; halved if the compiler refuses that many */
-    int programs;  /* so far */
-    char why[230]; /* why it was halved; "" if it never was */
+    int most;      /* maximum number of functions per program; halved if the compiler refuses a group */
+    int programs;  /* programs compiled so far */
+    char why[230]; /* why `most` was halved; "" if it never was */
 } grouping;
 
 /* Returns true if smaller groups of the same functions may succeed. */
@@ -110,8 +111,8 @@ static bool procedures_may_halve(const ane_device *d, int count, propane_status 
            status != PROPANE_ERR_LIMIT;
 }
 
-/* Compiles the first group of the functions from *done. A rejected group is halved, and so are those after it.
- * Every compile and every load counts toward the limits of the process and of the engine. */
+/* Compiles the next group, which begins with function *done. If the compiler rejects a group, this group and later ones
+ * are halved. Every compile and every load counts toward the limits of the process and of the engine. */
 static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count, int *done,
                                                const propane_compile_options *options, driver_program *const *out,
                                                propane_compile_report *report, grouping *g, propane_error *err) {

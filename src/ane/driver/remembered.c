@@ -4,8 +4,8 @@
  *   {"answers_for": "SYSTEM BUILD, ENGINE, PROPANE VERSION", "memory": {"way": {"is": "direct", "why": "..."}},
  *    "client": {}}
  *
- * The file is read for each question and written whole, under a temporary name that is then renamed. A file that cannot
- * be read, or that is from another system, is ignored, and the next answer replaces it.
+ * The file is read for each question. It is written as a whole under a temporary name and then renamed. A file that
+ * cannot be read, or that is from another system, is ignored, and the next answer replaces it.
  */
 #include "ane/driver/remembered.h"
 
@@ -32,7 +32,7 @@ static const struct {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* threads of this process write one at a time */
 
-/* Makes the key: what the answers are valid for. */
+/* Writes the key, which names the system, engine and version for which the answers are valid. */
 static void remembered_key(const ane_api *a, char key[KEY_ROOM]) {
     char architecture[60], build[60];
     int64_t cores;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * What trials have shown about this machine's engine, kept for later processes in one small file of the user's cache
- * (propane/engine.json). A trial may crash or hang, so it runs in a separate process (`propane devices`), and every
- * other process relies on its answer instead of trying. An answer is valid for one system build, engine and version of
- * Propane. Without one, callers use the method that is known to work everywhere.
+ * Remembers for later processes what trials have shown about this machine's engine, in one small file of the user's
+ * cache (propane/engine.json). A trial may crash or hang, so it runs in a separate process (`propane devices`), and
+ * every other process relies on the trial's answer. An answer is valid for one system build, engine and version of
+ * Propane. Without an answer, callers use the method that is known to work everywhere.
  */
 #ifndef ANE_DRIVER_REMEMBERED_H
 #define ANE_DRIVER_REMEMBERED_H
@@ -20,19 +20,19 @@ typedef struct ane_answer {
     char detail[400]; /* for people */
 } ane_answer;
 
-/* Looks up an answer; `route` is 0 (memory) or 1 (client). Returns false and an empty `out` if nothing is
- * remembered. */
+/* Looks up an answer; `route` is 0 (memory) or 1 (client). Returns false and clears *out if no answer is remembered. */
 bool ane_remembered(const ane_api *a, int route, ane_fact fact, ane_answer *out);
-/* Returns true if the answer is "yes". */
+/* Returns true if the remembered answer is "yes". */
 bool ane_remembered_yes(const ane_api *a, int route, ane_fact fact);
-/* A trial stores "no" before it begins and the answer after it, so that a crash leaves the right answer. */
+/* Stores an answer. A trial stores "no" before it begins and its result afterwards, so that "no" remains after a
+ * crash. */
 PROPANE_CHECK propane_status ane_remember(const ane_api *a, int route, ane_fact fact, const char *word,
                                           const char *detail, propane_error *err);
-/* Removes the file. *there is true if it existed. */
+/* Removes the file. Sets *there to true if the file existed. */
 PROPANE_CHECK propane_status ane_forget(bool *there, propane_error *err);
-/* Explains in one sentence why an existing file is not used. Writes "" if it is used or does not exist. */
+/* Writes one sentence that explains why an existing file is not used, or "" if the file is used or does not exist. */
 void ane_remembered_note(const ane_api *a, char note[400]);
-/* Prints one line per answer: "memory: WORDS: yes". */
+/* Prints one line per answer, such as "memory: WORDS: yes". */
 void ane_remembered_list(const ane_api *a, text *out);
 
 #endif

@@ -3,11 +3,12 @@
  * reused until one of its surfaces is replaced.
  *
  * An engine has been seen to refuse (0x1d) a request whose inputs, or outputs, have surfaces of different sizes (C11).
- * So, unless a trial has shown that they may differ here, smaller surfaces grow when a request is prepared. Those that
- * other requests bind with them grow, too, until every request has equal surfaces. No copies are made at run time.
+ * So smaller surfaces grow when a request is prepared, unless a trial has shown that sizes may differ on this machine.
+ * Surfaces that other requests bind together with them also grow, until every request has equal surfaces. No copies are
+ * made at run time.
  *
  * Three ways to evaluate are known, and dispatch.c chooses one. If dispatch=auto has chosen a way other than the
- * standard one and it fails, the device returns to the standard one for good.
+ * standard one and that way fails, the device permanently returns to the standard way.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +32,7 @@ typedef struct ane_request {
     driver_execution *execution;
     ane_id object;       /* NULL until it is built */
     ane_id error;        /* not on a stack, because a late answer may still write to it */
-    uint64_t generation; /* the sum of its surfaces' generations when it was built */
+    uint64_t generation; /* the sum of the surfaces' generations when the object was built */
     struct ane_request *previous, *next;
 } ane_request;
 
@@ -176,9 +177,9 @@ static propane_status run_once(ane_device *d, ane_request *r, ane_dispatch way, 
     return ane_events_evaluate(d->events, unit, (uint32_t)d->options.qos, r->object, done, &r->error, err);
 }
 
-/* Since macOS 27 an engine that changes its power state refuses a request before it begins, for 8 to 15 ms. This
- * happens after a pause of seconds, and to the first request of a process
- * (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
+/* Returns true if the engine refused the request because its power state was changing. Since macOS 27, an engine
+ * refuses requests for 8 to 15 ms while its power state changes. This happens after a pause of seconds, and to the
+ * first request of a process (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
 static bool run_was_cancelled(const ane_device *d, const ane_request *r) {
     ane_failure f;
     if (!d->cancels) return false;
@@ -205,7 +206,8 @@ static propane_status run_fail_evaluation(const ane_device *d, const ane_request
                         ane_reason(d->api, r->error, reason, sizeof reason));
 }
 
-/* Returns the engine's own time, if it reports one. A request's statistics may also be an array of such objects. */
+/* Returns the engine's own time in ns, or -1 if it reports none. A request's statistics are one object or an array of
+ * objects. */
 static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
     if (!m->counts || !ANE_HAS(a, request_statistics) || !ANE_HAS(a, statistics_time)) return -1;
     ane_id statistics = ANE_SEND0(a, request_statistics, r->object);
@@ -215,12 +217,12 @@ static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_r
     return ns > 0 && ns < INT64_MAX ? (int64_t)ns : -1;
 }
 
-/* Makes the surfaces equal in size, because the result of a trial with a small program may not hold for this one. Returns true
- * if the surfaces now have other sizes. */
+/* Makes the surfaces equal in size after a failure that different sizes may have caused, because a trial's result for a
+ * small program may not hold for this program. Returns true if the request's surfaces have changed. */
 static bool run_was_made_even(ane_device *d, const ane_request *r) {
     ane_failure f;
     char reason[300];
-    /* From a locked surface or a lack of memory; the engine's own message is more useful. */
+    /* Receives the error of a locked surface or a lack of memory; the engine's own message is more useful. */
     propane_error ignored = {0};
     ane_error_read(d->api, r->error, &f);
     if (d->equal_size || d->options.sizes != ANE_SIZES_ANY_IF_PROVED ||
@@ -229,7 +231,7 @@ static bool run_was_made_even(ane_device *d, const ane_request *r) {
     d->equal_size = true;
     ane_failure_print(&f, reason, sizeof reason);
     if (ane_remember(d->api, d->options.route, ANE_FACT_sizes, "no", reason, &ignored) != PROPANE_OK)
-        ignored = (propane_error){0}; /* the next process may find out again */
+        ignored = (propane_error){0}; /* the next process may meet the failure again */
     return run_even_out_all(d, &ignored) == PROPANE_OK && r->generation != run_generation_of(r->execution);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the small programs on which the driver tries features that may not work. All numbers are integers that fp16
  * represents exactly, so there is no tolerance. The first two functions differ only in their constants, because one
- * engine is reported to use the first procedure's weights whichever is requested.
+ * engine is reported to use the first procedure's weights for every procedure.
  */
 #include <string.h>
 
@@ -73,7 +73,8 @@ propane_status ane_rig_open(const ane_api *a, const ane_options *o, int count, a
     *out = (ane_rig){.count = count, .module = mil_module_create("trial")};
     propane_status status = out->module ? PROPANE_OK : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = ane_device_create(a, o, &out->device, err);
-    /* A single function is the one without constants, so that it stays in the system's cache. */
+    /* A single function is of the third kind, which has no constants, so that its program stays in the system's
+     * cache. */
     for (int k = 0; k < count && status == PROPANE_OK; k++)
         status = selftest_program_build_function(out->module, count == 1 ? 2 : k, err);
     if (status == PROPANE_OK) status = selftest_program_compile(out, err);
@@ -110,7 +111,7 @@ static propane_status selftest_program_write_input(ane_rig *r, int k, int kind, 
     return PROPANE_OK;
 }
 
-/* Fills the output with NaN, so that elements that are not written are noticed. */
+/* Fills the output with NaN, so that elements that the engine does not write are noticed. */
 static propane_status selftest_program_spoil_output(ane_rig *r, int k, propane_error *err) {
     driver_buffer *b = r->bound[k][r->programs[k].input_count];
     void *memory = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the text and the weight file in which functions are passed to Apple's compiler. A program has one weight file,
- * with one record per larger constant, because macOS 27 refuses programs with several (C37b). So the same program with
- * other weights has the same text, and its compiled net can be loaded with them. Refuses only control flow; everything
- * else is left to the compiler.
+ * with one record per larger constant, because macOS 27 refuses programs with several weight files (C37b). The text
+ * contains no larger constants, so the same program with other weights has the same text, and its compiled net can be
+ * loaded with the other weights. Refuses only control flow; the compiler decides about everything else.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +25,9 @@ static propane_status source_copy_function(const mil_function *f, const char *na
     return mil_function_copy(f, s->module, name, &copy, err);
 }
 
-/* ---- omitted weights
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- omitted arguments ------------------------------------------------------------------------------------------- */
 
-/* Returns an argument's default as a literal, or NULL if it has none that can be written. */
+/* Returns a parameter's default as a literal, or NULL if it has no default that can be written. */
 static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mil_param *param) {
     static const char *const spatial[] = {"strides", "dilations", "pad"}; /* 1, 1 and 0 in each direction */
     int64_t values[2 * MIL_MAX_RANK] = {0};
@@ -45,8 +44,8 @@ static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mi
     return param->type_class == MIL_CLASS_K_TEXT ? mil_build_text(b, param->standard) : NULL;
 }
 
-/* Writes every argument, as programs from Core ML's tools do. Compilers have been seen to refuse programs that omit
- * some (C19, C20). */
+/* Adds the defaults of omitted arguments, as programs from Core ML's tools do. Compilers have been seen to refuse
+ * programs that omit some arguments (C19, C20). */
 static propane_status source_write_defaults(mil_function *f, propane_error *err) {
     mil_builder b = {0};
     mil_build_resume(&b, f);
@@ -70,7 +69,8 @@ static bool source_is_read(const mil_function *f, const mil_value *v) {
     return false;
 }
 
-/* Puts an identity before such outputs. One client got NaN in them without it, and right numbers with it (C59). */
+/* Puts an identity before outputs that the program also reads. One client got NaN in such outputs without the identity,
+ * and right numbers with it (C59). */
 static propane_status source_part_outputs(mil_function *f, propane_error *err) {
     mil_builder b = {0};
     mil_build_resume(&b, f);
@@ -86,9 +86,9 @@ static bool source_goes_into_file(const mil_value *v) {
            mil_dtype_get(v->type.dtype)->blob_code;
 }
 
-/* Returns the path at which each route is known to have run with one weight file: in a folder, or next to the program.
- * The system may cache a compiled program by its text. So the number in the name must be increased with every
- * change of the file's layout; a program compiled for another layout is then never used. */
+/* Returns the path at which the route is known to have run with one weight file: in a folder, or next to the program.
+ * The system may cache a compiled program by its text. So the number in the file's name must be increased with every
+ * change of the file's layout, which prevents the use of a program compiled for another layout. */
 static const char *source_weights_path(const ane_options *o) {
     return o->route == ANE_ROUTE_MEMORY ? "weights/weights2.bin" : "weights2.bin";
 }
@@ -99,7 +99,8 @@ static propane_status source_add_weight(ane_source *s, mil_const *c, propane_err
     return c->blob_path ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Clears the paths of constants, which come with their own files: the file here is ours. */
+/* Clears the constants' paths, which name the files that the program came with. The driver writes its own weight
+ * file. */
 static void source_forget_files(mil_function *f) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
@@ -120,7 +121,8 @@ static propane_status source_collect_weights(const mil_function *f, ane_source *
     return PROPANE_OK;
 }
 
-/* Makes the symbols of several functions unique, such as p000_i000_x, because they share one list. */
+/* Makes the symbols of several functions unique, such as p000_i000_x, because all functions share one list of
+ * symbols. */
 static propane_status source_distinguish(mil_function *f, int index, propane_error *err) {
     for (int k = 0; k < f->param_count + f->result_count; k++) {
         mil_value *v = k < f->param_count ? f->params[k] : f->results[k - f->param_count];
@@ -131,7 +133,7 @@ static propane_status source_distinguish(mil_function *f, int index, propane_err
     return PROPANE_OK;
 }
 
-/* `count` is the number of all functions. */
+/* Adds a copy of `from`, the function with number `index` of `count`, to the source. */
 static propane_status source_add_function(const mil_function *from, int index, int count, const ane_options *o,
                                           ane_source *s, propane_error *err) {
     const char **params, **results;

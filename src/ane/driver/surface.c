@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns buffers: IOSurfaces that host and engine share, each with the object that requests take. The host may access the
- * memory only between lock and unlock, so the address is queried at every lock. A larger surface can replace one while
- * it is not locked. This is needed for engines that require all inputs of a request to have one size, and requests
- * detect it by the generation.
+ * Owns buffers. A buffer is an IOSurface, which host and engine share, together with the object that requests use. The
+ * host may access the memory only between lock and unlock, so the address is queried at every lock. A larger surface
+ * can replace a surface that is not locked. This is needed for engines that require all inputs of a request to have the
+ * same size. Requests detect the replacement by the generation.
  */
 #include <string.h>
 
