@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the walk over the checked object: it visits each part of a program once, runs the rows about that kind of part,
- * and keeps their findings with the affected chips. Rows that no target is interested in never run.
+ * Owns the walk over the checked object. It visits each part of a program once, runs the rows about that kind of part,
+ * and keeps their findings with the affected chips. Rows that apply to no target never run.
  */
 #include "ane/chip/check.h"
 
@@ -45,7 +45,7 @@ static void check_set_masks(chip_report *r) {
     }
 }
 
-/* Lists the rows to run for each op, by opcode: row numbers, ended by -1. */
+/* Lists for each opcode the numbers of the rows to run, followed by -1. */
 static void check_set_op_rows(chip_report *r) {
     int rows = chip_limit_count();
     for (int code = 0; code < MIL_OP_COUNT; code++) {
@@ -109,7 +109,7 @@ static void check_count_cells(chip_report *r, int row, const chip_mask *m, int l
         }
 }
 
-/* A place for findings; strings are copied. */
+/* The place of a finding. check_add copies the strings. */
 typedef struct place {
     const char *source, *function, *op, *name;
     int line, column, row; /* row of the table */
@@ -203,7 +203,8 @@ static propane_status check_tensor(chip_report *r, chip_view *view, const mil_va
     return check_ask_site(r, CHIP_SITE_TENSOR, view, at, err);
 }
 
-/* An input that is too large for the engine is reported once, as an input; the operations that read it are still moved. */
+/* Marks an operation as moved if it reads an input that is too large for the engine. The finding itself is reported
+ * once, for the input. */
 static void check_move_readers(chip_report *r, const chip_view *view, const mil_op *op) {
     char message[CHIP_TEXT_BYTES];
     if (!r->fallen) return;
@@ -219,7 +220,8 @@ static void check_move_readers(chip_report *r, const chip_view *view, const mil_
     }
 }
 
-/* The other checks read dimensions, which an open shape does not have. */
+/* Returns true if the check applies to open shapes. The other checks read dimensions, which an open shape does not
+ * have. */
 static bool check_takes_open(const chip_limit *l) {
     return l->check == chip_rule_open_shape || l->check == chip_rule_open_result;
 }
@@ -324,8 +326,9 @@ static bool check_read_record(const chip_blob *b, uint64_t offset, chip_record *
     return out->sentinel == CHIP_BLOB_SENTINEL;
 }
 
-/* Finds the record after `last` (NULL means the first one). A record with a plausible extent determines where the
- * next one can begin. After a malformed one, every multiple of 64 in the next SEARCHED bytes is tried. */
+/* Finds the record after `last`, or the first one if `last` is NULL. The search begins after the data of `last` if its
+ * extent is plausible, and otherwise after its first 64 bytes. It tries every multiple of 64 in the next SEARCHED
+ * bytes. */
 enum { SEARCHED = 1 << 26 };
 static bool check_next_record(const chip_blob *b, const chip_record *last, chip_record *out) {
     uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && bytes_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
@@ -368,13 +371,13 @@ static propane_status chip_check_blob(chip_report *r, const char *path, propane_
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A reference in the text, BLOBFILE(path = string("@model_path/w.bin"), offset = uint64(64)), whether or not the
- * program parses. */
+/* A reference in a program's text, such as BLOBFILE(path = string("@model_path/w.bin"), offset = uint64(64)).
+ * References are found even if the program does not parse. */
 typedef struct reference {
     const char *file; /* full path, stored in the arena */
     uint64_t offset;
     int line, column;
-    struct reference *next, *same; /* in the text; of the same file */
+    struct reference *next, *same; /* the next reference in the text; the next one to the same file */
 } reference;
 
 static const char *check_find_in(const char *from, const char *end, const char *word) {
@@ -386,7 +389,8 @@ static const char *check_find_in(const char *from, const char *end, const char *
     return NULL;
 }
 
-/* `stop` is where the next reference begins, or the text's end. */
+/* Reads the file and the offset of the reference at `at`. `stop` is where the next reference begins, or the text's
+ * end. */
 static bool check_read_reference(chip_report *r, const char *dir, const char *at, const char *stop, reference *out) {
     static const char prefix[] = "\"@model_path/";
     if (stop - at > 4096) stop = at + 4096; /* one statement, not the rest of a large file */
@@ -433,7 +437,7 @@ static reference *check_find_references(chip_report *r, const char *path, const 
     return list;
 }
 
-/* Checks a file, and the references to it, which `list` holds linked by `same`. */
+/* Checks a weight file, and the references to it, which are `list` and those linked to it by `same`. */
 static propane_status check_file_references(chip_report *r, const char *path, const reference *list,
                                             propane_error *err) {
     file_map map;
@@ -454,7 +458,7 @@ static propane_status check_file_references(chip_report *r, const char *path, co
 
 enum { MOST_WEIGHT_FILES = 1000 };
 
-/* Links the references to each file. Sets firsts to the first one of each. */
+/* Links the references to each file by `same`. firsts[i] receives the first reference to file i. */
 static propane_status check_group(const char *path, reference *list, piece_map *files, reference **firsts,
                                   reference **lasts, propane_error *err) {
     int count = 0;
@@ -483,7 +487,7 @@ static propane_status check_references(chip_report *r, const char *path, referen
     return status;
 }
 
-/* Adds the reader's message, which begins with "PATH:LINE:COLUMN: " if it knows the place. */
+/* Adds a finding with the reader's message. If the message begins with "PATH:LINE:COLUMN: ", this becomes the place. */
 static propane_status check_add_refused_text(chip_report *r, const char *path, const char *message,
                                              propane_error *err) {
     size_t n = strlen(path);
@@ -536,8 +540,9 @@ static propane_status check_folder(chip_report *r, const char *path, propane_err
     return check_package(r, path, err);
 }
 
-/* Refuses a file that is known to be something else, such as an image, instead of reporting a weight file with a
- * wrong version. A file that contains a weight file's record is treated as a weight file, whatever record count it begins with. */
+/* Refuses a file that is known to be something else, such as an image, instead of reporting a weight file with a wrong
+ * version. A file that contains a weight file's record is treated as a weight file, even if its record count at the
+ * beginning resembles another format. */
 static propane_status check_is_other(const char *path, const file_map *map, propane_error *err) {
     chip_record record;
     const chip_blob b = {.path = path, .data = map->data, .bytes = map->bytes};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a report in the forms of other tools: SARIF 2.1.0, which code scanning services accept, and GitHub's workflow
- * commands, which become annotations. Both have fewer severities than Propane: a fallback is a warning there.
+ * Owns the forms of a report for other tools: SARIF 2.1.0, which code scanning services accept, and GitHub's workflow
+ * commands, which become annotations. Both have fewer severities than Propane, so a fallback becomes a warning.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void check_exchange_put_uri(text *out, const char *path) {
     }
 }
 
-/* People read names and messages, so control characters are escaped. */
+/* Makes a JSON string with control characters escaped, because people read names and messages. */
 static json_t *check_exchange_string(const char *s) {
     char shown[2000];
     const size_t length = text_harmless(shown, sizeof shown, s, strlen(s), "");
@@ -110,11 +110,11 @@ static json_t *check_exchange_result(const chip_report *r, const chip_finding *f
     return o;
 }
 
-/* Lists the violated rules in the order of the findings. Each finding refers to its rule by the position in that
+/* Lists the violated rules in the order of the findings. Each finding refers to its rule by the rule's position in that
  * list. */
 static json_t *check_exchange_results(const chip_report *r, json_t *rules) {
     json_t *results = json_array();
-    int *places = mem_array((size_t)chip_limit_count(), sizeof *places); /* of the rule; 0 if not listed yet */
+    int *places = mem_array((size_t)chip_limit_count(), sizeof *places); /* in `rules`, from 1; 0 if not listed yet */
     for (int i = 0; places && i < r->count; i++) {
         const chip_finding *f = &r->findings[i];
         int *place = &places[f->limit - chip_limit_get(0)];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the answers for one function, request or process on one chip: whether a known rule refuses it, in one sentence,
- * and which operations Core ML moves to the CPU. Uses the same rules as a report; a warning refuses nothing.
+ * Owns the decision whether a known rule refuses one function, request or process on one chip, with the reason in one
+ * sentence. Also finds the operations that Core ML moves to the CPU. The rules are the same as for a report, and
+ * warnings refuse nothing.
  */
 #include <string.h>
 
 #include "ane/chip/check_report.h"
 
-/* Returns the first finding that refuses, or that belongs to a chosen row; NULL if there is none. */
+/* Returns the first finding that is a refusal or belongs to a chosen row, or NULL if there is none. */
 static const chip_finding *check_refusing(const chip_report *r, const char *chosen) {
     for (int i = 0; i < r->count; i++) {
         const chip_finding *x = &r->findings[i];
@@ -48,7 +49,7 @@ propane_status chip_check_placement(const mil_function *f, const chip *c, int os
     return status;
 }
 
-/* Fails with the message, id and fix of a row about run time. */
+/* Fails with the message, id and fix of a row about run time if it refuses. Frees the report. */
 static propane_status check_fail_at_run(chip_report *r, propane_status status, propane_status kind, const chip *c,
                                         const char *chosen, propane_error *err) {
     const chip_finding *x = status == PROPANE_OK ? check_refusing(r, chosen) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a report's form for programs: its figures, its JSON, and the reference page of all rules. The text
- * for people is in check_text.c, the forms for other tools are in check_exchange.c.
+ * Owns what callers read from a report: its figures and its JSON. Also prints the reference page of all rules. The text
+ * for people is in check_text.c, and the forms for other tools are in check_exchange.c.
  */
 #include "ane/chip/check_report.h"
 
@@ -102,7 +102,7 @@ json_t *chip_report_json(const chip_report *r) {
     }
     for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
     chip_report_set_text(root, "path", chip_path_name(r->path));
-    json_put(root, "chips", chips); /* also if `root` is NULL, which frees them */
+    json_put(root, "chips", chips); /* if `root` is NULL, this frees `chips` */
     json_put(root, "findings", findings);
     json_put(root, "not_shown", json_integer(r->suppressed));
     return root;

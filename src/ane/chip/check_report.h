@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The inside of a report, shared by check.c, which fills it, and the files that print it: check_text.c for people,
- * check_report.c as JSON, check_exchange.c for other tools.
+ * Declares the inside of a report. It is shared by check.c, which fills the report, and the files that print it:
+ * check_text.c for people, check_report.c as JSON, check_exchange.c for other tools.
  */
 #ifndef ANE_CHIP_CHECK_REPORT_H
 #define ANE_CHIP_CHECK_REPORT_H
@@ -9,7 +9,7 @@
 #include "core/base/arena.h"
 #include "core/mil/ops.h"
 
-/* Rows of the table: one per op, and one for anything larger than an op. */
+/* Rows of the table: one per kind of op, and one for anything larger than an op. */
 enum { CHIP_ROW_WHOLE = MIL_OP_COUNT, CHIP_ROWS };
 
 typedef struct chip_mask {        /* state of one limit */
@@ -28,17 +28,18 @@ struct chip_report {
     int target_count, os, per_limit;
     chip_path path;
     bool by_file;
-    uint64_t *fallen; /* during the check of a function, [place of the op]: bits of the targets on which it is moved */
+    /* bits of the targets on which ops are moved: [0] for all ops of the checked function, then one entry per op */
+    uint64_t *fallen;
     /* [op] of the function being checked, for one target: whether the operation is moved; NULL if not wanted */
     bool *moved;
-    int fallen_at; /* the op that is being checked; -1 for something larger */
+    int fallen_at; /* the entry of `fallen` for what is being checked; -1 for none */
     chip_segments segments[CHIP_COUNT];
     chip_mask *masks;
     int *op_rows;
     chip_cell *cells; /* [CHIP_ROWS][CHIP_COUNT] */
     int op_counts[MIL_OP_COUNT];
     int totals[CHIP_COUNT][CHIP_REFUSE + 1];
-    int harms[CHIP_COUNT]; /* those of the warnings that are of harm */
+    int harms[CHIP_COUNT]; /* warnings about harm */
     bool checked_program;
     chip_finding *findings;
     int count, suppressed;

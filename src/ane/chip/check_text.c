@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns how findings look to people: a paragraph per rule with the places that violate it, a table of operations by
+ * Owns the form of a report for people: a paragraph per rule with the places that violate it, a table of operations by
  * chip, and one line per group of chips with the same verdict. Prints "no known rule refuses it", and never that
  * something runs.
  */
@@ -27,7 +27,7 @@ static void check_text_style(printer *p, const char *style) {
     if (p->styled) text_printf(p->out, "\033[%sm", style ? style : "0");
 }
 
-/* Names and messages may hold arbitrary bytes from files. */
+/* Appends a name or a message with control characters escaped, because both may contain arbitrary bytes from files. */
 static void check_text_put(text *out, const char *s) {
     char shown[512];
     for (size_t left = strlen(s), n; left; s += n, left -= n) {
@@ -36,8 +36,8 @@ static void check_text_put(text *out, const char *s) {
     }
 }
 
-/* Writes words starting at `column`, breaks lines at blanks and indents further lines by `indent` blanks. Ends the
- * style and the line. */
+/* Writes words starting at `column`, breaks lines at blanks and indents further lines by `indent` blanks. Resets the
+ * style and ends the line. */
 static void check_text_wrap(printer *p, const char *s, int column, int indent) {
     const int width = p->width ? p->width : 1 << 30;
     for (bool first = true; *s; first = false) {
@@ -177,7 +177,7 @@ static void check_text_print_findings(printer *p) {
 
 /* ---- the table ---------------------------------------------------------------------------------------------------------- */
 
-/* Writes a cell's text and returns its severity; CHIP_SILENT if it is empty. */
+/* Writes a cell's text. Returns the cell's severity, or CHIP_SILENT if the cell has no findings. */
 static chip_severity check_text_cell(const chip_cell *c, char out[CELL_BYTES]) {
     static const struct {
         const char *word;
@@ -238,7 +238,7 @@ static int check_text_columns(const chip_report *r, column out[CHIP_COUNT]) {
     return count;
 }
 
-/* Returns whether nothing is reported about the operation on any chip. */
+/* Returns true if there is no finding about the operation on any target. */
 static bool check_text_is_silent(const chip_report *r, int row) {
     char cell[CELL_BYTES];
     for (int t = 0; t < r->target_count; t++)
@@ -295,7 +295,7 @@ static void check_text_print_columns(printer *p, int left, const column *columns
     check_text_print_cells(p, CHIP_ROW_WHOLE, columns, count);
 }
 
-/* Prints which chips "m1 +2" means. */
+/* Prints the chips that share a column, such as "m1 +2". */
 static void check_text_print_shared(printer *p, const column *columns, int count) {
     for (int i = 0; i < count; i++) {
         const char *separator = ":";
@@ -333,7 +333,8 @@ static void check_text_print_table(printer *p) {
 
 /* ---- verdicts ----------------------------------------------------------------------------------------------------------- */
 
-/* Lists the rules of this severity on a chip, in the order of the table of limits. Of warnings, lists those of harm. */
+/* Lists the violated rules that have this severity on a chip, in the order of limits.def. Of the warnings, lists only
+ * those about harm. */
 static void check_text_list_rules(const chip_report *r, const chip *c, chip_severity severity, text *out) {
     const char *separator = " ";
     for (int i = 0; i < chip_limit_count(); i++)

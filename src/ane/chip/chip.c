@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the tables made from chips.def, and finds chips by name. Refuses unknown names and lists the known ones.
+ * Owns the tables made from chips.def, and finds chips by name. Refuses unknown names with a list of the known ones.
  */
 #include "ane/chip/chip.h"
 
@@ -42,7 +42,8 @@ const chip_figure *chip_know(const chip *c, chip_field field) { return &figures[
 const char *chip_field_name(chip_field field) { return fields[field].name; }
 const char *chip_field_unit(chip_field field) { return fields[field].unit; }
 
-/* Compares names, ignoring case and the separators between words. */
+/* Returns true if `a`, which has `length` characters, equals `b`. Ignores case, and reads blanks and underscores in `a`
+ * as hyphens. */
 static bool chip_same_name(const char *a, const char *b, size_t length) {
     size_t i = 0;
     for (; i < length && b[i]; i++) {

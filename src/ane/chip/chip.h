@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Public knowledge about each Neural Engine, as data: one row per chip and one figure per quantity, each with its
- * evidence and its source. Propane measured none of it. The constants of the time model are not here, because they are
- * fitted.
+ * Declares public knowledge about each Neural Engine as data: one row per chip and one figure per quantity, each with
+ * its evidence and its source. Propane measured none of these figures. The constants of the time model are in
+ * cost_constants.def, because they are fitted.
  */
 #ifndef ANE_CHIP_CHIP_H
 #define ANE_CHIP_CHIP_H
@@ -21,7 +21,7 @@ typedef enum chip_evidence {
 
 const char *chip_evidence_name(chip_evidence evidence); /* "measured" */
 
-/* Engines of one design; most rules are about one of these. */
+/* A generation consists of engines of one design. Most rules are about one generation. */
 typedef enum chip_generation {
     CHIP_H12, /* A13 */
     CHIP_H13, /* A14, M1 family */
@@ -40,7 +40,7 @@ typedef enum chip_field {
 } chip_field;
 
 typedef struct chip_figure {
-    double value; /* 0 if not known; then there is no source */
+    double value; /* 0 if not known; `source` is then NULL */
     chip_evidence evidence;
     const char *source;
 } chip_figure;
@@ -61,19 +61,19 @@ typedef struct chip {
 } chip;
 
 const chip *chip_get(chip_id id);
-/* Returns the figure of a chip; never NULL, value 0 if nothing is known. */
+/* Returns a figure of a chip, never NULL. Its value is 0 if nothing is known. */
 const chip_figure *chip_know(const chip *c, chip_field field);
 const char *chip_field_name(chip_field field); /* "dram_gbs" */
 const char *chip_field_unit(chip_field field);
 const char *chip_generation_name(chip_generation generation); /* "h16" */
 
-/* Finds a chip by "m4", "M4 Max", "m4_max" or "h16g" (the base chip with that architecture). The error for an
- * unknown name lists the known ones. */
+/* Finds a chip by a name such as "m4", "M4 Max" or "m4_max", or by an architecture such as "h16g", which finds the base
+ * chip with it. The error for an unknown name lists the known ones. */
 PROPANE_CHECK propane_status chip_find(const char *name, const chip **out, propane_error *err);
 /* Reads "m1,m4-max", "all" (every M chip) or "all-a" (every A chip) into up to CHIP_COUNT different chips. */
 PROPANE_CHECK propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], int *count,
                                             propane_error *err);
-/* Returns whether the chip is in a list of generations and names such as "h13 h14 m3-ultra". "all" lists every chip,
+/* Returns true if the chip is in a list of generations and names such as "h13 h14 m3-ultra". "all" lists every chip,
  * "macs" every M chip, "phones" every A chip. */
 bool chip_listed(const char *list, const chip *c);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of plans. Known keys: coremltools' MLComputePlan as public scripts write it
- * (preferred_compute_device), Swift's Codable structures (preferredComputeDevice), ExecuTorch's delegate
- * (preferredComputeUnit), Xcode's performance reports (deviceUsage and deviceType, as in troobit/medata,
- * segmenter-foundation/artifacts), and short ones (preferred, device). One file may hold several plans by the requested
- * compute units (requestedComputeUnits, as in jvcleave/DepthStudies, compute-plans).
+ * Owns the reading of plans. It accepts the keys of coremltools' MLComputePlan as public scripts write it
+ * (preferred_compute_device), of Swift's Codable structures (preferredComputeDevice), of ExecuTorch's delegate
+ * (preferredComputeUnit), and of Xcode's performance reports (deviceUsage and deviceType, as in troobit/medata,
+ * segmenter-foundation/artifacts). It also accepts short keys (preferred, device). One file may contain several plans,
+ * each for one setting of the compute units (requestedComputeUnits, as in jvcleave/DepthStudies, compute-plans).
  */
 #include "ane/chip/compute_plan.h"
 
@@ -80,9 +80,9 @@ static compute_device plan_device(const char *name) {
     return strcasestr(name, "cpu") || strcasestr(name, "bnns") ? COMPUTE_CPU : COMPUTE_NONE;
 }
 
-/* Returns the name of a device, given as a name, as an object that holds its type, or as Swift's enumeration,
- * {"neuralEngine": {}}. Xcode's reports put the last inside an object, {"deviceType": {"neuralEngine": {}}}; there
- * the innermost key is the name. */
+/* Returns the name of a device, which is given as a name, as an object with its type, or as Swift's enumeration,
+ * {"neuralEngine": {}}. Xcode's reports put the enumeration inside another object, {"deviceType": {"neuralEngine":
+ * {}}}, whose innermost key is the name. */
 static const char *plan_device_text(const json_t *v) {
     static const char *const keys[] = {"type", "name", "kind", "device", NULL};
     const char *name = json_string_value(v);
@@ -128,7 +128,8 @@ typedef struct plan_place { /* the surroundings of an object of a plan */
     int depth;
 } plan_place;
 
-/* Reads one object. An operation without a device is a constant, for which Core ML plans none. */
+/* Adds a row for an object that names an operation and a device. An operation without a device is a constant, for which
+ * Core ML plans no device. */
 static propane_status plan_take(compute_plan *p, const plan_place *at, const json_t *object, propane_error *err) {
     const char *op = plan_text(object, operation_keys);
     const json_t *usage = plan_find(object, usage_keys);
@@ -185,7 +186,7 @@ static int plan_rank(const char *units) {
     return strcasestr(units, "all") ? 2 : 1;
 }
 
-/* Keeps the rows of the best setting, the first one among equals. */
+/* Keeps the rows of the best setting of the compute units, or of the first one among equal settings. */
 static void plan_choose(compute_plan *p) {
     const char *best = p->count ? p->rows[0].units : NULL;
     for (int i = 0; i < p->count; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * A plan that Core ML made on a Mac, read from a file: the preferred device and the allowed devices of each operation.
- * MLComputePlan is an interface, not a format, and every tool that dumps it picks its own keys. So a plan is recognised
- * by what it must hold: objects at any depth that name an operation and a device. compute_plan.c lists the keys of
- * public tools.
+ * Declares the reading of a plan that Core ML made on a Mac. A plan gives the preferred device and the allowed devices
+ * of each operation. MLComputePlan is an interface, not a format, and every tool that writes it to a file picks its own
+ * keys. So a plan is recognised by what it must contain: objects at any depth that name an operation and a device.
+ * compute_plan.c lists the keys of public tools.
  */
 #ifndef ANE_CHIP_COMPUTE_PLAN_H
 #define ANE_CHIP_COMPUTE_PLAN_H
@@ -23,15 +23,15 @@ typedef struct compute_row {
     double cost;        /* share of the whole; negative if not known */
 } compute_row;
 
-typedef struct compute_plan { /* the strings belong to `json` */
+typedef struct compute_plan { /* `json` owns the strings */
     json_t *json;
     compute_row *rows;
     int count;
 } compute_plan;
 
-/* Reads a file, or report.json in a folder NAME.mlperf. If the file has plans for several settings of the compute
- * units, the one for CPU and engine is used, else the one for all. Refuses a file without such objects, and an
- * unknown device. */
+/* Reads a file, or report.json in a folder such as NAME.mlperf. If the file has plans for several settings of the
+ * compute units, the plan for CPU and engine is used, else the plan for all units. Refuses a file without such objects,
+ * and an unknown device. */
 PROPANE_CHECK propane_status compute_plan_read(const char *path, compute_plan *out, propane_error *err);
 void compute_plan_deinit(compute_plan *plan);
 const char *compute_device_name(compute_device device);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  * Owns the model of one call: the formula, the correction through the published points, and the energy. The constants
- * are data (cost_constants.def). The formula is the same as in tools/fit_cost_model.py, which compares the two.
+ * are data (cost_constants.def). The formula is the same as in tools/fit_cost_model.py, which compares its results with
+ * those of this file.
  *
  * The facts behind the formula, each seen by more than one source:
  * - A call has a fixed cost.
  * - An engine has 16 cores x 256 multiply-adds, and a marginal layer runs near the peak.
- * - Weights stream at a rate of the package's memory, or once if all layers share them.
+ * - Weights stream at a rate of the package's memory. Weights that all layers share stream once.
  * - Activations beyond 1 MiB are tiled, and every tile reads the weights again.
  * - Few channels or few pixels leave lanes idle.
  * - The M5 and later use Winograd for 3x3 and skip weights that are 0.
- * - Decoding limits tables.
+ * - The rate of decoding limits weights with look-up tables.
  */
 #include "ane/chip/cost_model.h"
 
@@ -42,7 +43,7 @@ static const double different[DIFFERENT_COUNT] = {
 #include "ane/chip/cost_constants.def"
 };
 
-/* Weight of what the points of one chip, path and source have in common; a program of a user has no source. */
+/* Weight of what the points of one chip, path and source have in common. A user's program has no source. */
 static const double shared =
 #define COST_SHARED(weight) weight
 #include "ane/chip/cost_constants.def"
@@ -191,8 +192,9 @@ void cost_call_time(const cost_call *c, cost_time *out) {
 
 /* ---- energy ---------------------------------------------------------------------------------------------------------- */
 
-/* pJ per operation, pJ per byte, W. Ranges over the chips with points: 0.36-0.73, 0-28, 0.07-1.47. The M5's fit is
- * not identified, so it uses that of the M5 Pro. Chips without points use their generation's. */
+/* pJ per operation, pJ per byte, W. The ranges over the chips with points are 0.36-0.73, 0-28 and 0.07-1.47. The fit of
+ * the M5 is not identified, so the M5 uses the fit of the M5 Pro. Chips without points use the fit of their
+ * generation. */
 static const struct {
     chip_generation generation;
     double operation, byte, watt;
@@ -214,17 +216,17 @@ double cost_energy_mj(const chip *c, double flops, double bytes, double ms) {
     return 0;
 }
 
-/* Small programs 11-30 ms (M4, M5); 60 programs of Stories110M with 5.4 MB of weights each 59 ms (M5), 58 (M4 Pro),
- * 118 to 142 ms (M1 Pro, M1 Max). */
+/* Small programs compile in 11-30 ms (M4, M5). Each of 60 programs of Stories110M with 5.4 MB of weights compiles in 59
+ * ms (M5), 58 (M4 Pro), or 118 to 142 ms (M1 Pro, M1 Max). */
 double cost_compile_ms(const chip *c, double weight_bytes) {
     double slow = c->generation <= CHIP_H13 ? 2.1 : c->generation <= CHIP_H15 ? 1.3 : 1;
     return slow * (20 + weight_bytes / 1e6 * 7);
 }
 
-/* Through Core ML, a first load does more than run the engine's compiler. The encoder of Whisper turbo, 1.27 GB,
- * took 440 s on an M4 Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times the figure above. On
- * the M1 and A14, programs with hundreds of megabytes take up to hours (rule X7b): three for an encoder of 600 MB on an
- * M1 Max (ggml-org/whisper.cpp issue 937), 1,200 times the figure above. */
+/* Through Core ML, a first load does more than run the engine's compiler. The encoder of Whisper turbo, 1.27 GB, took
+ * 440 s on an M4 Pro and 560 s on an M2 Pro (argmaxinc/argmax-oss-swift issue 309), 50 times cost_compile_ms. On the M1
+ * and A14, programs with hundreds of megabytes take up to hours (rule X7b): three for an encoder of 600 MB on an M1 Max
+ * (ggml-org/whisper.cpp issue 937), 1,200 times cost_compile_ms. */
 double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes) {
     const bool hours = c->generation <= CHIP_H13 && weight_bytes > chip_limit_value("X7b");
     const double coreml = hours ? 1200 : 50, direct = 2;

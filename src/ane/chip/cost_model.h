@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The time and energy model of the Neural Engine, fitted to published measurements. Propane measured nothing here, and
- * every result is an estimate.
+ * Declares the time and energy model of the Neural Engine, which is fitted to published measurements. Propane measured
+ * none of them, and every result is an estimate.
  *
- * A call of one program is a dozen numbers (cost_call). Its time is a formula with constants per chip,
+ * The numbers in cost_call describe a call of one program. The call's time is a formula with constants per chip,
  *
  *   fixed + layers + max(arithmetic, weights) + copies of inputs and outputs
  *
- * times exp(correction). The correction is a smooth function through the published points, which fades to nothing away
- * from them. The distance to the nearest point also sets the error band, from cross-validation. tools/fit_cost_model.py
- * writes the constants and prints the errors; docs/estimate.md explains.
+ * times exp(correction). The correction is a smooth function through the published points, which fades to zero far from
+ * them. The distance to the nearest point also selects the error band, which comes from cross-validation.
+ * tools/fit_cost_model.py writes the constants and prints the errors. docs/estimate.md explains the model.
  *
  * The time of a program with many operations (cost_function) is the sum over its operations, with one fixed cost.
  */
@@ -60,14 +60,14 @@ typedef struct cost_time {
 } cost_time;
 
 void cost_call_time(const cost_call *call, cost_time *out);
-/* Computes only the formula, without the correction, its band or the similarity: a hundredth of the work. */
+/* Computes only the formula, without the correction, its band or the similarity. This takes a hundredth of the time. */
 void cost_call_parts(const cost_call *call, cost_time *out);
 uint32_t cost_hash(const char *text, size_t length);
 
 /* Returns the energy in mJ, a F + b bytes + c t, fitted to the rail power of other programs. ane_perf has few such
- * points, so this is a range rather than a figure. */
+ * points, so the result is only a rough figure. */
 double cost_energy_mj(const chip *c, double flops, double bytes, double ms);
-double cost_byte_pj(const chip *c); /* pJ per byte moved, the b of that formula */
+double cost_byte_pj(const chip *c); /* pJ per byte moved, the b of cost_energy_mj */
 
 /* ---- published points -------------------------------------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ typedef struct cost_program {
     const mil_function *function;
     int uncounted; /* operations whose shapes follow from values; they do not run on the engine */
     double ms, low_ms, high_ms;
-    double fixed_ms, io_ms; /* of the call; of inputs and outputs */
+    double fixed_ms, io_ms; /* of the call itself; of inputs and outputs */
     double flops, bytes, weight_bytes, io_bytes, energy_mj;
     double utilisation;  /* arithmetic relative to the peak, over the whole call */
     int moved, switches; /* operations that Core ML computes on the CPU, and changes of side (placed_cost.h) */
@@ -123,7 +123,7 @@ PROPANE_CHECK propane_status cost_function(const chip *c, cost_path path, const 
 /* Returns the ms to compile a program. */
 double cost_compile_ms(const chip *c, double weight_bytes);
 double cost_first_load_most_ms(const chip *c, cost_path path, double weight_bytes); /* the longest reported */
-double cost_reload_ms(const chip *c, double weight_bytes); /* of loading a compiled program again with other weights */
+double cost_reload_ms(const chip *c, double weight_bytes); /* to load a compiled program again with other weights */
 
 /* The constants of one chip, for printing. */
 typedef struct cost_constants {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the published points: it turns a table with the columns of ane_perf.csv into calls for the model, and gives a
- * reason for each row that the model does not cover. Only the row's own description excludes it (a cold run, a busy
- * host, data of zeros), never its latency compared with a prediction. tools/fit_cost_model.py uses the same rules.
+ * Owns the published points. It turns a table with the columns of ane_perf.csv into calls for the model, and gives a
+ * reason for each row that the model does not cover. A row is excluded only by its own description (such as a busy host
+ * or data of zeros), never because its latency differs from a prediction. tools/fit_cost_model.py uses the same rules.
  *
  * Refuses a table without the needed columns. Also refuses, with the line number, unclosed quotes, rows whose
  * length differs from the header's, and figures that are not numbers.
@@ -42,7 +42,7 @@ static const char *const column_names[COL_COUNT] = {"id",        "chip",       "
 
 #define MAX_FIELDS 64
 
-/* Splits the record at *at into terminated fields, in place; a quote inside a quoted field is written twice. */
+/* Splits the record at *at into terminated fields, in place. A quote inside a quoted field is written twice. */
 static propane_status cost_points_next_record(char **at, char *end, const char *name, int *line,
                                               char *fields[MAX_FIELDS], int *count, propane_error *err) {
     char *in = *at, *out = *at;
@@ -81,8 +81,7 @@ static propane_status cost_points_next_record(char **at, char *end, const char *
     return PROPANE_OK;
 }
 
-/* ---- contents of a row
- * ----------------------------------------------------------------------------------------------- */
+/* ---- contents of a row ------------------------------------------------------------------------------------------- */
 
 static bool cost_points_contains(const char *cell, const char *word) { return strcasestr(cell, word) != NULL; }
 
@@ -96,7 +95,7 @@ static double cost_points_number(const char *cell) {
     return cost_points_parse(cell, &v) ? fmin(v, 1e18) : 0; /* no table holds more, and products stay finite */
 }
 
-/* Returns the number after NAME=, as in "Cin=512"; no letter may precede NAME. */
+/* Returns the number after NAME=, as in "Cin=512", or `standard` if there is none. No letter may precede NAME. */
 static double cost_points_field(const char *shape, const char *name, double standard) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++) {
@@ -112,7 +111,7 @@ static double cost_points_field(const char *shape, const char *name, double stan
     return standard;
 }
 
-/* True for "k=9x1" but not for "k=3x3". */
+/* Returns true for "k=9x1" but not for "k=3x3". */
 static bool cost_points_kernel_not_square(const char *shape) {
     const char *at = strstr(shape, "k=");
     if (!at) return false;
@@ -123,7 +122,7 @@ static bool cost_points_kernel_not_square(const char *shape) {
     return strspn(other, "0123456789") != digits || strncmp(at, other, digits) != 0;
 }
 
-/* Returns the fraction of weights that is 0: 0.736 for "73.6% zeros". */
+/* Returns the fraction of weights that are 0, such as 0.736 for "73.6% zeros". */
 static double cost_points_zeros(const char *dtype) {
     const char *at = strcasestr(dtype, "% zero"), *start = at;
     if (!at) return 0;
@@ -131,13 +130,14 @@ static double cost_points_zeros(const char *dtype) {
     return fmin(1, fmax(0, text_strtod(start, NULL) / 100));
 }
 
-/* Converts a rate of a stated size to a time. */
+/* Returns the published latency in ms. If there is none, converts a published rate and size to a time. */
 static double cost_points_published_ms(char *const row[COL_COUNT]) {
     double ms = cost_points_number(row[COL_latency_ms]), rate = cost_points_number(row[COL_tflops]);
     return ms > 0 || rate <= 0 ? ms : cost_points_number(row[COL_flops]) / (rate * 1e9);
 }
 
-/* Returns the number before "-bit lut", or 0 if there is none. */
+/* Returns the bits of a look-up table: the number before "-bit lut", 4 for "int4-lut" and "4-bit w", or 0 if there is
+ * none. */
 static double cost_points_table_bits(const char *dtype) {
     const char *at = strcasestr(dtype, "-bit lut");
     if (!at) return cost_points_contains(dtype, "int4-lut") || cost_points_contains(dtype, "4-bit w") ? 4 : 0;
@@ -182,7 +182,7 @@ static int cost_points_index_of(const char *name, const char *(*get)(int), int c
 static const char *cost_points_path_at(int i) { return cost_path_name((cost_path)i); }
 static const char *cost_points_kind_at(int i) { return cost_kind_name((cost_kind)i); }
 
-/* Finds the chip; "M1 Max (published as M1/H13)" is an M1 Max. */
+/* Finds the chip with this title. "M1 Max (published as M1/H13)" is an M1 Max. */
 static const chip *cost_points_chip_of(const char *name) {
     const chip *c = NULL;
     if (strncmp(name, "M1 Max", 6) == 0) name = "M1 Max";
@@ -254,7 +254,8 @@ static void cost_points_read_call(char *const row[COL_COUNT], cost_call *c) {
     c->sub = stream ? cost_hash(shape, strcspn(shape, " =")) : 0;
 }
 
-/* Refuses a figure that is not a number, instead of silently leaving out its row: the whole table may be damaged. */
+/* Refuses a figure that is not a number instead of silently leaving out its row, because the whole table may be
+ * damaged. */
 static propane_status cost_points_check_numbers(char *const row[COL_COUNT], const char *name, int line,
                                                 propane_error *err) {
     static const column figures[] = {COL_flops,     COL_bytes_in,   COL_bytes_weights,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Owns the time of a whole program: one fixed cost, inputs and outputs, and the sum over the operations, because
- * independent branches run one after the other on every engine that was examined. A program that is one convolution or
- * matrix product, or a chain of equal ones, resembles the published calls, so it also gets the fitted correction.
+ * Owns the time of a whole program. It is the sum of one fixed cost, the cost of inputs and outputs, and the costs of
+ * all operations, because independent branches run one after the other on every engine that was examined. A program
+ * that is one convolution or matrix product, or a chain of equal ones, resembles the published calls, so it also gets
+ * the fitted correction.
  *
- * Little is known about operations other than matrix products. There are few constants here, and each names its evidence.
+ * Little is known about operations other than matrix products. So this file has few constants, and each names its
+ * evidence.
  */
 #include <math.h>
 #include <string.h>
@@ -29,10 +31,10 @@
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: the maximum, the exponential with its sum, and the division. */
 #define SOFTMAX_PASSES 3.0
-/* GB/s at which activations are transposed if a matrix product sums over their last axis (`linear`, x times a
- * weight): an engine sums over channels, which are a different axis. From encoder blocks of 1, 4, 16 and 64 sequences (ANEForge, M5
- * Pro: 0.363, 1.34, 5.74 and 27.1 ms), which would otherwise take 0.23, 0.64, 2.4 and 11.5 ms: 27, 20, 17 and 15
- * GB/s. */
+/* GB/s at which activations are transposed if a matrix product sums over their last axis (`linear`, x times a weight).
+ * An engine sums over channels, which are a different axis. Encoder blocks of 1, 4, 16 and 64 sequences take 0.363,
+ * 1.34, 5.74 and 27.1 ms (ANEForge, M5 Pro), and would otherwise take 0.23, 0.64, 2.4 and 11.5 ms. This gives 27, 20,
+ * 17 and 15 GB/s. */
 #define TURN 18.0
 /* Slowdown of weights that are read in the strides of C50: 76 against 32 ms (kasper0406/stablehlo-coreml pull
  * request 110, M4). */
@@ -62,14 +64,15 @@ static const mil_value *cost_program_root_of(const mil_value *v) {
     return v->def || v->constant ? NULL : v;
 }
 
-/* Weights that are passed as inputs are matrices without a batch. */
+/* Returns true for constants and for inputs with two axes, because weights that are passed as inputs are matrices
+ * without a batch. */
 static bool cost_program_is_weight(const mil_value *v) {
     const mil_value *root = cost_program_root_of(v);
     return chip_is_constant(v) || (root && root->type.rank == 2);
 }
 
-/* Returns the bytes read from memory. Compressed weights count as stored, because the engine expands them on the
- * way. */
+/* Returns the bytes of a weight that are read from memory. Compressed weights count as stored, because the engine
+ * expands them after reading them. */
 static double cost_program_weight_bytes(const mil_value *v) {
     return chip_is_constant(v) ? chip_stored_bytes(v) : (double)mil_type_bytes(&v->type);
 }
@@ -80,8 +83,7 @@ static double cost_program_memory_ms(const cost_constants *q, double bytes) {
 
 /* ---- one operation --------------------------------------------------------------------------------------------------- */
 
-/* `matrices`: the number of products with separate weights in one operation. `dense`: the bytes of its weights in
- * the type that is multiplied. */
+/* Reads the sizes of a matrix product. *matrices is the number of products with separate weights in one operation. */
 static void cost_program_read_product(const mil_op *op, cost_call *c, double *matrices) {
     mil_matmul m;
     mil_conv v;
@@ -111,6 +113,7 @@ static void cost_program_read_product(const mil_op *op, cost_call *c, double *ma
     }
 }
 
+/* Returns the operation as a call. *dense is the number of bytes of its weights in the type that is multiplied. */
 static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost,
                                       double *matrices, double *dense) {
     cost_call call = {.chip = c->id,
@@ -134,7 +137,8 @@ static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_o
     return call;
 }
 
-/* C50: weights that the cores read at strides of multiples of 1 MiB are read at less than half the speed. */
+/* Returns true if rule C50 applies: weights that the cores read at strides of multiples of 1 MiB are read at less than
+ * half the speed. */
 static bool cost_program_strides_collide(const chip *c, const mil_op *op) {
     const chip_limit *l = chip_limit_find("C50");
     char found[CHIP_TEXT_BYTES];
@@ -143,7 +147,7 @@ static bool cost_program_strides_collide(const chip *c, const mil_op *op) {
     return named && chip_listed(l->chips, c) && l->check(&view, found);
 }
 
-/* Returns whether a product of an activation and a weight sums over the activation's last axis. */
+/* Returns true if a product of an activation and a weight sums over the activation's last axis. */
 static bool cost_program_turns(const mil_op *op) {
     mil_matmul m;
     if (op->info->code == MIL_OP_linear) return true;
@@ -160,7 +164,7 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     cost_call_parts(&call, &t);
     double moved = cost->bytes_in - dense + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
     if (cost_program_strides_collide(c, op)) t.weights_ms *= COLLISION;
-    /* several were never timed; each counts as a product of computed values */
+    /* several products in one operation were never timed; each counts as a product of computed values */
     bool run_time = call.weight_bytes == 0 || matrices > 1;
     out->weight_bytes = call.weight_bytes;
     const double turned = cost_program_turns(op) ? moved / 1e6 / TURN : 0;
@@ -194,8 +198,8 @@ static void cost_one(const chip *c, cost_path path, const mil_op *op, cost_op *o
 
 /* ---- the program -------------------------------------------------------------------------------------------------------- */
 
-/* Returns whether the program resembles published calls: one matrix product, or a chain of equal ones, and no other
- * costs. */
+/* Returns true if the program resembles published calls: one matrix product, or a chain of equal ones, perhaps with
+ * casts and relu, and no other costs. Fills *out with the call. */
 static bool cost_program_as_call(const chip *c, cost_path path, const cost_program *p, cost_call *out) {
     int layers = 0;
     for (int i = 0; i < p->op_count; i++) {

@@ -9,7 +9,7 @@
 
 #include "core/base/json.h"
 
-enum { LIMIT = 4 << 20 }; /* most bytes of a report */
+enum { LIMIT = 4 << 20 }; /* maximum size of a report in bytes */
 
 /* Returns a positive number from an answer, or 0 if there is none. */
 static double cost_rates_value(const json_t *answers, const char *id, const char *key) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A host's measured rates, from a report of `propane devices --probe`. They replace the assumptions of cost_step.h in
- * estimates of training steps.
+ * Declares a host's measured rates, which come from a report of `propane devices --probe`. They replace the assumptions
+ * of cost_step.h in estimates of training steps.
  */
 #ifndef ANE_CHIP_COST_RATES_H
 #define ANE_CHIP_COST_RATES_H
@@ -16,7 +16,7 @@ typedef struct cost_rates {
     char system[80];     /* the measured machine */
 } cost_rates;
 
-/* Refuses a file that is not such a report, lacks one of the figures, or has one that is not positive. */
+/* Refuses a file that is not such a report, lacks one of the figures, or has a figure that is not positive. */
 PROPANE_CHECK propane_status cost_rates_read(const char *path, cost_rates *out, propane_error *err);
 /* Returns the AdamW times of `rates`, [moments]. */
 static inline const double *cost_rates_update(const cost_rates *rates, bool early) {

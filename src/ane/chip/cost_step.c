@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the model of published training steps. They differ in the part of the work that the engine does; a style is one
- * such division of work. Each part scales with the sizes that determine it: the engine's with weights and calls, staging
- * with activations, the host's matrix products with FLOPs. The constants refer to the step of Stories110M (12 layers,
- * width 768, hidden 2048, 256 positions, 32000 words), because its parts were published.
+ * Owns the model of published training steps. The steps differ in the part of the work that the engine does. A style is
+ * one such division of work. Each part scales with the sizes that determine it: the engine's with weights and calls,
+ * staging with activations, the host's matrix products with FLOPs. The constants refer to the step of Stories110M (12
+ * layers, width 768, hidden 2048, 256 positions, 32000 words), because its parts were published.
  */
 #include "ane/chip/cost_step.h"
 
@@ -30,7 +30,8 @@ static const struct host_row *cost_step_row_of(const chip *c) {
     size_t count = sizeof hosts / sizeof hosts[0];
     for (size_t i = 0; i < count; i++)
         if (hosts[i].chip == c->id) return &hosts[i];
-    /* The base chip of the generation, or the nearest earlier one. A phone's chip uses a phone's row. */
+    /* Otherwise, use the base chip of the generation, or of the nearest earlier one. A phone's chip uses a phone's
+     * row. */
     const struct host_row *best = &hosts[0];
     for (size_t i = 0; i < count; i++) {
         const chip *other = chip_get(hosts[i].chip), *now = chip_get(best->chip);
@@ -56,8 +57,9 @@ const char *cost_host_sources(void) {
            "lm/step: updates continue during the next batch (--overlap on), as --trace shows them\n";
 }
 
-/* Each position costs time, too: rustane's 24 published sizes (M4 Max) follow 0.535 + 0.00178 x positions for
- * forward and backward combined, 1.46 times as long at 512 positions as at 256. */
+/* Returns the time for a number of positions, relative to 256. Each position costs time: rustane's 24 published sizes
+ * (M4 Max) follow 0.535 + 0.00178 x positions for forward and backward combined, which is 1.46 times as long at 512
+ * positions as at 256. */
 static double cost_step_positions(double positions) { return (0.535 + 0.00178 * positions) / (0.535 + 0.00178 * 256); }
 
 double cost_packed_ms(const chip *c, double weight_bytes, double positions) {

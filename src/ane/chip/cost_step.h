@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Training steps as other projects published them, and the rates of the host next to each engine. The engine's figures
- * come from the model. The host's are assumptions, each derived from the parts of published steps, because Propane
- * measured nothing on a Mac.
+ * Declares a model of training steps that other projects published, and the rates of the host next to each engine. The
+ * engine's figures come from the time model. The host's figures are assumptions, each derived from the parts of
+ * published steps, because Propane measured nothing on a Mac.
  */
 #ifndef ANE_CHIP_COST_STEP_H
 #define ANE_CHIP_COST_STEP_H
@@ -17,7 +17,8 @@ typedef struct cost_host {
 } cost_host;
 cost_host cost_host_of(const chip *c);
 const char *cost_host_sources(void); /* one line per figure: its source, and the code that it describes */
-/* Returns the ms in which the engine cuts fp16 weights out of inputs that also hold an activation, and uses them. */
+/* Returns the ms that the engine needs to cut fp16 weights out of inputs that also contain an activation, and to use
+ * them. */
 double cost_packed_ms(const chip *c, double weight_bytes, double positions);
 /* CPU time in ns per activation (layers x width x positions) of a whole step, apart from its matrix products. */
 #define COST_ELEMENT_NS 28.9
@@ -30,7 +31,7 @@ typedef enum cost_style {
     COST_STYLE_PACKED,       /* weights next to the activation in one input ("dynamic") */
     COST_STYLE_INPUTS,       /* weights as separate inputs */
     COST_STYLE_SYNC,         /* packed, one call after the other, everything staged (rustane) */
-    COST_STYLE_FORWARD,      /* the forward half of the previous one */
+    COST_STYLE_FORWARD,      /* the forward half of COST_STYLE_SYNC */
     COST_STYLE_ENGINE,       /* only the engine's part of a static step */
     COST_STYLE_PRODUCTS,     /* packed, one call per matrix product, all else on the processor (AutoANE) */
     COST_STYLE_COUNT
@@ -60,7 +61,7 @@ typedef struct cost_step_point {
     cost_step step;
 } cost_step_point;
 
-/* Reads a row of workload train_step; returns false if the row is of another kind. */
+/* Reads a row of workload train_step. Returns false if the row is of another workload. */
 bool cost_step_point_read(const char *id, const char *chip_title, const char *workload, const char *shape,
                           const char *note, double ms, cost_step_point *out);
 

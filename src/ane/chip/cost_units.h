@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The time of the same work on the other two units of a chip: on the processor by a model of three parts, on the GPU by
- * published figures. Estimated, never measured here.
+ * Declares estimates of the time of the same work on the other two units of a chip. The processor's time comes from a
+ * model of three parts, and the GPU's from published figures. Propane measured neither.
  */
 #ifndef ANE_CHIP_COST_UNITS_H
 #define ANE_CHIP_COST_UNITS_H
@@ -27,8 +27,8 @@ void cost_processor(const chip *c, const cost_work *work, cost_unit *out);
 /* Returns false if no source has a rate for such work on this chip. Adapters use the rate of full training. */
 bool cost_gpu(const chip *c, const cost_work *work, cost_unit *out);
 
-/* Median relative errors on published steps that were not used for fitting any constant: nine steps on engines (`propane estimate
- * --points`) and four on a processor, all on an M2 Pro (listed in tests/train/test_where.c). */
+/* Median relative errors on published steps that were not used to fit any constant: nine steps on engines (`propane
+ * estimate --points`), and four on a processor, all on an M2 Pro (listed in tests/train/test_where.c). */
 #define COST_ENGINE_ERROR    0.17
 #define COST_PROCESSOR_ERROR 0.11
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of rewrites. A rewrite builds a replacement for an operation's result in front of the operation, or
- * returns NULL if it does not apply. The walk puts the replacement into place, under the old name if that is an output.
+ * Owns the table of rewrites. A rewrite builds a replacement for an operation's result before the operation. It returns
+ * NULL if it does not apply, or if it has only changed operands. The walk replaces the old result by the new one, under
+ * the old name.
  */
 #include "ane/chip/for_engine.h"
 
@@ -32,7 +33,7 @@ static mil_value *engine_pair(engine_site *s, mil_opcode code, mil_value *x, mil
     return mil_build_binary(&s->b, code, x, y);
 }
 
-/* log and exp have an optional parameter. */
+/* Builds an operation with operand x, and omits optional parameters such as the epsilon of log. */
 static mil_value *engine_call(engine_site *s, mil_opcode code, mil_value *x) {
     const mil_op *op = mil_build_op(&s->b, code, NULL, &(mil_argument){"x", 1, &x}, 1);
     return op ? op->results[0] : NULL;
@@ -123,7 +124,7 @@ static bool engine_carries_mask(mil_opcode code) {
     return false;
 }
 
-/* Replaces constants on the way into `op` that are minus infinity in fp16. */
+/* Replaces constants that reach `op` and contain minus infinity in fp16. */
 static void engine_mend_masks(engine_site *s, const mil_op *op, int depth) {
     for (int k = 0; k < op->info->param_count && depth < MASK_DEPTH; k++)
         for (int j = 0; j < op->operands[k].count; j++) {
@@ -141,7 +142,7 @@ static void engine_mend_masks(engine_site *s, const mil_op *op, int depth) {
 }
 
 static mil_value *engine_mask(engine_site *s) {
-    s->b.before = s->function->first; /* before all its readers */
+    s->b.before = s->function->first; /* the new constant must precede all its readers */
     engine_mend_masks(s, s->op, 0);
     return NULL;
 }
@@ -164,7 +165,7 @@ static mil_value *engine_with_rank_4(engine_site *s, mil_value *x) {
     return mil_build_reshape(&s->b, x, dim, 4);
 }
 
-/* Builds a product of x with a constant, on four axes. */
+/* Builds the same product on four axes. Returns NULL unless `product` is linear, or a matmul with a constant. */
 static mil_value *engine_wide_product(engine_site *s, const mil_op *product) {
     const bool linear = product->info->code == MIL_OP_linear;
     const char *const params[] = {linear ? "weight" : "y", linear ? "bias" : "transpose_y"};
@@ -184,7 +185,7 @@ static mil_value *engine_wide_product(engine_site *s, const mil_op *product) {
 
 enum { WIDE_VALUES = 16 };
 
-/* Values with two axes, and their replacements with four. */
+/* Values with at most two axes, and their replacements with four. */
 typedef struct engine_wide_values {
     const mil_value *from[WIDE_VALUES];
     mil_value *to[WIDE_VALUES];
@@ -216,7 +217,8 @@ static mil_value *engine_widen_map(engine_site *s, engine_wide_values *w, const 
     return made ? made->results[0] : NULL;
 }
 
-/* Returns NULL if the value does not come from one product through only such operations. */
+/* Returns the value on four axes. Returns NULL if it does not come from a product through only the operations of
+ * engine_widen_map. */
 static mil_value *engine_widen(engine_site *s, engine_wide_values *w, mil_value *v) {
     if (v->constant) return v;
     for (int i = 0; i < w->count; i++)
@@ -275,8 +277,8 @@ static bool engine_read_norm(const mil_op *op, engine_norm *n) {
     return false;
 }
 
-/* Builds x/m * rsqrt(mean((x/m)^2) + e/m/m) with m = max(|x|, 1). It is the same in exact arithmetic. The epsilon is
- * divided, too, as in apple/coremltools pull request 2822, and a row of zeros stays zeros. */
+/* Builds x/m * rsqrt(mean((x/m)^2) + e/m/m) with m = max(|x|, 1). The result is the same in exact arithmetic. The
+ * epsilon is divided, too, as in apple/coremltools pull request 2822, and a row of zeros stays zero. */
 static mil_value *engine_rms_norm(engine_site *s) {
     engine_norm n;
     bool member[MIL_MAX_RANK];
@@ -300,8 +302,8 @@ static mil_value *engine_rms_norm(engine_site *s) {
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
-/* Rewrites a linear: [.., S, I] becomes [B, I, 1, S], and the weight [O, I] a kernel [O, I, 1, 1]. Compressed
- * weights stay as they are. */
+/* Rewrites a linear as a convolution: [.., S, I] becomes [B, I, 1, S], and the weight [O, I] becomes a kernel [O, I, 1,
+ * 1]. A linear with compressed weights stays as it is. */
 static mil_value *engine_linear(engine_site *s) {
     mil_value *x = mil_in(s->op, "x"), *w = mil_in(s->op, "weight"), *bias = mil_in(s->op, "bias");
     const mil_type *t = &x->type, *out = &s->op->results[0]->type;
@@ -322,7 +324,7 @@ static mil_value *engine_linear(engine_site *s) {
     return mil_build_reshape(&s->b, y, out->dim, out->rank);
 }
 
-/* Drops axes of length 1 and joins axes that stay next to each other. */
+/* Rewrites a transpose on fewer axes. Drops axes of length 1, and joins axes that stay next to each other. */
 static mil_value *engine_transpose(engine_site *s) {
     mil_value *x = mil_in(s->op, "x");
     const mil_type *out = &s->op->results[0]->type;
@@ -354,7 +356,7 @@ static mil_value *engine_transpose(engine_site *s) {
     return mil_build_reshape(&s->b, y, out->dim, out->rank);
 }
 
-/* Joins the axes of the batch, which both sides share. */
+/* Joins the first two axes of the batch, which both sides share. */
 static mil_value *engine_matmul(engine_site *s) {
     mil_value *x = mil_in(s->op, "x"), *y = mil_in(s->op, "y");
     const mil_type *a = &x->type, *b = &y->type, *out = &s->op->results[0]->type;
@@ -371,8 +373,8 @@ static mil_value *engine_matmul(engine_site *s) {
 
 /* ---- the table -------------------------------------------------------------------------------------------------------------- */
 
-/* The rewrites, in the order in which they are tried. `rule` is the rule whose check must find something; "" if the
- * rule is about whole functions or about speed. */
+/* The rewrites, in the order in which they are tried. `rule` names the rule whose check must report the operation. It
+ * is "" if the rule is about whole functions or about speed. */
 static const struct {
     mil_opcode code;
     const char *rule, *id, *text;
@@ -393,7 +395,7 @@ static const struct {
 };
 enum { ENGINE_ROWS = sizeof engine_rows / sizeof engine_rows[0] };
 
-/* Replaces the old value by the new one, under the old name, by which it may be an output. */
+/* Replaces the op's result by `with`. The new value receives the old name, because the result may be an output. */
 static propane_status engine_replace(mil_function *f, mil_op *op, mil_value *with, propane_error *err) {
     mil_value *old = op->results[0];
     const char *name = old->name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table made from limits.def: one array, and what its columns mean for one chip under one system.
+ * Owns the table made from limits.def, and decides what a row means for one chip under one system.
  */
 #include "ane/chip/limit.h"
 
@@ -8,7 +8,7 @@
 
 #include "ane/chip/rule.h"
 
-/* The columns `direct` and `coreml`: the severity, and whether a warning is of harm. */
+/* The words in the columns `direct` and `coreml`. LEVEL_ gives a word's severity, WITH_ whether it means harm. */
 enum {
     LEVEL_SILENT = CHIP_SILENT,
     LEVEL_NOTE = CHIP_NOTE,

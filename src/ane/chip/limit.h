@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The rows of limits.def as data, and the input of a row's check. A check sees the program, file, request or process
- * but no chip; the chips that a row is about are a column.
+ * Declares the rows of limits.def as data, and the input of a row's check. A check receives the program, file, request
+ * or process, but no chip. A column lists the chips that the row is about.
  */
 #ifndef ANE_CHIP_LIMIT_H
 #define ANE_CHIP_LIMIT_H
@@ -20,7 +20,7 @@ typedef enum chip_site { /* the kind of thing that a row is checked on */
                          CHIP_SITE_OP,        /* the ops that the row names; if it names none, all but constants */
                          CHIP_SITE_TEXT,      /* a program that the reader refuses */
                          CHIP_SITE_BLOB,      /* a weight file */
-                         CHIP_SITE_RECORD,    /* one record of it */
+                         CHIP_SITE_RECORD,    /* one record of a weight file */
                          CHIP_SITE_REFERENCE, /* a BLOBFILE(...) in a program's text */
                          CHIP_SITE_REQUEST,   /* the surfaces bound for one run */
                          CHIP_SITE_PROCESS,   /* what a process does over time */
@@ -28,7 +28,7 @@ typedef enum chip_site { /* the kind of thing that a row is checked on */
 } chip_site;
 
 typedef enum chip_severity {
-    CHIP_SILENT = -1, /* reports nothing on this path; a finding never has it */
+    CHIP_SILENT = -1, /* reports nothing on this path; no finding has this severity */
     CHIP_NOTE,        /* worth knowing */
     CHIP_WARN,        /* may fail: reported, disputed, slow, or seen on another chip */
     CHIP_FALL,        /* runs, but on the CPU or GPU: measured or documented; on the Core ML path only */
@@ -58,14 +58,14 @@ typedef struct chip_request {
     size_t row_bytes;               /* alignment of rows; 0 means that of rule C13 */
 } chip_request;
 
-/* What a process has done so far, including the present call. All zero means nothing yet. */
+/* What a process has done so far, including the present call. All fields are zero if it has done nothing yet. */
 typedef struct chip_process {
-    int64_t compiles; /* those that the cache did not serve */
+    int64_t compiles; /* compiles that the cache did not serve */
     int64_t loaded;   /* programs that are loaded at the same time */
-    int64_t budget;   /* limit on compiles or on loaded programs; 0 means that of the rows */
+    int64_t budget;   /* replaces the limit of rows that limit a count, such as compiles; 0 means the row's own */
     int64_t evaluations;
     int in_flight;                 /* requests that are waiting or running */
-    int same_model_in_flight;      /* the most of those for one loaded program */
+    int same_model_in_flight;      /* the largest number of these requests for one loaded program */
     double since_failed_compile_s; /* 0 if no compile failed */
     bool forked;                   /* after the framework was opened */
     bool weights_nil;              /* passed weights: nil for a program without weights */
@@ -85,8 +85,8 @@ typedef struct chip_blob {
     const char *path;
     const uint8_t *data;
     size_t bytes;
-    int record_count; /* records found; the header's count is in the file */
-    bool unaligned;   /* whether one of them is not at a multiple of 64 */
+    int record_count; /* records found, which may differ from the header's count */
+    bool unaligned;   /* true if a record is not at a multiple of 64 */
 } chip_blob;
 
 struct chip_limit;
@@ -100,7 +100,7 @@ typedef struct chip_view {
     const int *uses;      /* [value id] of the function: number of reads */
     const int *op_counts; /* [mil_opcode] of the function: number of operations */
     const chip_blob *blob;
-    const chip_record *record; /* for RECORD; for REFERENCE the record at `offset`, sentinel 0 if there is none */
+    const chip_record *record; /* for RECORD; for REFERENCE what is at `offset`, a record only if `sentinel` is right */
     uint64_t offset;           /* for REFERENCE */
     const chip_request *request;
     const chip_process *process;
@@ -111,13 +111,13 @@ typedef struct chip_limit {
     const char *id; /* "C27a", numbered as in docs/constraints.md */
     chip_site site;
     const char *ops; /* for OP: names separated by spaces; "" means all */
-    /* Returns whether the row is violated. If so, `out` describes what was found ("the last axis of 'x' is 17920"). */
+    /* Returns true if the row is violated. `out` then describes what was found ("the last axis of 'x' is 17920"). */
     bool (*check)(const chip_view *view, char out[CHIP_TEXT_BYTES]);
     chip_severity on[CHIP_PATH_COUNT]; /* [path]: severity on `chips` */
-    bool harm[CHIP_PATH_COUNT];        /* [path]: a warning is of wrong results, a crash or a load that fails */
+    bool harm[CHIP_PATH_COUNT];        /* [path]: a warning is about wrong results, a crash or a failed load */
     const char *seen;                  /* words: direct, e5rt, coreml, coreai; "any": the engine itself or a format */
     const char *chips;  /* a list for chip_listed: where it was seen, or where it holds according to the source */
-    const char *also;   /* chips on which it warns because nobody has shown otherwise */
+    const char *also;   /* chips on which the row at most warns, because nobody has shown otherwise */
     int os_min, os_max; /* macOS versions times 100 (26.3 is 2603), both inclusive; 0 means no bound */
     double value;       /* the number in the rule, 0 if there is none */
     chip_evidence evidence;
@@ -130,12 +130,12 @@ const chip_limit *chip_limit_find(const char *id);      /* NULL if there is none
 double chip_limit_value(const char *id);                /* the row must exist */
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
 const char *chip_severity_name(chip_severity severity); /* "note", ..., "crashes elsewhere", "refused" */
-/* Returns the rank (check.h) of a finding with this severity; `harm`: a warning of harm. */
+/* Returns the rank (check.h) of a finding with this severity. `harm` means that a warning is about harm. */
 int chip_rank_of(chip_severity severity, bool harm);
 const char *chip_path_name(chip_path path); /* "direct", "coreml" */
-/* Returns whether the row applies to this chip under this macOS (times 100; 0 if not known) on this path, and how
- * severely. If the version is not known, a row about some versions only warns. Refusals by older versions, and rows
- * about versions from one to another, are then left out. */
+/* Returns true if the row applies to the chip on this path under macOS version `os` (times 100; 0 if not known), and
+ * sets *out to its severity. If the version is not known, a row about certain versions at most warns. Refusals by older
+ * versions, and rows about versions from one to another, then do not apply. */
 bool chip_limit_on(const chip_limit *l, const chip *c, int os, chip_path path, chip_severity *out);
 
 #endif

@@ -9,14 +9,14 @@
 #include "ane/chip/cost_step.h"
 #include "core/mil/ops.h"
 
-/* Both are assumptions: the us to begin an operation on the CPU, and the factor by which the CPU's part may be too
- * high or too low. */
+/* Two assumptions: the us to begin an operation on the CPU, and the factor by which the CPU's part may be too high or
+ * too low. */
 #define CPU_US   5.0
 #define CPU_BAND 3.0
 
 static void placed_cost_move(const cost_host *host, cost_op *o) {
     o->bound = COST_CPU;
-    if (o->ms == 0) return; /* a view */
+    if (o->ms == 0) return; /* a view costs nothing */
     o->ms = fmax(o->flops / (host->gemm_tflops * 1e9), o->bytes / (host->stream_gbs * 1e6)) + CPU_US * 1e-3;
     o->energy_mj = 0;
 }

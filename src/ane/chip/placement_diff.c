@@ -20,18 +20,19 @@ static bool placement_is_about(const compute_row *row, const mil_function *f) {
     return !row->function || strcmp(row->function, f->name) == 0;
 }
 
-/* Finds rows by operation and name, rows of one kind of operation by order, and findings by name. Each is found without a
- * search, since plans come from strangers. */
+/* Finds rows by operation and name, rows of one kind of operation by order, and findings by operation and name. No
+ * lookup searches all rows, because plans come from strangers and may be large. */
 typedef struct placement_index {
     arena *keys;
-    piece_map rows, findings; /* to the first of a chain */
+    piece_map rows, findings; /* from a key to the first number of its chain */
     int *next_row, *last_row; /* a name's number is COMPUTE_NAMES * row + name; -1 ends a chain */
     int *next_finding, *last_finding;
     int *ordered, first[MIL_OP_COUNT + 1]; /* the rows of kind k: ordered[first[k]] and those before first[k + 1] */
-    bool failed;                           /* a key found no memory */
+    bool failed;                           /* memory ran out for a key */
 } placement_index;
 
-/* Core ML's compiler replaces characters that are neither letters nor digits by underscores. */
+/* Returns the key of an operation and a name. Core ML's compiler replaces characters of a name that are neither letters
+ * nor digits by underscores, and the key does, too. */
 static const char *placement_key(arena *a, const char *op, const char *name) {
     char *key = arena_printf(a, "%s %s", op, name);
     for (char *c = key ? key + strlen(op) + 1 : NULL; c && *c; c++)
@@ -118,8 +119,8 @@ static propane_status placement_index_init(placement_index *x, const compute_pla
     return PROPANE_OK;
 }
 
-/* Returns the row of an operation, or NULL. Of several, returns the first one from row *from on: plans and functions
- * have the same order. */
+/* Returns the row of an operation, or NULL if there is none. Of several rows, returns the first one from row *from on,
+ * because plans and functions have the same order. Sets *from to the row after it. */
 static const compute_row *placement_by_name(placement_index *x, const compute_plan *p, const mil_op *op, int *from) {
     int best = -1, distance = p->count;
     for (int r = 0; r < op->result_count; r++) {
@@ -240,7 +241,7 @@ void placement_diff_deinit(placement_diff *d) {
     *d = (placement_diff){0};
 }
 
-/* ---- saying it -------------------------------------------------------------------------------------------------------------- */
+/* ---- printing --------------------------------------------------------------------------------------------------------------- */
 
 /* Escapes names from a file, so that a terminal does not obey them. */
 static void placement_put(text *out, const char *name) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A Core ML plan compared with the rules: for each operation of a function, where the plan puts it and where check
- * expects it.
+ * Declares the comparison of a Core ML plan with the rules. For each operation of a function, it compares where the
+ * plan puts the operation with where check expects it.
  */
 #ifndef ANE_CHIP_PLACEMENT_DIFF_H
 #define ANE_CHIP_PLACEMENT_DIFF_H
@@ -12,7 +12,7 @@ typedef struct placement_row {
     const char *op;
     char name[96]; /* name of its first result */
     const compute_row *plan;
-    bool falls;     /* whether the rules keep it off the engine */
+    bool falls;     /* true if the rules keep the operation off the engine */
     char rules[64]; /* the ids of those rules, or "" */
 } placement_row;
 
@@ -27,8 +27,8 @@ typedef struct placement_diff {
     int unplanned;                       /* operations that the plan does not mention, not counting constants */
 } placement_diff;
 
-/* Pairs rows by the names of results. If that fails, pairs the operations of one kind by order, provided both sides
- * have the same number. */
+/* Pairs rows of the plan with operations by the names of results. If that fails, pairs the operations of one kind by
+ * order, provided that plan and function have the same number of them. */
 PROPANE_CHECK propane_status placement_diff_make(const mil_module *m, const chip *c, int os, const char *path,
                                                  placement_diff *out, propane_error *err);
 void placement_diff_deinit(placement_diff *d);

@@ -21,14 +21,15 @@ struct propane_report {
     bool planned;
 };
 
-/* iOS was three numbers ahead of macOS until both adopted the year: iOS 17 came with macOS 14. */
+/* Returns the macOS version that belongs to a system. iOS was three versions ahead of macOS until both adopted the
+ * year: iOS 17 came with macOS 14. */
 static int api_check_macos_of(int major, bool ios) {
     enum { ONE_NUMBER = 26, AHEAD = 3 };
     return ios && major < ONE_NUMBER ? major - AHEAD : major;
 }
 
-/* Reads "26", "26.3", "15.7.4", "macos14" or "ios17.2" as 2600, 2603, 1507, 1400 or 1402. Returns what comes after
- * it, or NULL if it is not a version. */
+/* Reads "26", "26.3", "15.7.4", "macos14" or "ios17.2" as 2600, 2603, 1507, 1400 or 1402. Returns the text after the
+ * version, or NULL if there is no version. */
 static const char *api_check_read_system(const char *given, int *out) {
     static const struct {
         const char *word;
@@ -52,7 +53,7 @@ static const char *api_check_read_system(const char *given, int *out) {
     return major > 0 ? rest : NULL;
 }
 
-/* Reads a list of systems and returns the oldest, because the program must run on all of them. */
+/* Reads a list of systems and sets *out to the oldest, because the program must run on all of them. */
 static bool api_check_read_os(const char *given, int *out) {
     int os = 0;
     *out = 0;
@@ -95,7 +96,7 @@ propane_status propane_check_options_test(const propane_check_options *options, 
     return api_check_read(options, targets, &own, err);
 }
 
-/* `path` applies if the options name none. */
+/* `path` applies if the options name no path. */
 static propane_status api_check_create(const propane_check_options *options, chip_path path, propane_report **out,
                                        propane_error *err) {
     chip_check_options own;
@@ -121,7 +122,7 @@ static propane_status api_check_end(propane_report *r, propane_status status, pr
     return status;
 }
 
-/* `m`: the module, or NULL to read it from the file. */
+/* Compares the rules with the plan that the options name, if any. `m` is the module, or NULL to read it from `path`. */
 static propane_status api_check_compare(propane_report *r, const char *path, const propane_module *m,
                                         const propane_check_options *options, propane_error *err) {
     propane_check_options o = {0};
@@ -223,7 +224,7 @@ const char *propane_report_path(const propane_report *report) {
     return report ? chip_path_name(chip_report_path(report->r)) : NULL;
 }
 
-/* Takes ownership of the value. */
+/* Prints `root` and releases it. */
 static propane_status api_check_print_json(json_t *root, char **out, propane_error *err) {
     text t = {0};
     char *line = NULL;

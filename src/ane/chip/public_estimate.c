@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls for estimates of programs, and the only writer of their text and JSON. The model itself is
- * in ane/chip/cost_model.h.
+ * Owns the public calls for estimates of programs. No other file writes their text and JSON. The model itself is in
+ * ane/chip/cost_model.h.
  */
 #include <string.h>
 
@@ -141,7 +141,7 @@ static void api_estimate_print_ops(const chip *c, const cost_program *p, text *o
     }
 }
 
-/* "45 ms", "2.3 s". */
+/* Writes a time, such as "45 ms" or "2.3 s", and returns `out`. */
 static const char *api_estimate_time(char out[24], double ms) {
     if (ms >= 3.6e6)
         snprintf(out, 24, "%.1f hours", ms / 3.6e6);

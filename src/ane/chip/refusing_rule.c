@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the rule behind a refusal: it checks the program for every chip and returns the finding with the strongest evidence.
+ * Owns the search for the rule behind a refusal. It checks the program for every M chip, and describes the most severe
+ * finding.
  */
 #include "ane/chip/refusing_rule.h"
 

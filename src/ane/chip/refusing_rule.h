@@ -6,8 +6,8 @@
 
 #include "core/mil/mil.h"
 
-/* Describes the rule with the strongest evidence that refuses something in the program on any chip. Writes "no rule
- * knows this" if there is none. */
+/* Describes the most severe finding of the rules in the program on any M chip. Writes "no rule covers this" if there is
+ * none. */
 PROPANE_CHECK propane_status chip_refusing_rule(const mil_module *m, char *out, size_t room, propane_error *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the helpers of several checks of limits.def: writing what was found, and the bytes of a surface.
+ * Owns the helpers that several checks of limits.def share. They write what was found, and compute the bytes of a
+ * surface.
  */
 #include "ane/chip/rule.h"
 

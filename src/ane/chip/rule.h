@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The checks that limits.def names, and their common helpers. For use inside src/ane/chip only.
+ * Declares the checks that limits.def names, and their common helpers. For use inside src/ane/chip only.
  */
 #ifndef ANE_CHIP_RULE_H
 #define ANE_CHIP_RULE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of weight files. They read the bytes directly, because core/mil/coreml/blob.h stops at the first wrong record,
- * and here all of them are reported.
+ * Owns the checks of weight files. The checks read the bytes directly and report every wrong record, while the reader
+ * of core/mil/coreml/blob.h stops at the first one.
  */
 #include "ane/chip/rule.h"
 #include "core/base/bytes.h"
@@ -22,7 +22,7 @@ bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                                                             count, text_plural(count), b->record_count);
 }
 
-/* Returns whether only byte 10 of the record is set, and the rest of the size and the data offset are zero. */
+/* Returns true if byte 10 is the only nonzero byte of the record's size and data offset. */
 static bool rule_blob_is_stray(const chip_record *r) {
     return r->data == 0 && r->bytes != 0 && (r->bytes & ~(uint64_t)0xff0000) == 0;
 }
@@ -70,7 +70,7 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = r->offset;
     const mil_dtype_info *info = rule_blob_type_of_code(r->code);
     if (!info) return chip_found(out, "the record at offset %llu: the element type has the code %u", at, r->code);
-    if (info->bits < 8 && (r->padding > 7 || (r->padding && !r->bytes))) /* for other types it may hold anything */
+    if (info->bits < 8 && (r->padding > 7 || (r->padding && !r->bytes))) /* other types may have any padding */
         return chip_found(out, "the record at offset %llu: %llu unused bits in %llu bytes of %s elements", at,
                           (unsigned long long)r->padding, (unsigned long long)r->bytes, info->name);
     return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&
@@ -80,6 +80,6 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = view->offset;
-    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* rule B2 is about its place */
+    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* rule B2 is about the record's place */
     return chip_found(out, "BLOBFILE names offset %llu of %.200s, where there is no record", at, view->blob->path);
 }

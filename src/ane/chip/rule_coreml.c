@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of effects that people saw through Core ML: operations that leave the engine, open shapes, states, weights with
- * scales, and numbers that fp16 cannot hold. Each looks at an operation, its operands and the operations that made
- * them.
+ * Owns the checks of effects that were seen through Core ML: operations that leave the engine, open shapes, states, and
+ * weights with scales. Most look only at an operation, its operands and the operations that made them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -37,7 +36,7 @@ static bool rule_coreml_is_integer(const mil_value *v) {
            !chip_is_constant(v);
 }
 
-/* Finds operations that take integers, or make them of something else by a cast. Indices next to a float operand do
+/* Finds operations whose first operand is an integer tensor, and casts to integers. Indices next to a float operand do
  * not count. */
 bool chip_rule_integers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
@@ -51,7 +50,7 @@ bool chip_rule_integers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- windows ------------------------------------------------------------------------------------------------------------ */
 
-/* Returns the largest of a list of integers; 0 if the list is left out. */
+/* Returns the largest integer of a list argument, or 0 if the argument is omitted. */
 static int64_t rule_coreml_largest(const mil_op *op, const char *param) {
     int64_t list[MIL_MAX_RANK * 2], largest = 0;
     int count = 0;
@@ -92,8 +91,8 @@ bool chip_rule_dilated(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return n > 1 && chip_found(out, "the dilation is %lld", (long long)n);
 }
 
-/* Core ML's tools write output_shape into every transposed convolution. It matters only if it crops, or treats one
- * side differently. */
+/* Core ML's tools write output_shape into every transposed convolution. This shape matters only if it changes the size
+ * of an axis, or if the two sides of an axis are padded differently. */
 bool chip_rule_cropping_shape(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
     mil_conv c; /* c.out are x's dimensions, c.in the result's */
@@ -170,8 +169,8 @@ bool chip_rule_product_depth(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "it adds %lld products; the maximum is %.0f", (long long)n, view->limit->value);
 }
 
-/* Finds programs whose only computation is one small matrix product or attention: the planner does not send these to
- * the engine. */
+/* Finds programs whose only computation is one small matrix product or attention. Core ML's planner does not send such
+ * programs to the engine. */
 bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_coreml_main(view->op);
     int others = -1;
@@ -183,8 +182,8 @@ bool chip_rule_small_alone(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                       (long long)n, view->limit->value);
 }
 
-/* Finds programs in which no value has as many elements as a lone matrix product that ran on the engine (R26).
- * Attention counts as more. */
+/* Finds programs with few products in which no operand has as many elements as that of a lone matrix product that ran
+ * on the engine (R26). Programs with softmax or attention do not count. */
 bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int *n = view->op_counts;
     const int layers = chip_product_count(n);
@@ -199,7 +198,7 @@ bool chip_rule_few_layers(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return chip_found(out, "its products are %d operation%s", layers, text_plural(layers));
 }
 
-/* Finds the scores of attention: the product of computed queries and keys. */
+/* Finds the scores of large attention, as the product of computed queries and keys or inside a fused attention. */
 bool chip_rule_square_attention(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const bool fused = view->op->info->code == MIL_OP_scaled_dot_product_attention;
     const mil_value *q = mil_in(view->op, fused ? "query" : "x"), *k = mil_in(view->op, fused ? "key" : "y");

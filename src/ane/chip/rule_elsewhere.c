@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of shapes and forms that failed in Core ML outside the engine, or in its compiler: crashes, loads that do not
- * end, and states and weights of forms that some systems do not take.
+ * Owns the checks of shapes and forms that failed in Core ML outside the engine, or in its compiler. They are about
+ * crashes, loads that never finish, and states and weights in forms that some systems refuse.
  */
 #include <string.h>
 
@@ -81,7 +81,7 @@ bool chip_rule_scatter_of_vector(const chip_view *view, char out[CHIP_TEXT_BYTES
     return data->type.rank == 1 && chip_found(out, "'%.60s' has one axis", chip_value_name(data));
 }
 
-/* Finds a gather whose indices come from topk, perhaps cast, repeated or with another shape. */
+/* Finds a gather whose indices come from topk, perhaps through casts, repetitions and changes of shape. */
 bool chip_rule_indices_of_topk(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *v = mil_in(view->op, "indices");
     while (rule_elsewhere_made_by(v, MIL_OP_cast) || rule_elsewhere_made_by(v, MIL_OP_tile) ||
@@ -92,7 +92,7 @@ bool chip_rule_indices_of_topk(const chip_view *view, char out[CHIP_TEXT_BYTES])
            chip_found(out, "topk '%.60s' computes its indices", v->def->results[0]->name);
 }
 
-/* Finds a computed value without axes that receives one. */
+/* Finds a computed scalar to which axes are added. */
 bool chip_rule_expanded_scalar(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");
     return x->type.rank == 0 && !chip_is_constant(x) && chip_found(out, "'%.60s' has no axes", chip_value_name(x));
@@ -146,7 +146,7 @@ static bool rule_elsewhere_read_from(const mil_value *v) {
     return rule_elsewhere_made_by(v, MIL_OP_read_state);
 }
 
-/* Finds a state that is replaced by its own end and new rows. */
+/* Finds a state that is replaced by a slice of itself and new rows. */
 bool chip_rule_shifted_state(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *v = rule_elsewhere_written(view->op);
     if (!rule_elsewhere_made_by(v, MIL_OP_concat)) return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks of what Core ML itself does not take, or computes wrongly on the CPU and the GPU, too.
+ * Owns the checks of what Core ML itself refuses, or computes wrongly even on the CPU and the GPU.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@ static bool rule_framework_is_half(const mil_value *v) { return v && v->type.dty
 
 /* ---- one operation ----------------------------------------------------------------------------------------------------------- */
 
-/* The pairs of `pad` are those of the last axes. */
+/* The pairs of `pad` belong to the last axes. */
 bool chip_rule_outer_pad(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { INNER = 2 };
     int64_t pads[MIL_MAX_RANK * 2];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Checks of the advice in Apple's guide for authors of models (apple/coreai-models, skills/model-authoring/references).
- * Also checks of shapes at which Core ML itself, outside the engine, has been seen to crash the process. The guide is
- * about speed and placement, so its checks are notes. They warn only if the guide or a report describes an error.
+ * Owns the checks of the advice in Apple's guide for authors of models (apple/coreai-models,
+ * skills/model-authoring/references). Also owns checks of shapes with which Core ML itself, outside the engine, has
+ * crashed the process. The guide is about speed and placement, so the checks of its advice are notes. They warn only if
+ * the guide or a report describes an error.
  */
 #include <string.h>
 
@@ -15,7 +16,8 @@
 
 /* ---- windows ---------------------------------------------------------------------------------------------------------------- */
 
-/* Reads one number per spatial axis; returns 0 if the list is left out. */
+/* Reads a list argument, such as one number per spatial axis. Returns the number of elements, or 0 if the argument is
+ * omitted. */
 static int rule_guide_list(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2]) {
     int count = 0;
     return mil_in(op, param) && mil_attr_ints(op, param, out, &count, NULL) == PROPANE_OK ? count : 0;
@@ -44,7 +46,8 @@ bool chip_rule_stride_factors(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return false;
 }
 
-/* The pairs that the guide allows: 2 with 3, 4, 8 or 9. It does not discuss smaller ones. */
+/* Returns true for pairs of strides that the guide allows: 2 with 3, 4, 8 or 9. Also returns true for pairs of smaller
+ * strides, which the guide does not discuss. */
 static bool rule_guide_pair(int64_t a, int64_t b) {
     const int64_t low = a < b ? a : b, high = a < b ? b : a;
     return high <= 2 || (low == 2 && (high == 3 || high == 4 || high == 8 || high == 9));
@@ -84,7 +87,7 @@ bool chip_rule_long_kernel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* Elements left over by the stride are not read, and the padding after them may not be either. */
+/* The convolution does not read elements left over by the stride, and may not read the padding after them. */
 bool chip_rule_even_kernel_remainder(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_type *x = &mil_in(view->op, "x")->type;
     const mil_value *weight = mil_in(view->op, "weight");
@@ -109,8 +112,8 @@ bool chip_rule_even_kernel_remainder(const chip_view *view, char out[CHIP_TEXT_B
 
 /* ---- layout ----------------------------------------------------------------------------------------------------------------- */
 
-/* Rows are padded to 64 bytes, so most of a row is wasted if the last axis is short. The worst tensor is named.
- * Weights have another layout, including compressed ones. */
+/* Rows are padded to 64 bytes, so most of a row is wasted if the last axis is short. Names the tensor with the most
+ * padding. Weights, including compressed ones, have another layout. */
 bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { WORTH = 1 << 18 };
     const mil_value *worst = NULL;
@@ -133,7 +136,7 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                                worst->type.dim[worst->type.rank - 1] == 1 ? "" : "s", (double)waste / 1e6);
 }
 
-/* Returns whether the value is an input of the function or one of its outputs, perhaps cast. */
+/* Returns true if the value is an input of the function or one of its outputs, perhaps with a cast between. */
 static bool rule_guide_is_feature(const chip_view *view, const mil_value *v) {
     const mil_function *f = view->function;
     if (v->def && v->def->info->code == MIL_OP_cast) v = mil_in(v->def, "x");
@@ -166,8 +169,7 @@ bool chip_rule_cache_written_inside(const chip_view *view, char out[CHIP_TEXT_BY
     return writes && n[MIL_OP_slice_update] && chip_found(out, "%d states are written, by slice_update", writes);
 }
 
-/* ---- crashes, and failed loads
- * ------------------------------------------------------------------------------------------- */
+/* ---- crashes, and failed loads ----------------------------------------------------------------------------------- */
 
 bool chip_rule_strided_dilated_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int64_t groups = 1;
@@ -189,7 +191,7 @@ bool chip_rule_five_axes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return mil_in(view->op, "x")->type.rank == 5 && chip_found(out, "its input has five axes");
 }
 
-/* Finds v times a transposed softmax, which torch's channels-first attention is. */
+/* Finds v times a transposed softmax, which is torch's channels-first attention. */
 bool chip_rule_turned_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *y = mil_in(view->op, "y");
     bool turned = false;
@@ -202,7 +204,7 @@ bool chip_rule_turned_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
            chip_found(out, "'%.60s' is a softmax and is transposed", chip_value_name(y));
 }
 
-/* Finds softmax or attention of three axes between products. */
+/* Finds attention of three axes: a fused operation, or a softmax in a function with at least two matmuls. */
 bool chip_rule_three_axes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (const mil_op *op = view->function->first; op; op = op->next) {
         const mil_opcode code = op->info->code;
@@ -214,7 +216,7 @@ bool chip_rule_three_axes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* Finds a depthwise convolution of several parts put side by side, over a last axis of one element. */
+/* Finds a depthwise convolution of a concat of channels whose last axis has one element. */
 bool chip_rule_depthwise_of_concat(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");
     int64_t groups = 1, axis = 0;
@@ -231,7 +233,7 @@ bool chip_rule_byte_activations(const chip_view *view, char out[CHIP_TEXT_BYTES]
            chip_found(out, "it makes %s of activations", mil_dtype_get(q->type.dtype)->name);
 }
 
-/* A reshape has already folded all axes into one. */
+/* Finds a search over all elements, for which a reshape has already joined all axes. */
 bool chip_rule_argmax_of_all(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x");
     return x->type.rank == 1 && chip_found(out, "it searches all %lld elements", (long long)x->type.dim[0]);
@@ -262,7 +264,7 @@ bool chip_rule_two_large_attentions(const chip_view *view, char out[CHIP_TEXT_BY
                                     found, view->limit->value, KEYS);
 }
 
-/* A query that is a parameter has no operation in front of it to be fused. */
+/* A query that is a parameter has no operation before it that could be fused with the attention. */
 bool chip_rule_queries_of_large_heads(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *query = mil_in(view->op, "query");
     const mil_type *t = &query->type;

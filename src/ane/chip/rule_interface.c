@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of a program's interface through Core ML: its inputs, their allowed shapes, and the layout and type of its
- * outputs. Also checks of the total amount of work, which decides where Core ML puts the program.
+ * Owns the checks of a program's interface through Core ML: its inputs, their allowed shapes, and the layout and type
+ * of its outputs. Also owns checks of the total amount of work, which decides where Core ML puts the program.
  */
 #include <string.h>
 
@@ -34,8 +34,8 @@ bool chip_rule_input_as_output(const chip_view *view, char out[CHIP_TEXT_BYTES])
     return false;
 }
 
-/* Counts the inputs with enumerated shapes. `listed` receives the first of them, and the first with a different
- * number of shapes, or else the second one. */
+/* Counts the inputs with enumerated shapes. listed[0] receives the first such input. listed[1] receives the first one
+ * with a different number of shapes or, if there is none, the second one. */
 static int rule_interface_listed(const mil_interface *face, const mil_feature *listed[2]) {
     int count = 0;
     for (int i = 0; face && i < face->input_count; i++) {
@@ -105,7 +105,8 @@ bool chip_rule_fp32_output(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* A pipeline's suppression returns only the boxes that it finds; one inside a program returns a fixed number. */
+/* A pipeline's suppression returns only the boxes that it finds. A suppression inside a program returns a fixed number
+ * of boxes. */
 bool chip_rule_piped_suppression(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     if (!view->module->package) return false;
     for (const mil_op *op = view->function->first; op; op = op->next)
@@ -116,8 +117,8 @@ bool chip_rule_piped_suppression(const chip_view *view, char out[CHIP_TEXT_BYTES
 
 /* ---- whole programs --------------------------------------------------------------------------------------------------------- */
 
-/* Finds programs with matrix products whose weights have fewer bytes than the limit, and in which no value is as
- * large as a lone matrix product that ran on the engine (R26). */
+/* Finds programs with matrix products whose weights have at most as many bytes as the limit, and in which no operand is
+ * as large as that of a lone matrix product that ran on the engine (R26). */
 bool chip_rule_small_whole(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const int products = chip_product_count(view->op_counts);
     const double large = chip_limit_value("R26");

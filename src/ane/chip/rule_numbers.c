@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of numbers that fp16 cannot hold. A rule reports only if the range of a value (value_facts.h) leaves room for
- * the problem, so a clip or a subtracted maximum in front silences it.
+ * Owns the checks of numbers that fp16 cannot represent. Most checks report only if the range of a value
+ * (value_facts.h) allows the problem, so a clip or a subtracted maximum before the operation silences the check.
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,8 @@ static bool rule_numbers_is_half(const mil_op *op) {
     return op->result_count && op->results[0]->type.dtype == MIL_fp16;
 }
 
-/* Range rules are about fp16 computations on numbers that may exceed the limit. */
+/* Returns true if the operation computes in fp16 and its operand may exceed `most`. `known` then describes the
+ * operand's numbers. */
 static bool rule_numbers_passes(const chip_view *view, double most, char known[80]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!x || !rule_numbers_is_half(view->op) || chip_is_constant(view->op->results[0])) return false;
@@ -56,7 +57,7 @@ bool chip_rule_large_exp_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "%s of %s, over %.0f elements", view->op->info->name, known, from / fmax(to, 1));
 }
 
-/* exp(x - max) cannot overflow, whatever axes the maximum is over; exp of anything else can. */
+/* Accepts exp(x - y) with a computed y, because y is usually a maximum, with which exp cannot overflow. */
 bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     char known[80];
@@ -65,7 +66,8 @@ bool chip_rule_raw_exp(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return chip_found(out, "nothing is subtracted from '%.60s' first: %s", x->name, known);
 }
 
-/* An epsilon that fp16 can hold keeps the logarithm finite, and the program states it. */
+/* Finds the log of a softmax without a stated epsilon. An epsilon that fp16 can represent keeps the logarithm
+ * finite. */
 bool chip_rule_log_of_softmax(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double epsilon = 0;
     if (!rule_numbers_is_half(view->op) || !rule_numbers_made_by(rule_numbers_main(view->op), MIL_OP_softmax))
@@ -83,7 +85,8 @@ static bool rule_numbers_is_square(const mil_value *v) {
     return y && y->constant && y->constant->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->constant, 0) == 2;
 }
 
-/* `wide`: with at least as many terms as the row's value. */
+/* Finds a mean of squares in fp16 that may overflow. If `wide`, the mean has at least as many terms as the row's value,
+ * otherwise fewer. */
 static bool rule_numbers_mean_of_squares(const chip_view *view, bool wide, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!rule_numbers_is_half(view->op) || !rule_numbers_is_square(x)) return false;
@@ -101,7 +104,8 @@ bool chip_rule_short_mean_of_squares(const chip_view *view, char out[CHIP_TEXT_B
     return rule_numbers_mean_of_squares(view, false, out);
 }
 
-/* A maximum, an addition or a clip keeps a row of zeros from dividing 0 by 0. The divisor is then not itself a reduce_max. */
+/* Finds a division by the largest element, in which a row of zeros divides 0 by 0. If a maximum, an addition or a clip
+ * prevents this, the divisor is not itself a reduce_max. */
 bool chip_rule_own_maximum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *most = mil_in(view->op, "y");
     if (!rule_numbers_made_by(most, MIL_OP_reduce_max)) return false;
@@ -110,17 +114,18 @@ bool chip_rule_own_maximum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "'%.60s' is divided by its own largest element", chip_value_name(x));
 }
 
-/* Returns v of a mean over v. */
+/* Returns x if the value is the mean of x, otherwise NULL. */
 static const mil_value *rule_numbers_mean_of(const mil_value *v) {
     return rule_numbers_made_by(v, MIL_OP_reduce_mean) ? mil_in(v->def, "x") : NULL;
 }
 
-/* Returns v of v squared. */
+/* Returns x if the value is the square of x, otherwise NULL. */
 static const mil_value *rule_numbers_squared(const mil_value *v) {
     return rule_numbers_is_square(v) ? mil_in(v->def, "x") : NULL;
 }
 
-/* The difference of two numbers near m^2 has lost everything below m^2 / 2,048. */
+/* Finds the mean of squares minus the square of the mean. The difference of two numbers near m^2 has lost everything
+ * below m^2 / 2,048. */
 bool chip_rule_one_pass_variance(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *of = rule_numbers_squared(rule_numbers_mean_of(mil_in(view->op, "x")));
     const mil_value *again = rule_numbers_mean_of(rule_numbers_squared(mil_in(view->op, "y")));
@@ -131,7 +136,7 @@ bool chip_rule_one_pass_variance(const chip_view *view, char out[CHIP_TEXT_BYTES
                       chip_value_name(of));
 }
 
-/* Returns the only number by which a value is multiplied, or 1 if it is not such a product. */
+/* Returns the single constant by which a product or quotient multiplies its other operand, or 1 if there is none. */
 static double rule_numbers_scale(const mil_op *op) {
     const bool divided = op->info->code == MIL_OP_real_div;
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
@@ -141,7 +146,8 @@ static double rule_numbers_scale(const mil_op *op) {
     return divided && one != 0 ? 1 / one : one;
 }
 
-/* The operation that scales a product comes shortly after it, in the order of the file. */
+/* Finds logits that are scaled only after their product. Searches the next NEAR operations, because the scaling
+ * operation comes shortly after the product in the order of the file. */
 bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { NEAR = 16 };
     const mil_value *logits = view->op->results[0], *x = mil_in(view->op, "x"), *y = mil_in(view->op, "y");
@@ -165,7 +171,7 @@ bool chip_rule_scaled_behind(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* An epsilon adds more than fp16's rounding to numbers below 2,048 times it. */
+/* An epsilon adds more than fp16's rounding to numbers below 2,048 times the epsilon. */
 bool chip_rule_added_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     double epsilon = 0;
@@ -175,7 +181,7 @@ bool chip_rule_added_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "epsilon is %.3g, and '%.60s' may be near 0", epsilon, chip_value_name(x));
 }
 
-/* Looks through what scales, bounds or filters a spectrum, and through its root. */
+/* Returns the value before operations that scale, bound or filter a spectrum or take its root. */
 static const mil_value *rule_numbers_spectrum(const mil_value *v) {
     for (int depth = 0; v && v->def && depth < MASK_DEPTH; depth++) {
         const mil_op *op = v->def;
@@ -215,7 +221,8 @@ bool chip_rule_log_of_power(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "it is the log of '%.60s', a sum of two squares in fp16", chip_value_name(power));
 }
 
-/* Finds only constants that are infinite everywhere. Masks are infinite in places and have separate rules. */
+/* Returns a constant operand whose elements are all infinite in fp16, or NULL if there is none. Masks are infinite only
+ * in places and have separate rules. */
 static const mil_value *rule_numbers_infinite_side(const mil_op *op) {
     const mil_value *pair[] = {mil_in(op, "x"), mil_in(op, "y")};
     for (int i = 0; i < 2; i++) {
@@ -227,7 +234,7 @@ static const mil_value *rule_numbers_infinite_side(const mil_op *op) {
     return NULL;
 }
 
-/* coremltools leaves an operation whose constant fp16 cannot hold in fp32, and casts its result. */
+/* If fp16 cannot represent a constant, coremltools leaves its operation in fp32, and casts the result. */
 bool chip_rule_infinite_constant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
     if (!rule_numbers_is_half(op)) return false;
@@ -253,8 +260,9 @@ static bool rule_numbers_is_infinite_below(const mil_value *v) {
            mil_type_count(&v->type) <= 1 << 20;
 }
 
-/* Returns a constant on the way into a softmax that is minus infinity in fp16. Looks through products (where 0 times
- * it is NaN), sums and choices, because any other computation destroys a mask. */
+/* Returns a constant from which a mask is computed and which contains minus infinity in fp16, or NULL if there is none.
+ * Looks through products (in which 0 times infinity is NaN), sums, selections and changes of form, because any other
+ * computation destroys a mask. */
 static const mil_value *rule_numbers_mask(const mil_value *v, int depth) {
     if (!v || depth > MASK_DEPTH) return NULL;
     if (v->constant) return rule_numbers_is_infinite_below(v) ? v : NULL;
@@ -299,7 +307,7 @@ bool chip_rule_compared_with_itself(const chip_view *view, char out[CHIP_TEXT_BY
            chip_found(out, "'%.60s' is compared with itself, as a test for NaN", chip_value_name(x));
 }
 
-/* Returns the other factor of a product with one number, or NULL if it is not such a product. */
+/* If the value is a product or quotient with a single constant, returns the other operand. Otherwise returns NULL. */
 static const mil_value *rule_numbers_scaled(const mil_value *v) {
     const mil_op *op = v ? v->def : NULL;
     if (!op || (op->info->code != MIL_OP_mul && op->info->code != MIL_OP_real_div)) return NULL;
@@ -308,8 +316,8 @@ static const mil_value *rule_numbers_scaled(const mil_value *v) {
     return op->info->code == MIL_OP_mul && x->constant && mil_type_count(&x->type) == 1 ? y : NULL;
 }
 
-/* Returns x of a gate between 0 and a bound along x + 3: sigmoid_hard, relu6 or a clip, also divided by 6. Returns
- * NULL for anything else. */
+/* Returns x if the value is a hard gate of x: sigmoid_hard, or relu6 or clip of x plus a constant, perhaps scaled.
+ * Otherwise returns NULL. */
 static const mil_value *rule_numbers_hard_gate(const mil_value *v) {
     if (rule_numbers_made_by(v, MIL_OP_sigmoid_hard)) return mil_in(v->def, "x");
     const mil_value *whole = rule_numbers_scaled(v);
@@ -321,7 +329,8 @@ static const mil_value *rule_numbers_hard_gate(const mil_value *v) {
                : NULL;
 }
 
-/* coremltools puts a thresholded_relu in front of both sides of torch's hardswish. */
+/* Returns true if the value comes from linear or matmul. Looks through sums and thresholded_relu, which coremltools
+ * puts before both sides of torch's hardswish. */
 static bool rule_numbers_is_product(const mil_value *v) {
     while (rule_numbers_made_by(v, MIL_OP_add) || rule_numbers_made_by(v, MIL_OP_thresholded_relu))
         v = mil_in(v->def, "x");
@@ -349,8 +358,8 @@ bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 }
 
 /* The numbers by which an angle is multiplied: their product, and the largest. A factor of two pi turns revolutions
- * into radians, whatever else scales them. Numbers that differ between channels are trained, as in snake, and do not
- * count. */
+ * into radians, even if other factors scale them. Numbers that differ between channels are trained, as in snake, and do
+ * not count. */
 typedef struct angle_factor {
     double product, largest;
 } angle_factor;
@@ -392,7 +401,7 @@ static bool rule_numbers_compared(const mil_op *op, mil_opcode code, const mil_v
            mil_const_f64(y->constant, 0) == 0;
 }
 
-/* Finds atan(y / x) with quadrants decided by greater(y, 0) and less(y, 0), which leave y = 0 in none. */
+/* Finds atan(y / x) with quadrants decided by greater(y, 0) and less(y, 0), which leave y = 0 in no quadrant. */
 bool chip_rule_open_quadrant(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op), *y;
     if (!rule_numbers_made_by(x, MIL_OP_real_div) || chip_is_constant(x)) return false;
@@ -424,13 +433,13 @@ bool chip_rule_large_spread(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                       view->limit->value);
 }
 
-/* Returns whether a value is an input that is returned unchanged, and so is not rounded again. */
+/* Returns true if a result is an input that is returned unchanged, and so is not rounded again. */
 static bool rule_numbers_is_handed_on(const mil_value *v) {
     while (rule_numbers_made_by(v, MIL_OP_identity)) v = mil_in(v->def, "x");
     return !v->def;
 }
 
-/* Finds a result that may be the next call's parameter: it has the parameter's type and is computed. The first input
+/* Finds a computed result that may be the next call's parameter, because it has the parameter's type. The first input
  * and the first output do not count, because residual networks give both the same type. */
 bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
@@ -444,8 +453,9 @@ bool chip_rule_fed_back(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* Returns the distance of two fp16 coordinates in pixels at the edge of the image, or 0 if they are not fp16. Near 1,
- * fp16 has steps of 2^-11; near n pixels, of n * 2^-10 at most. */
+/* Returns the distance between two adjacent fp16 coordinates at the edge of the image, in pixels. Returns 0 if the
+ * coordinates are not fp16. Sets *side to the longer side of the image. Near 1, fp16 has steps of 2^-11; near n pixels,
+ * of n * 2^-10 at most. */
 static double rule_numbers_coordinate_step(const mil_op *op, double *side) {
     const mil_type *x = &mil_in(op, "x")->type;
     const char *mode = NULL;
@@ -457,7 +467,7 @@ static double rule_numbers_coordinate_step(const mil_op *op, double *side) {
     return exp2(floor(log2(fmax(*side - 1, 1)))) * 0x1p-10;
 }
 
-/* Finds coordinates whose steps at the far edge are more than a fraction of a pixel. */
+/* Finds fp16 coordinates whose steps at the far edge exceed a fraction of a pixel, the row's value. */
 bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double side = 0;
     const double step = rule_numbers_coordinate_step(view->op, &side);
@@ -465,7 +475,8 @@ bool chip_rule_half_coordinates(const chip_view *view, char out[CHIP_TEXT_BYTES]
            chip_found(out, "its fp16 coordinates have steps of %.3g pixels at the edge of %.0f", step, side);
 }
 
-/* Returns how many products each element of an operation's result adds, or 0 if it adds none. */
+/* Returns the number of products that linear or matmul adds for each element of its result. Returns 0 for other
+ * operations. */
 static double rule_numbers_terms(const mil_op *op) {
     const bool linear = op->info->code == MIL_OP_linear, product = op->info->code == MIL_OP_matmul;
     const mil_value *x = linear || product ? mil_in(op, "x") : NULL;
@@ -476,7 +487,8 @@ static double rule_numbers_terms(const mil_op *op) {
     return (double)x->type.dim[x->type.rank - (turned ? 2 : 1)];
 }
 
-/* Returns the terms of the matrix product from which a value is computed by operations with one variable operand. */
+/* Returns the number of terms of the matrix product from which a value is computed, or 0 if there is none. Looks only
+ * through operations with one variable operand. */
 static double rule_numbers_summed(const mil_value *v) {
     for (int depth = 0; depth < MASK_DEPTH && v && v->def; depth++) {
         const double terms = rule_numbers_terms(v->def);
@@ -510,7 +522,7 @@ bool chip_rule_symmetric_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES])
     return chip_found(out, "'%.60s' is int8 with zero point 0", chip_value_name(view->op->results[0]));
 }
 
-/* A few layers differ by the rounding of their results only, which nobody reports. */
+/* Programs with few products differ only by the rounding of their results, which nobody reports. */
 bool chip_rule_rounded_products(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int count = 0;
     for (const mil_op *op = view->function->first; op; op = op->next)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of single operations. Each looks at the op, its operands and the ops that made them, never further. The
- * verifier has ensured that attributes can be read; one that cannot counts as not violated.
+ * Owns the checks of single operations. Most look only at the op, its operands and the ops that made them. The verifier
+ * has ensured that attributes can be read. If an attribute cannot be read, the check reports nothing.
  */
 #include <math.h>
 #include <string.h>
@@ -37,7 +37,7 @@ bool chip_rule_inline_literal(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     return param && chip_found(out, "%s is a literal inside the argument list", param);
 }
 
-/* concat and matmul have separate rows; the constexpr ops have attributes instead of arguments. */
+/* concat and matmul have separate rows. constexpr_affine_dequantize has attributes instead of arguments. */
 bool chip_rule_inline_literal_elsewhere(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     mil_opcode code = view->op->info->code;
     if (code == MIL_OP_matmul || code == MIL_OP_concat || code == MIL_OP_constexpr_affine_dequantize) return false;
@@ -162,7 +162,7 @@ static bool rule_op_is_slice(const mil_op *op) {
     return op && (op->info->code == MIL_OP_slice_by_size || op->info->code == MIL_OP_slice_by_index);
 }
 
-/* Returns where a slice begins on the last axis; 0 also if it starts at the beginning of the axis. */
+/* Returns the element of the last axis at which a slice begins, or 0 if that is not known. */
 static int64_t rule_op_width_begin(const mil_op *op) {
     int64_t begin[MIL_MAX_RANK * 2];
     int count = 0;
@@ -188,8 +188,8 @@ bool chip_rule_concat_width_slices(const chip_view *view, char out[CHIP_TEXT_BYT
     return slices >= 2 && chip_found(out, "%d of its values are slices that begin inside the last axis", slices);
 }
 
-/* Finds a slice that shortens the last axis, perhaps followed by a multiplication or two (the negated half of a
- * rotation). */
+/* Returns true if the value is a slice that shortens the last axis, perhaps followed by one or two multiplications or
+ * subtractions (the negated half of a rotation). */
 static bool rule_op_from_width_slice(const mil_value *v) {
     for (int depth = 0; depth < 3 && v && v->def; depth++) {
         const mil_op *op = v->def;
@@ -252,7 +252,7 @@ bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]
     return false;
 }
 
-/* Returns whether a constant argument holds different numbers; false if it is left out. */
+/* Returns true if the numbers of a constant argument are not all equal. Returns false if the argument is omitted. */
 static bool rule_op_varies(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
     const int64_t n = v && v->constant ? mil_type_count(&v->type) : 0;
@@ -286,7 +286,7 @@ bool chip_rule_long_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return (double)n > view->limit->value && chip_found(out, "it adds %lld fp16 elements", (long long)n);
 }
 
-/* Minus infinity itself is the subject of N6. */
+/* Returns true if the constant contains a finite number below `bound`. Rule N6 is about minus infinity. */
 static bool rule_op_holds_below(const mil_const *c, double bound) {
     int64_t count = mil_type_count(&c->type);
     if (!c->data) return false;
@@ -314,7 +314,8 @@ bool chip_rule_huge_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* A constant added in front of the operation is an epsilon as well: add(mean, 1e-5). */
+/* Returns the smallest element of a positive constant that is added to the operand, or 0 if there is none. Such a
+ * constant is an epsilon as well, as in add(mean, 1e-5). */
 static double rule_op_added(const mil_value *x) {
     if (!x || !x->def || x->def->info->code != MIL_OP_add) return 0;
     const mil_value *pair[] = {mil_in(x->def, "x"), mil_in(x->def, "y")};
@@ -325,8 +326,8 @@ static double rule_op_added(const mil_value *x) {
     return 0;
 }
 
-/* Sets *eps to the effective epsilon: the attribute plus what is added in front. Returns false if the operand is
- * known to be larger anyway. */
+/* Sets *eps to the effective epsilon, which is the attribute plus a constant added to the operand. Returns true if the
+ * epsilon is below the row's value and the operand plus the epsilon may be, too. */
 static bool rule_op_epsilon_below(const chip_view *view, double *eps) {
     const mil_value *x = mil_in(view->op, "x");
     if (mil_attr_float(view->op, "epsilon", eps, NULL) != PROPANE_OK) return false;
@@ -340,8 +341,8 @@ bool chip_rule_small_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "epsilon is %.3g%s", eps, mil_in(view->op, "epsilon") ? "" : " when it is omitted");
 }
 
-/* Returns the number that keeps a divisor from 0: what is added to it, or the least that a maximum or a clip leaves.
- * Looks through operations that only arrange it. Returns 0 if there is none. */
+/* Returns the number that keeps a divisor from 0: the constant added to the divisor, or the lower bound of a maximum or
+ * a clip. Looks through operations that only change the divisor's form. Returns 0 if there is no such number. */
 static double rule_op_guard(const mil_value *v) {
     enum { DEPTH = 6 };
     for (int depth = 0; v && v->def && depth < DEPTH; depth++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks of what happens at run time: the surfaces of a request, and the calls of a process over its life.
+ * Owns the checks of what happens at run time: the surfaces of a request, and the calls of a process over its life.
  */
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Checks of modules, of functions with their inputs and outputs, and of tensors: sizes, ranks, types, names.
+ * Owns the checks of modules, of functions with their inputs and outputs, and of tensors. They are about sizes, ranks,
+ * types and names.
  */
 #include <stdio.h>
 #include <string.h>
@@ -94,7 +95,8 @@ bool chip_rule_has_matmul(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return count > 0 && chip_found(out, "%d matrix product%s", count, text_plural(count));
 }
 
-/* Calls `wrong` with inputs, then results. Returns the first wrong one and counts them all. */
+/* rule_shape_first_io calls an io_test with each input, then with each result. It returns the first wrong value, or
+ * NULL, and counts all wrong values. */
 typedef bool (*io_test)(const chip_view *view, const mil_value *v);
 
 static const mil_value *rule_shape_first_io(const chip_view *view, io_test wrong, int *count) {
@@ -218,14 +220,14 @@ bool chip_rule_height(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return rank > 2 && rule_shape_too_long(view, "height", rank - 2, out);
 }
 
-/* Skips constants: their axes mean something else, and values computed from them are checked. */
+/* Skips constants, because their axes have another meaning and values computed from them are checked. */
 bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
     if (rank < 3 || chip_is_constant(view->value)) return false;
     return rule_shape_too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
 }
 
-/* Skips constants, which the compiler lays out: tables of palettes have six axes and more. */
+/* Skips constants, which the compiler lays out. For example, tables of palettes have six or more axes. */
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = chip_is_constant(view->value) ? 0 : view->value->type.rank;
     return rank > view->limit->value && chip_found(out, "'%.60s' has %d axes; the maximum is %.0f",

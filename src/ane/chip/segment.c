@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the division of a program between the engine and the CPU, as Core ML would make it. Operations that a rule moves
- * are on the CPU, the others on the engine, and each side runs as long as it has work. Reports how often the side
- * changes, where, and the cost by the constants of the time model. Core ML's planner may divide the program
- * differently.
+ * are on the CPU, the others on the engine, and each side runs as long as it has work. Reports how often and where the
+ * side changes, and the cost of the changes by the constants of the time model. Core ML's planner may divide the
+ * program differently.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,13 +19,14 @@ typedef struct segment_walk {
     const mil_function *function;
     const uint64_t *fallen; /* [0]: bits for all operations; then one entry per operation */
     uint64_t bit;           /* bit of the chip */
-    int *of;                /* [value id]: the segment that computes it */
-    int *first;             /* [segment]: the operation that begins it, counted from 1; 0 if the segment is empty */
+    int *of;                /* [value id]: the segment that computes the value */
+    int *first;             /* [segment]: the number of its first operation, from 1; 0 if the segment is empty */
     int last;               /* the highest segment number in use */
     double bytes;           /* bytes that change sides */
 } segment_walk;
 
-/* Weights, and values that depend only on constants, are computed before anything runs. */
+/* Returns true if the operation is computed at run time. Weights, and values that depend only on constants, are
+ * computed before the program runs. */
 static bool segment_is_computed(const mil_op *op) {
     return op->info->code != MIL_OP_const && strncmp(op->info->name, "constexpr_", 10) != 0 && op->result_count > 0 &&
            !op->results[0]->constant;

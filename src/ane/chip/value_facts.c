@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the derivation of facts about a value from the operations that made it. It walks back through operands with a budget, because
- * checks ask about single operations and graphs are wide. Beyond the budget, nothing is known. Ranges assume exact
- * arithmetic: rounding may exceed one by an ulp, which no rule is precise enough to notice.
+ * Owns the derivation of facts about a value from the operations that made it. The derivation walks back through
+ * operands with a budget, because checks ask about single operations and graphs are wide. Beyond the budget, nothing is
+ * known. Ranges assume exact arithmetic. A rounded value may exceed a bound by an ulp, but no rule is precise enough to
+ * notice this.
  */
 #include "ane/chip/value_facts.h"
 
@@ -21,7 +22,8 @@ static bool facts_is_random(const mil_op *op) {
            code == MIL_OP_random_uniform;
 }
 
-/* Adds the stored bytes to *bytes; a computed constant counts with the bytes of its sources. */
+/* Returns true if the value is a constant, and adds its stored bytes to *bytes. A computed constant counts with the
+ * bytes of its sources. */
 static bool facts_walk_constant(const mil_value *v, int *budget, double *bytes) {
     if (v->constant && (!v->def || v->def->info->code == MIL_OP_const)) {
         *bytes += (double)mil_type_bytes(&v->type);
@@ -128,7 +130,7 @@ static double facts_attribute(const mil_op *op, const char *param, double standa
     return mil_attr_float(op, param, &v, NULL) == PROPANE_OK ? v : standard;
 }
 
-/* Recognises x - max(x, axes), which is at most 0. */
+/* Returns true if y is the maximum of x over some axes, so that x - y is at most 0. */
 static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
     for (int depth = 0; depth < 4 && y && y->def; depth++) {
         if (y->def->info->code == MIL_OP_reduce_max) return mil_in(y->def, "x") == x;
@@ -137,7 +139,8 @@ static bool facts_is_own_maximum(const mil_value *x, const mil_value *y) {
     return false;
 }
 
-/* Recognises x / max(|x|, axes), also with a lower bound under the maximum; it is between -1 and 1. */
+/* Returns true if y is the maximum of |x| over some axes, perhaps with a lower bound or an added constant that is not
+ * negative, so that x / y is between -1 and 1. */
 static bool facts_is_own_magnitude(const mil_value *x, const mil_value *y) {
     for (int depth = 0; depth < 4 && y && y->def; depth++) {
         if (y->def->info->code == MIL_OP_reduce_max) {
@@ -156,8 +159,8 @@ static const mil_value *facts_operand(const mil_value *v, mil_opcode code, const
     return v && v->def && v->def->info->code == code ? mil_in(v->def, param) : NULL;
 }
 
-/* Returns the lower bound of mean((x/m)^2) + e/m/m with m = max(|x|, 1): if m is 1, all of e remains; otherwise one
- * of the n quotients is 1. Returns minus infinity for any other sum. */
+/* Returns the lower bound of mean((x/m)^2) + e/m/m with m = max(|x|, 1). If m is 1, all of e remains; otherwise, one of
+ * the n quotients is 1. Returns minus infinity for any other sum. */
 static double facts_scaled_norm(const mil_value *mean, const mil_value *rest) {
     const mil_value *inner = facts_operand(rest, MIL_OP_real_div, "x"), *m = facts_operand(rest, MIL_OP_real_div, "y");
     const mil_value *e = facts_operand(inner, MIL_OP_real_div, "x"), *q = facts_operand(mean, MIL_OP_reduce_mean, "x");
@@ -204,7 +207,7 @@ static double facts_silu(double x) { return x == -INFINITY ? 0 : x / (1 + exp(-x
 static double facts_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double facts_softplus(double x) { return x > 700 ? x : log1p(exp(x)); }
 
-/* Derives the range of functions of one value. */
+/* Returns the range of a function of one value whose range is `r`. */
 static chip_range facts_single(const mil_op *op, chip_range r) {
     static const double silu_low = -0.2785, gelu_low = -0.17;
     switch (op->info->code) {
@@ -248,7 +251,8 @@ static chip_range facts_single(const mil_op *op, chip_range r) {
     }
 }
 
-/* Returns whether an operation only moves, picks or rounds numbers. */
+/* Returns true if an operation only moves, selects, averages or rounds numbers, so that its result has the range of its
+ * operand. */
 static bool facts_moves(mil_opcode code) {
     static const mil_opcode codes[] = {MIL_OP_identity,
                                        MIL_OP_cast,

@@ -1,35 +1,34 @@
 /* SPDX-License-Identifier: MIT
- * Facts about a value that are known before anything runs: whether it is constant, its stored size in bytes, and its range.
- * For use inside src/ane/chip only.
+ * Declares facts about a value that are known before a program runs: whether it is constant, its stored size in bytes,
+ * and its range. For use inside src/ane/chip only.
  */
 #ifndef ANE_CHIP_VALUE_FACTS_H
 #define ANE_CHIP_VALUE_FACTS_H
 
 #include "core/mil/ops.h"
 
-/* Returns whether the value is a constant. This includes compressed constants (a palette, blocks with scales, a
- * sparse tensor) and values that follow only from constants, because compilers compute those before the program
- * runs. */
+/* Returns true if the value is a constant. This includes compressed constants (a palette, blocks with scales, a sparse
+ * tensor) and values that follow only from constants, because compilers compute those before the program runs. */
 bool chip_is_constant(const mil_value *v);
 /* Returns the stored bytes of everything that a constant is made from, or 0 if the value is not constant. */
 double chip_stored_bytes(const mil_value *v);
 
-/* Returns whether an operation sums products of its operands: a convolution, linear or matmul. */
+/* Returns true if an operation sums products of its operands: a convolution, linear or matmul. */
 bool chip_is_product(mil_opcode code);
-/* Returns the number of such operations of a function; `counts` has those of each opcode. */
+/* Returns the number of such operations in a function. counts[opcode] is the number of operations with that opcode. */
 int chip_product_count(const int *counts);
 /* Returns the constant operand of a matrix product: the weight of a convolution or linear, or one side of a matmul.
  * Returns NULL if there is none. */
 const mil_value *chip_weight_of(const mil_op *op);
 
-/* Returns whether a shape of its results or operands follows from values that only a run knows (mil_function.late).
- * Only the rule about such shapes applies to the operation, and its cost is not known. */
+/* Returns true if the shape of a result or an operand follows from values that are known only at run time
+ * (mil_function.late). Only the rule about such shapes applies to the operation, and its cost is not known. */
 bool chip_op_is_open(const mil_op *op);
 
 typedef struct chip_range {
     double low, high; /* infinite if no bound is known */
 } chip_range;
-/* Derives the range from constants and from the operations that made the value. It is never narrower than exact
+/* Derives the range from constants and from the operations that made the value. The range is never narrower than exact
  * arithmetic allows. */
 chip_range chip_range_of(const mil_value *v);
 
