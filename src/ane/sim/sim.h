@@ -107,7 +107,7 @@ typedef struct sim_step {
     int fault;   /* from sim_fault_of; -1 if there is none */
     bool host;   /* Core ML runs the op on the CPU, so its result is stored unchanged */
     int in_count, out_count;
-    int *in, *out; /* value ids, in the order of the program's inputs and outputs */
+    int *in, *out; /* value ids, in the order of the inputs and outputs of `program` */
 } sim_step;
 
 typedef struct sim_program {

@@ -179,7 +179,8 @@ static int sim_driver_compare_inputs(const void *a, const void *b) {
     return strcmp((*(const propane_io *const *)a)->name, (*(const propane_io *const *)b)->name);
 }
 
-/* Fills p->order. order[k] is the index of the bound input that the engine uses for parameter k, in declared order. */
+/* Fills p->order: the engine uses input number order[k] of a request as parameter k. Both are numbered in declared
+ * order. */
 static propane_status sim_driver_sort_inputs(sim_program *p, const driver_program *out, bool by_position,
                                              propane_error *err) {
     const size_t count = (size_t)out->input_count;

@@ -40,12 +40,12 @@ static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type
 /* Data shared by the steps of one program while the steps are made. */
 typedef struct steps_work {
     const cpu_plan_options *options;
-    arena *arena;                    /* the program's */
+    arena *arena;                    /* the program's arena */
     mil_value **map;                 /* [value_count]: values of a step's function; all NULL between two steps */
-    const bool *live;                /* [value_count]: needed for a result of the function */
+    const bool *live;                /* [value_count]: true if a result of the function needs the value */
     const int *reads;                /* [value_count]: number of uses by operations and as results */
     const mil_op *last_list;         /* the last operation on a list; NULL if there is none */
-    const bool *read_after;          /* [value_count]: read after last_list */
+    const bool *read_after;          /* [value_count]: true if the value is read after last_list */
     sim_step *tables[SHARED_TABLES]; /* the newest steps whose tables differ */
     int table_count;
 } steps_work;
@@ -182,7 +182,7 @@ static bool steps_keeps_order(const mil_op *op) {
 }
 
 /* Returns x if `op` is x * sigmoid(x) and the sigmoid has no other reader, otherwise NULL. An engine computes such a
- * product with one table: without this, the recorded feed-forward of an M3 Max is not reproduced
+ * product with one table. Without this table, the recorded feed-forward of an M3 Max is not reproduced
  * (tests/drivers/test_recorded.c). */
 static const mil_value *steps_silu_of(const int *reads, const sim_numbers *n, const mil_op *op) {
     if (op->info->code != MIL_OP_mul || !n->switches->value[SIM_table]) return NULL;
@@ -325,7 +325,7 @@ static propane_status steps_plan_steps(sim_program *p, const mil_function *whose
     const mil_function *f = p->function;
     const mil_op *theirs = whose->first;
     int operands = 1, place = 0;
-    bool in_lists = false; /* the next operation is part of a step that has been made */
+    bool in_lists = false; /* the next operation is part of a step that has already been made */
     p->slots = ARENA_ARRAY(w->arena, f->value_count + 1, sim_slot);
     p->steps = ARENA_ARRAY(w->arena, f->op_count + 1, sim_step);
     if (!p->slots || !p->steps) return steps_no_memory(err);
