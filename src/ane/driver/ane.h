@@ -66,7 +66,7 @@ typedef struct ane_options {
     int events;     /* ane_events_use */
     int limit_ms;   /* the longest that a run with shared events may take */
     int descriptor; /* ane_keeping of the descriptor, which holds a second copy of all weights */
-    int folder;     /* ane_keeping of text and weights on disk; kept if a program may be a donor */
+    int folder;     /* ane_keeping of text and weights on disk; a possible donor keeps both */
 } ane_options;
 
 PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err);

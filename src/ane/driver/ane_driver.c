@@ -17,7 +17,7 @@
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for experiments with a compiler: see
  *                                        `propane devices --probe`
  *
- * None of this has run on Apple hardware: it was written from public notes and is tested against tests/standin.
+ * None of this code has run on Apple hardware. It was written from public notes and is tested against tests/standin.
  */
 #include <stddef.h>
 #include <stdio.h>

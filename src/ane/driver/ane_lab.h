@@ -85,7 +85,8 @@ const char *lab_folder(const lab *l);
 json_t *lab_list_folder(const lab *l);
 void lab_close(lab *l);
 
-/* Converts an object of the property-list classes to JSON. An object of any other class becomes "(another class)". */
+/* Converts a string, a number, a dictionary or an array to JSON. An object of any other class becomes "(another
+ * class)". */
 json_t *lab_json(const ane_api *a, ane_id object);
 /* Sets a function to call before each step, with its name. NULL means no call. */
 void lab_on_step(void (*begins)(const char *step));

@@ -2,8 +2,8 @@
  * Owns the trial of the ways to evaluate a request. Direct and real-time evaluation are alternative calls for the same
  * work. Some authors report that they are faster, others that they are slower, are refused or crash. So they are tried
  * on a small program in a separate process, in alternation, and each run is checked and timed. A way other than the
- * standard one is chosen if its results are right and it is clearly faster. The choice so far is remembered before each
- * way is tried, the riskiest last, so that a crash loses nothing.
+ * standard one is chosen if its results are right and it is clearly faster. Before each way is tried, the choice so far
+ * is remembered. The riskiest way is tried last, so that a crash loses nothing.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the reading of errors. Since macOS 27, the engine's status is in the user info. Before macOS 27, the status is
- * only in the text, as a number after "status=", "underlying=" or an opening parenthesis. Reading never fails, and
- * leaves out what is unknown.
+ * only in the text, as a number after "status=", "underlying=" or an opening parenthesis. If neither has a status, the
+ * code of the underlying error is used. Reading never fails, and leaves out what is unknown.
  */
 #include "ane/driver/failure.h"
 

@@ -47,7 +47,7 @@ propane_status ane_folder_open(const char *path, ane_folder **out, propane_error
     return f ? PROPANE_OK : propane_fail_memory(err, sizeof *f);
 }
 
-/* Removes the files. If a temporary folder cannot be removed, cleaning it is left to the system. */
+/* Removes the files. A temporary folder that cannot be removed is left to the system. */
 void ane_folder_empty(ane_folder *f) {
     (void)!file_remove_tree(f->path, NULL);
     if (f->other[0]) (void)!file_remove_tree(f->other, NULL);

@@ -38,7 +38,7 @@ static bool layout_is_symbol(const char *symbol, const char *name) {
     return strncmp(symbol, name, length) == 0 && (symbol[length] == 0 || symbol[length] == '@');
 }
 
-/* Returns the entry of LiveInputList or LiveOutputList, or NULL if there is none. */
+/* Returns the entry for `name` in a list such as LiveInputList, or NULL if there is none. */
 static ane_id layout_find_entry(const ane_api *a, ane_id list, const char *name) {
     char symbol[300];
     for (int i = 0; i < ane_array_count(a, list); i++) {

@@ -4,8 +4,8 @@
  *
  *   memory   _ANEInMemoryModelDescriptor -> _ANEInMemoryModel; files at the model's own localModelPath, and where the
  *            system's temporary folder would have it, if that is another place
- *   client   _ANEModel at a folder of ours -> _ANEClient, which never gets anything of an _ANEInMemoryModel but its
- *            inner _ANEModel
+ *   client   _ANEModel at a folder of the driver -> _ANEClient. Of an _ANEInMemoryModel, the client never gets anything
+ *            but the inner _ANEModel
  *
  * A program that the system has compiled before is loaded without a compile and does not use the budget. After a failed
  * compile, the next compile waits, because the shared compiler service returns unreliable answers for some seconds
@@ -58,7 +58,7 @@ static propane_status model_wait(int64_t ns, const char *name, propane_error *er
 static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t compile_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int compiles;
-static atomic_int loaded; /* programs loaded now */
+static atomic_int loaded; /* number of programs that are loaded now */
 static int64_t pause_until;
 
 int ane_compile_count(void) {

@@ -53,7 +53,7 @@ typedef struct ane_api {
     ane_sel selectors[ANE_METHOD_COUNT];
     bool has[ANE_METHOD_COUNT]; /* the method exists and has the expected type */
     propane_error route[2];     /* why ANE_MEMORY or ANE_CLIENT is unavailable; status OK if it is available */
-    const char *library;        /* the value of PROPANE_ANE_LIBRARY; NULL for the system's libraries */
+    const char *library;        /* the value of PROPANE_ANE_LIBRARY; NULL if the system's libraries are used */
     ane_id empty;               /* a dictionary without entries */
 } ane_api;
 

@@ -6,7 +6,7 @@
  * Reports differ: some authors have used such programs, but according to one report, every index ran the first
  * procedure. So three small functions are compiled and run as a proof, once per process and route. Two of them differ
  * only in their constants, and one has another shape. If the proof fails, each function is compiled separately. If the
- * compiler rejects a group, smaller groups are compiled. The compile report gives the reason.
+ * compiler rejects a group, smaller groups are compiled, unless procedures=on. The compile report gives the reason.
  */
 #include <stdio.h>
 #include <string.h>

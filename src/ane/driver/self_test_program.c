@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the small programs on which the driver tries features that may not work. All numbers are integers that fp16
- * represents exactly, so there is no tolerance. The first two functions differ only in their constants, because one
- * engine is reported to use the first procedure's weights for every procedure.
+ * represents exactly, so results are compared without a tolerance. The first two functions differ only in their
+ * constants, because one engine is reported to use the first procedure's weights for every procedure.
  */
 #include <string.h>
 
