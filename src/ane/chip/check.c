@@ -179,13 +179,15 @@ static place check_op_place(const mil_op *op) {
                    op->info->code};
 }
 
-/* Constants that are attributes, such as shapes and axes, are not tensors of the engine. */
+/* Returns false for constants that are attributes, such as shapes and axes, because they are not tensors of the
+ * engine. */
 static bool check_is_tensor(const mil_value *v) {
     if (v->type.dtype == MIL_string || v->type.rank == 0) return false;
     return !v->constant || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
 }
 
-/* Nearly all tensors are within all bounds, so one check of the axes and the rank avoids running every row. */
+/* Returns true if the tensor is within all bounds, as nearly all tensors are. This check of the axes and the rank
+ * avoids running every row. */
 static bool check_is_small(const mil_value *v) {
     double count = 1;
     if (v->type.rank > 5) return false;
@@ -334,7 +336,7 @@ static bool check_next_record(const chip_blob *b, const chip_record *last, chip_
     uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && bytes_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
     if (last && last->data >= last->offset + 64 && last->data <= b->bytes && last->bytes <= b->bytes - last->data) {
         at = last->data + last->bytes;
-        if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without padding */
+        if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without any padding */
     }
     at = (at + CHIP_BLOB_ALIGN - 1) / CHIP_BLOB_ALIGN * CHIP_BLOB_ALIGN;
     for (const uint64_t begin = at; at < b->bytes && at - begin < SEARCHED; at += CHIP_BLOB_ALIGN)

@@ -70,7 +70,7 @@ typedef struct chip_segments {
     int switches;     /* changes of side, in both directions */
     int moved;        /* operations that are not on the engine */
     double ms;        /* estimated cost of the switches, not measured */
-    char places[200]; /* the first operations at which the side changes, "topk 'v', conv 'y'" */
+    char places[200]; /* the first operations at which the side changes, as in "topk 'v', conv 'y'" */
 } chip_segments;
 const chip_segments *chip_report_segments(const chip_report *r, const chip *target);
 typedef struct chip_print {
@@ -100,9 +100,9 @@ PROPANE_CHECK propane_status chip_check_placement(const mil_function *f, const c
 void chip_limits_markdown(text *out);
 json_t *chip_limits_json(void);
 
-/* Check a request before it runs, and a process before its next call. Return PROPANE_ERR_DEVICE and PROPANE_ERR_LIMIT
- * with rule, message and fix if a row refuses it on the chip. `chosen` lists the ids, separated by blanks, of rows that
- * refuse in this call although their sources disagree. */
+/* Check a request before it runs, and a process before its next call. If a row refuses the request or the call on the
+ * chip, return PROPANE_ERR_DEVICE or PROPANE_ERR_LIMIT with rule, message and fix. `chosen` lists the ids, separated by
+ * blanks, of rows that refuse in this call although their sources disagree. */
 PROPANE_CHECK propane_status chip_request_refusal(const chip_request *request, const chip *c, int os,
                                                   const char *chosen, propane_error *err);
 PROPANE_CHECK propane_status chip_process_refusal(const chip_process *process, const chip *c, int os,

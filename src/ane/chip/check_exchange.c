@@ -14,7 +14,7 @@ static const char *check_exchange_level(chip_severity s) {
     return s >= CHIP_CRASH ? "error" : s == CHIP_NOTE ? "note" : "warning";
 }
 
-/* Writes a path as a relative or absolute URI reference; characters that RFC 3986 does not allow are
+/* Writes a path as a relative or absolute URI reference. Characters that RFC 3986 does not allow are
  * percent-encoded. */
 static void check_exchange_put_uri(text *out, const char *path) {
     static const char plain[] = "-._~/!$&'()*+,;=@";
@@ -148,7 +148,7 @@ json_t *chip_report_sarif(const chip_report *r) {
 
 /* ---- GitHub ------------------------------------------------------------------------------------------------------------- */
 
-/* Escapes a string. A comma or a colon would end a property; a line end or a percent sign would be interpreted
+/* Escapes a string. A comma or a colon would end a property, and GitHub would interpret a line end or a percent sign
  * anywhere. */
 static void check_exchange_put_escaped(text *out, const char *s, bool property) {
     for (; *s; s++) {

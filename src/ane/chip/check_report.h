@@ -18,7 +18,7 @@ typedef struct chip_mask {        /* state of one limit */
     int found;
 } chip_mask;
 
-typedef struct chip_cell { /* [rank]: number of findings, and the first limit */
+typedef struct chip_cell { /* [rank]: number of findings, and the index of the first one's limit */
     int count[CHIP_RANKS], limit[CHIP_RANKS];
 } chip_cell;
 

@@ -78,7 +78,7 @@ static void check_text_list_chips(const chip_report *r, uint64_t bits, const cha
 
 static bool check_text_equal(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* Returns whether one sentence can report both findings, which are about different values of one function. */
+/* Returns true if one sentence can report both findings, because they differ only in the value and the line. */
 static bool check_text_same_place(const chip_finding *a, const chip_finding *b) {
     return a->limit == b->limit && check_text_equal(a->source, b->source) &&
            check_text_equal(a->function, b->function) && check_text_equal(a->op, b->op) &&
@@ -207,7 +207,7 @@ static bool check_text_same_column(const chip_report *r, int a, int b) {
     return true;
 }
 
-typedef struct column { /* chips with the same findings share one column, headed by the first */
+typedef struct column { /* chips with the same findings share one column, whose head names the first chip */
     int target, width, others;
     uint64_t targets; /* bits, in the order of the report */
     char head[CELL_BYTES];

@@ -123,7 +123,7 @@ static propane_status plan_keep(compute_plan *p, const compute_row *row, propane
     return PROPANE_OK;
 }
 
-typedef struct plan_place { /* the surroundings of an object of a plan */
+typedef struct plan_place { /* the position of an object in a plan */
     const char *path, *function, *units;
     int depth;
 } plan_place;

@@ -19,10 +19,11 @@
 
 #define MIB 1048576.0
 
-/* GB/s inside the engine's own memory: 64 multiplications and 64 additions over 131 KB on the M6 add 64 us to a call. */
+/* GB/s inside the engine's own memory. On the M6, 64 multiplications and 64 additions over 131 KB add 64 us to a
+ * call. */
 #define ON_CHIP 520.0
-/* Larger tensors go through memory. Several operations are tiled at once, so data between them stays inside: 20
- * layers of 16 MB maps move 35 MB (freedomtan, M4 Pro). */
+/* Larger tensors are moved through memory. Several operations are tiled at once, so data between them stays inside the
+ * engine: 20 layers of 16 MB maps move 35 MB (freedomtan, M4 Pro). */
 #define ON_CHIP_BYTES (32 * MIB)
 /* Time in us of an elementwise operation, and of a matrix product of two computed values. Attention over 128
  * positions in one program takes 37 us more than an empty one on the M4 (maderix part 4b). Elementwise operations
@@ -102,7 +103,7 @@ static void cost_program_read_product(const mil_op *op, cost_call *c, double *ma
         c->cin = (double)m.k; /* the engine's channels are the summed dimension */
         const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *w = cost_program_is_weight(x) ? x : y;
         c->cout = (double)(w == x ? m.m : m.n);
-        /* Weights of several matrices: each multiplies its own part of the activation. */
+        /* If the weights have several matrices, each multiplies its own part of the activation. */
         if (cost_program_is_weight(w)) *matrices = (double)mil_type_count(&w->type) / fmax((double)m.k * c->cout, 1);
         c->pixels = (double)mil_type_count(&m.result) / fmax(c->cout * *matrices, 1);
     } else if (op->info->code == MIL_OP_linear) {

@@ -97,7 +97,7 @@ static void cost_step_sync_step(const chip *c, const cost_sizes *s, cost_style s
     double forward = millions * slow * (0.185 + 0.00045 * s->context);
     double backward = millions * slow * (0.35 + 0.00133 * s->context);
     double whole = style == COST_STYLE_FORWARD ? forward : forward + backward;
-    out->engine_ms = 0.55 * whole; /* one layer: about half engine, 26-30 % staging, 15-20 % reading back */
+    out->engine_ms = 0.55 * whole; /* of one layer, about half is engine time, 26-30 % staging, 15-20 % reading back */
     out->staging_ms = 0.45 * whole;
     out->update_ms = style == COST_STYLE_FORWARD ? 0 : 0.097 * slow * millions;
 }
@@ -184,7 +184,7 @@ static double cost_step_size_in(const char *shape, const char *name) {
     return 0;
 }
 
-/* Returns why the sizes cannot be used, or NULL. */
+/* Reads the sizes. Returns why they cannot be used, or NULL if they can. */
 static const char *cost_step_read_sizes(const char *shape, cost_sizes *s) {
     static const char *const names[] = {"L", "D", "F", "S", "V"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

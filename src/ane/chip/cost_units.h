@@ -20,7 +20,7 @@ typedef struct cost_work {
 typedef struct cost_unit {
     double ms, joules;                         /* joules: 0 if not known */
     double products_ms, element_ms, update_ms; /* the processor's parts */
-    const char *software, *source;             /* where the GPU's figure comes from */
+    const char *software, *source;             /* software and source of the GPU's figure */
 } cost_unit;
 
 void cost_processor(const chip *c, const cost_work *work, cost_unit *out);

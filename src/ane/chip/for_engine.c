@@ -64,7 +64,7 @@ static mil_value *engine_softplus(engine_site *s) {
     return engine_pair(s, MIL_OP_add, engine_unary(s, MIL_OP_relu, x), engine_call(s, MIL_OP_log, sum));
 }
 
-/* Builds x - max and log(sum(exp(x - max))) over the axes. */
+/* Builds max, x - max and log(sum(exp(x - max))) over the axes. */
 static void engine_shifted(engine_site *s, mil_value *x, const int64_t *axes, int count, mil_value **most,
                            mil_value **shifted, mil_value **log_sum) {
     *most = mil_build_reduce(&s->b, MIL_OP_reduce_max, x, axes, count, true);

@@ -29,7 +29,7 @@ typedef enum chip_site { /* the kind of thing that a row is checked on */
 
 typedef enum chip_severity {
     CHIP_SILENT = -1, /* reports nothing on this path; no finding has this severity */
-    CHIP_NOTE,        /* worth knowing */
+    CHIP_NOTE,        /* of interest, but no problem */
     CHIP_WARN,        /* may fail: reported, disputed, slow, or seen on another chip */
     CHIP_FALL,        /* runs, but on the CPU or GPU: measured or documented; on the Core ML path only */
     CHIP_CRASH,       /* ends the process or its load outside the engine: measured; on the Core ML path only */
@@ -38,7 +38,7 @@ typedef enum chip_severity {
 
 typedef enum chip_path {                   /* how a program reaches the engine */
                          CHIP_PATH_DIRECT, /* MIL text passed to the engine's compiler, as in Propane */
-                         /* through Core ML, which moves what an engine refuses to the CPU or GPU */
+                         /* through Core ML, which moves operations that an engine refuses to the CPU or GPU */
                          CHIP_PATH_COREML,
                          CHIP_PATH_COUNT
 } chip_path;

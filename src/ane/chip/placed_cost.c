@@ -35,7 +35,7 @@ static void placed_cost_apply(const chip *c, const bool *moved, const chip_segme
         cpu_ms += o->ms;
     }
     if (!s->moved) return;
-    if (!s->engine) { /* the engine is not called */
+    if (!s->engine) { /* the program never calls the engine */
         engine_ms += p->fixed_ms;
         p->fixed_ms = 0;
     }

@@ -120,7 +120,7 @@ static propane_status placement_index_init(placement_index *x, const compute_pla
 }
 
 /* Returns the row of an operation, or NULL if there is none. Of several rows, returns the first one from row *from on,
- * because plans and functions have the same order. Sets *from to the row after it. */
+ * because plans and functions have the same order. Sets *from to the row after the returned one. */
 static const compute_row *placement_by_name(placement_index *x, const compute_plan *p, const mil_op *op, int *from) {
     int best = -1, distance = p->count;
     for (int r = 0; r < op->result_count; r++) {

@@ -20,7 +20,7 @@ typedef struct estimate_row {
 struct propane_estimate {
     arena *arena;
     const char *source;
-    mil_module *settled; /* owns functions whose shapes follow from thresholds */
+    mil_module *settled; /* owns the functions that mil_settle_standard builds */
     estimate_row *rows;
     int count;
     cost_path path;

@@ -16,7 +16,7 @@
 bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) BASE_PRINTF(2, 3);
 const char *chip_value_name(const mil_value *v); /* "the literal" if it has no name */
 
-/* A package's version is its opset's number plus this: version 6 is ios15, 9 is ios18. */
+/* A package's version is the number of its opset plus CHIP_VERSION_OF_NONE: version 6 is ios15, 9 is ios18. */
 enum { CHIP_VERSION_OF_NONE = 5 };
 
 #define CHIP_BLOB_SENTINEL 0xDEADBEEFu

@@ -17,7 +17,7 @@ static const mil_value *rule_coreml_main(const mil_op *op) {
     return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
 }
 
-/* Values that follow only from constants and shapes never reach a device. */
+/* Returns true if the result follows only from constants and shapes. Such values never reach a device. */
 static bool rule_coreml_is_known(const mil_op *op) { return op->result_count && mil_know(op->results[0]); }
 
 static bool rule_coreml_made_by(const mil_value *v, mil_opcode code) {
@@ -253,7 +253,7 @@ bool chip_rule_state_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return false;
 }
 
-/* The rows are the longest axis along which the update is shorter than its target. */
+/* The number of rows is the size of the update's longest axis that differs from the target's. */
 bool chip_rule_update_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = mil_in(view->op, "x"), *u = mil_in(view->op, "update");
     int64_t rows = 0;

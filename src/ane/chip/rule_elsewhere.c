@@ -126,7 +126,7 @@ bool chip_rule_enumerated_palette(const chip_view *view, char out[CHIP_TEXT_BYTE
 
 /* ---- states ------------------------------------------------------------------------------------------------------------------ */
 
-/* Returns the value that the operation writes to a state, or NULL. */
+/* Returns the value that the operation writes to a state, or NULL if it writes none. */
 static const mil_value *rule_elsewhere_written(const mil_op *op) {
     if (op->info->code == MIL_OP_coreml_update_state) return mil_in(op, "value");
     return op->info->code == MIL_OP_write_state ? mil_in(op, "data") : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the checks of what Core ML itself refuses, or computes wrongly even on the CPU and the GPU.
+ * Owns the checks of programs that Core ML itself refuses, or computes wrongly even on the CPU and the GPU.
  */
 #include <string.h>
 

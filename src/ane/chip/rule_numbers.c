@@ -85,8 +85,8 @@ static bool rule_numbers_is_square(const mil_value *v) {
     return y && y->constant && y->constant->data && mil_type_count(&y->type) == 1 && mil_const_f64(y->constant, 0) == 2;
 }
 
-/* Finds a mean of squares in fp16 that may overflow. If `wide`, the mean has at least as many terms as the row's value,
- * otherwise fewer. */
+/* Finds a mean or a sum of squares in fp16 that may overflow. If `wide`, it has at least as many terms as the row's
+ * value, otherwise fewer. */
 static bool rule_numbers_mean_of_squares(const chip_view *view, bool wide, char out[CHIP_TEXT_BYTES]) {
     const mil_value *x = rule_numbers_main(view->op);
     if (!rule_numbers_is_half(view->op) || !rule_numbers_is_square(x)) return false;
@@ -181,7 +181,8 @@ bool chip_rule_added_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "epsilon is %.3g, and '%.60s' may be near 0", epsilon, chip_value_name(x));
 }
 
-/* Returns the value before operations that scale, bound or filter a spectrum or take its root. */
+/* Returns the value from which `v` is computed by operations that scale, bound or filter a spectrum or take its
+ * root. */
 static const mil_value *rule_numbers_spectrum(const mil_value *v) {
     for (int depth = 0; v && v->def && depth < MASK_DEPTH; depth++) {
         const mil_op *op = v->def;
@@ -357,9 +358,9 @@ bool chip_rule_large_angle(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "nothing keeps '%.60s' within %.0f", chip_value_name(x), view->limit->value);
 }
 
-/* The numbers by which an angle is multiplied: their product, and the largest. A factor of two pi turns revolutions
- * into radians, even if other factors scale them. Numbers that differ between channels are trained, as in snake, and do
- * not count. */
+/* The numbers by which an angle is multiplied: the product of all, and the largest one. A factor of two pi turns
+ * revolutions into radians, even if other factors scale them. Numbers that differ between channels are trained, as in
+ * snake, and do not count. */
 typedef struct angle_factor {
     double product, largest;
 } angle_factor;

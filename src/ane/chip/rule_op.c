@@ -116,7 +116,7 @@ bool chip_rule_softmax_between_products(const chip_view *view, char out[CHIP_TEX
     if (mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK) return false;
     if (axis < 0) axis += x->type.rank;
     if (axis < 0 || axis >= x->type.rank || (double)x->type.dim[axis] < view->limit->value) return false;
-    while (x && x->def && x->def->info->code != MIL_OP_matmul) /* a scale or a mask may be between */
+    while (x && x->def && x->def->info->code != MIL_OP_matmul) /* a scale or a mask may be between the two operations */
         x = x->def->info->code == MIL_OP_mul || x->def->info->code == MIL_OP_add ? mil_in(x->def, "x") : NULL;
     for (const mil_op *op = view->op->next; op; op = op->next)
         if (op->info->code == MIL_OP_matmul) behind |= mil_in(op, "x") == y || mil_in(op, "y") == y;

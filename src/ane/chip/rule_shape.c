@@ -41,7 +41,8 @@ bool chip_rule_weight_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "its constants have %.0f bytes; the maximum is %.0f", bytes, view->limit->value);
 }
 
-/* Returns the first weight file of the program other than `but` (NULL excludes none), or NULL if there is none. */
+/* Returns the first weight file of the program other than `but`, or NULL if there is none. If `but` is NULL, no file is
+ * excluded. */
 static const char *rule_shape_weight_file(const mil_module *m, const char *but) {
     for (const mil_function *f = m->functions; f; f = f->next)
         for (const mil_op *op = f->first; op; op = op->next)

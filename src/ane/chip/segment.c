@@ -22,7 +22,7 @@ typedef struct segment_walk {
     int *of;                /* [value id]: the segment that computes the value */
     int *first;             /* [segment]: the number of its first operation, from 1; 0 if the segment is empty */
     int last;               /* the highest segment number in use */
-    double bytes;           /* bytes that change sides */
+    double bytes;           /* bytes of operands that change sides */
 } segment_walk;
 
 /* Returns true if the operation is computed at run time. Weights, and values that depend only on constants, are

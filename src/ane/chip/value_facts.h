@@ -22,7 +22,7 @@ int chip_product_count(const int *counts);
 const mil_value *chip_weight_of(const mil_op *op);
 
 /* Returns true if the shape of a result or an operand follows from values that are known only at run time
- * (mil_function.late). Only the rule about such shapes applies to the operation, and its cost is not known. */
+ * (mil_function.late). Only the rules about such shapes apply to the operation, and its cost is not known. */
 bool chip_op_is_open(const mil_op *op);
 
 typedef struct chip_range {
