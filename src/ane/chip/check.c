@@ -336,7 +336,7 @@ static bool check_next_record(const chip_blob *b, const chip_record *last, chip_
     uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && bytes_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
     if (last && last->data >= last->offset + 64 && last->data <= b->bytes && last->bytes <= b->bytes - last->data) {
         at = last->data + last->bytes;
-        if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without any padding */
+        if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without padding */
     }
     at = (at + CHIP_BLOB_ALIGN - 1) / CHIP_BLOB_ALIGN * CHIP_BLOB_ALIGN;
     for (const uint64_t begin = at; at < b->bytes && at - begin < SEARCHED; at += CHIP_BLOB_ALIGN)

@@ -14,8 +14,9 @@ typedef enum compute_device { COMPUTE_NONE, COMPUTE_CPU, COMPUTE_GPU, COMPUTE_EN
 enum { COMPUTE_NAMES = 8 };
 
 typedef struct compute_row {
-    const char *op;                                      /* without the opset: "conv" */
-    const char *function, *units, *names[COMPUTE_NAMES]; /* units: the compute units of the plan; NULL if not stated */
+    const char *op; /* without the opset: "conv" */
+    const char *function, *units,
+        *names[COMPUTE_NAMES]; /* units: the compute units for which the plan was made; NULL if not stated */
     int name_count;
     compute_device preferred;
     unsigned supported; /* bit compute_device; 0 if not known */

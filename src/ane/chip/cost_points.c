@@ -92,7 +92,7 @@ static bool cost_points_parse(const char *cell, double *out) {
 
 static double cost_points_number(const char *cell) {
     double v;
-    return cost_points_parse(cell, &v) ? fmin(v, 1e18) : 0; /* large enough for any table, and products stay finite */
+    return cost_points_parse(cell, &v) ? fmin(v, 1e18) : 0; /* no table has more, and products stay finite */
 }
 
 /* Returns the number after NAME=, as in "Cin=512", or `standard` if there is none. No letter may precede NAME. */

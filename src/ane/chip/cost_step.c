@@ -117,7 +117,8 @@ static void cost_step_packed_step(const chip *c, const struct host_row *h, const
     double cut = style == COST_STYLE_INPUTS ? 0.42 : 1; /* without cutting weights out: 77 instead of 110 ms (M4) */
     out->engine_ms = cut * cost_packed_ms(c, 2 * 2 * weights, s->context);
     out->staging_ms = (style == COST_STYLE_INPUTS ? 0.6 : 1) * h->io_packed * activation;
-    /* Norms take 3 to 6 ms, copies for weight gradients 2.5 to 3.1 ms, and parts that the logs do not name 1 to 7 ms. */
+    /* Norms take 3 to 6 ms, copies for weight gradients take 2.5 to 3.1 ms, and parts that the logs do not name take 1
+     * to 7 ms. */
     out->elementwise_ms = 0.8 * h->element * s->layers * s->hidden * s->context / UNIT_HIDDEN + 8 * activation;
     out->gemm_ms = cost_step_head_ms(h, s);
 }
