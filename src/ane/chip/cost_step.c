@@ -90,7 +90,7 @@ double cost_layer_weights(const cost_sizes *s) {
 
 static void cost_step_sync_step(const chip *c, const cost_sizes *s, cost_style style, cost_step *out) {
     /* ms per million weights, M4 Max: forward 0.30 at 256 and 0.415 at 512 positions, backward 0.69 and 1.03, update
-     * 0.097. The M3 Ultra takes 1.42 times that; hidden layers of four times the width take 1.12 times (24 published
+     * 0.097. The M3 Ultra takes 1.42 times that; hidden layers of four times the width take 1.14 times (24 published
      * sizes). */
     double millions = s->layers * cost_layer_weights(s) / 1e6 * s->batch;
     double slow = (c->id == CHIP_m3_ultra ? 1.42 : 1) * (s->hidden / s->width > 3.5 ? 1.14 : 1);
