@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns loading a CBLAS and the trial of its matrix products. Refuses libraries with 64-bit integers, and those whose
- * products are wrong.
+ * Loads a CBLAS and tries its matrix products. Refuses libraries with 64-bit integers, and those whose products are
+ * wrong.
  */
 #include "cpu/blas.h"
 
@@ -26,8 +26,7 @@ static const char *const blas_usual[] = {"/System/Library/Frameworks/Accelerate.
 static const char *const blas_usual[] = {"libopenblas.so.0", "libmkl_rt.so.2", "libcblas.so.3", "libblas.so.3"};
 #endif
 
-/* A requested library: loaded, or the reason why not. Kept for the life of the process, in memory that is never
- * freed. */
+/* A requested library, either loaded or with the reason why it cannot be used. Kept for the life of the process. */
 typedef struct blas_library {
     char asked[BLAS_NAME_ROOM], identity[BLAS_IDENTITY_ROOM];
     cpu_blas use[2]; /* unmeasured, measured */
@@ -67,9 +66,10 @@ static const char *blas_wanted(void) {
     return variable && *variable ? variable : BLAS_STANDARD;
 }
 
-/* ---- loading -------------------------------------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-/* Tries C = alpha A B + beta C on m x n x k small numbers, in all four orientations; C holds NaN if beta is 0. */
+/* Returns true if sgemm computes C = alpha A B + beta C correctly for m x n x k small integers, in all four
+ * orientations. C holds NaN before products with beta 0. */
 static bool blas_trial(cpu_blas_sgemm sgemm, int m, int n, int k, float *memory) {
     float *a = memory, *b = a + m * k, *c = b + k * n;
     for (int form = 0; form < 8; form++) {
@@ -91,7 +91,7 @@ static bool blas_trial(cpu_blas_sgemm sgemm, int m, int n, int k, float *memory)
     return true;
 }
 
-/* Writes what distinguishes this library from other versions of it. */
+/* Sets an identity that distinguishes this library from other versions of it. */
 static void blas_identify(blas_library *l, void *symbol) {
     Dl_info info;
     struct stat st;
@@ -99,12 +99,12 @@ static void blas_identify(blas_library *l, void *symbol) {
     const char *file = dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : l->asked;
     if (stat(file, &st) == 0)
         snprintf(l->identity, sizeof l->identity, "%s %lld %lld", file, (long long)st.st_size, (long long)st.st_mtime);
-    else /* for a library in the system's own cache */
+    else /* a library in the system's own cache has no file */
         snprintf(l->identity, sizeof l->identity, "%s %s", file, uname(&machine) == 0 ? machine.release : "");
 }
 
-/* Sets the library to one thread per call if it can: then the pool's threads call it, and no two pools compete for
- * the cores. */
+/* Limits the library to one thread per call, or returns false if it cannot be limited. With one thread per call, the
+ * pool's threads call the library, and no two pools compete for the cores. */
 static bool blas_make_single(void *library) {
     static const char *const names[] = {"openblas_set_num_threads", "MKL_Set_Num_Threads"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -152,7 +152,8 @@ static propane_status blas_load(blas_library *l, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Returns the library of that name, which is tried once per process and records why it cannot be used. */
+/* Sets *out to the entry of the library with this name. The library is tried once per process; if it cannot be used,
+ * the entry holds the reason. */
 static propane_status blas_library_of(const char *name, blas_library **out, propane_error *err) {
     for (int i = 0; i < blas_state.count; i++) {
         *out = &blas_state.libraries[i];
@@ -167,7 +168,8 @@ static propane_status blas_library_of(const char *name, blas_library **out, prop
     return PROPANE_OK;
 }
 
-/* Returns the library for auto. A library that cannot be used is reported once; a usual name that is missing is not. */
+/* Sets *out to the library for auto, if it can be used. Otherwise *out is unchanged and, if `report`, the reason is
+ * logged once. */
 static propane_status blas_or_own(const char *name, bool report, const cpu_blas **out, propane_error *err) {
     blas_library *l;
     PROPANE_TRY(blas_library_of(name, &l, err));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The cpu driver: it plans a function once (plan.h) and runs the plan on the process's pool. All programs of a device
- * share one block of memory for values between inputs and outputs, because a device runs one program at a time. The
- * block grows when a program that needs more is compiled, never during a run.
+ * The cpu driver. It plans a function once (plan/plan.h) and runs the plan on the process's pool. All programs of a
+ * device share one block of memory for values between inputs and outputs, because a device runs one program at a time.
+ * The block grows when a program that needs more is compiled, never during a run.
  *
- * Anything it cannot run is refused at compile time with the name of the operation. The option `threads` limits how
- * many run at once; 1 runs the whole program on the calling thread.
+ * A function that it cannot run is refused at compile time, and the error names the operation. The option `threads`
+ * limits the number of threads that run at once. If it is 1, the whole program runs on the calling thread.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ extern const propane_driver cpu_driver;
 typedef struct cpu_device {
     const cpu_kernels *kernels;
     const cpu_blas *blas; /* for large products; NULL if none */
-    fork_mutex mutex;     /* guards the block, which a compile may grow while a run uses it */
+    fork_mutex mutex;     /* guards the block: a compile must not replace it during a run */
     void *block;
     size_t block_bytes;
 } cpu_device;
@@ -122,8 +122,8 @@ static void cpu_program_free(void *impl, driver_program *program) {
 
 enum { SMALL_BUFFER = 2048, BUFFER_ALIGNMENT = 64 };
 
-/* A small buffer is part of a block, not of a page of its own: a session that keeps all values of a large program has
- * 100,000 of them. */
+/* A small buffer does not get pages of its own, because a session that keeps all values of a large program has 100,000
+ * small buffers. */
 static propane_status cpu_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
     const bool small = bytes <= SMALL_BUFFER;
     out->impl = small ? mem_alloc(bytes + BUFFER_ALIGNMENT - 1) : NULL;
@@ -165,13 +165,13 @@ static void cpu_profile_row_of(const driver_program *program, int step, propane_
     *out = (propane_profile_row){sizeof *out, r.kind, r.name, r.stage, r.flops, r.bytes, r.runs, r.ns, -1};
 }
 
-/* Describes a matrix of fp32 numbers, by rows or turned. */
+/* Describes a matrix of fp32 numbers that is stored by rows or, if `turned`, by columns. */
 static cpu_matrix cpu_driver_matrix(int64_t rows, int64_t columns, bool turned) {
     return (cpu_matrix){.dtype = CPU_F32, .row_stride = turned ? 1 : columns, .col_stride = turned ? rows : 1};
 }
 
-/* The products of a linear layer y[rows, positions] = w[rows, columns] x[columns, positions] in a training step, in the
- * layouts of plan layer. */
+/* Measures the products of a linear layer y[rows, positions] = w[rows, columns] x[columns, positions] in a training
+ * step, in the layouts of plan layer. */
 static void cpu_time_products(void *impl, int64_t rows, int64_t columns, int64_t positions,
                               propane_product_times *out) {
     const cpu_device *d = impl;

@@ -14,7 +14,7 @@ typedef enum cpu_family {
     CPU_FAMILY_COUNT
 } cpu_family;
 
-/* How a reduction combines its elements; the code of the reduction rows. */
+/* How a reduction combines its elements. Its values are the codes of reductions in ops.def. */
 typedef enum cpu_fold {
     CPU_FOLD_sum,
     CPU_FOLD_mean,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Lists while a program runs. The buffer of a list holds the address of a cpu_list. Each operation that makes or writes
- * a list has a separate one, planned with it and kept from run to run. A list that has grown once is therefore large
- * enough the next time.
+ * The lists of a running program. The buffer of a list value holds the address of a cpu_list. Each operation that makes
+ * or writes a list has its own cpu_list, which is created when the program is planned and keeps its memory from run to
+ * run.
  */
 #ifndef CPU_CPU_LIST_H
 #define CPU_CPU_LIST_H
@@ -21,7 +21,7 @@ typedef struct cpu_list {
 cpu_list *cpu_list_create(arena *a, cpu_list **first, int64_t each);
 void cpu_list_free(cpu_list *first); /* frees the content of this list and of all after it */
 
-/* Sets the length; new elements are zeros. `where` names the operation in errors. */
+/* Sets the length in elements; new elements are filled with zeros. `where` names the operation in errors. */
 PROPANE_CHECK propane_status cpu_list_resize(cpu_list *list, int64_t length, const char *where, propane_error *err);
 PROPANE_CHECK propane_status cpu_list_assign(cpu_list *to, const cpu_list *from, const char *where, propane_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns running a program: steps in order, their time, a limit on threads, and, for tests, NaN in dead memory and guards
- * after buffers.
+ * Runs a program: executes its steps in order, measures their time and limits the threads. For tests, it also fills
+ * dead memory with NaN and checks guards after buffers.
  */
 #include "cpu/cpu_program.h"
 
@@ -27,13 +27,13 @@ void cpu_program_deinit(cpu_program *program) {
     program->module = NULL;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count) {
     pool_run_most(task, context, count, run->threads);
 }
 
-/* Fills the memory of buffers that are no longer alive after step `at` with NaN. */
+/* Fills with NaN each buffer whose last step is `at`, unless its memory overlaps a buffer that is still alive. */
 static void cpu_program_poison(cpu_program *program, int at) {
     for (int b = 0; b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
@@ -52,7 +52,7 @@ static bool cpu_program_is_guarded(const cpu_buffer *b) {
     return b->place == CPU_STORAGE_TEMP && b->alias < 0 && b->first <= b->last;
 }
 
-/* Marks the bytes after the buffers that step `at` is the first to touch. */
+/* Fills the guard bytes after each buffer whose first step is `at`. */
 static void cpu_program_lay_guards(cpu_program *program, int at) {
     for (int b = 0; program->guard && b < program->buffer_count; b++) {
         const cpu_buffer *o = &program->buffers[b];
@@ -92,7 +92,8 @@ static propane_status cpu_program_run_steps(cpu_program *program, propane_error 
     return PROPANE_OK;
 }
 
-/* Context for a single thread: nested loops run on their caller, so the whole program is one task. */
+/* Context of a program that is limited to one thread. The whole program is one task, and loops nested in a task run on
+ * the thread of that task. */
 typedef struct alone {
     cpu_program *program;
     propane_error *err;
@@ -107,8 +108,7 @@ static void cpu_program_alone_task(void *context, int task, int worker) {
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
                                propane_error *err) {
     if (pool_threads() !=
-        program
-            ->planned_threads) /* scratch was planned for this number of threads; a smaller number may need more scratch */
+        program->planned_threads) /* scratch was planned for these; fewer threads may need more scratch */
         return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
                             program->planned_threads, pool_threads());
     for (int b = 0; b < program->buffer_count; b++) {
@@ -132,7 +132,7 @@ propane_status cpu_program_run(cpu_program *program, void *block, void *const *i
     return a.status;
 }
 
-/* ---- checking ------------------------------------------------------------------------------------------------------------- */
+/* ---- checking ---------------------------------------------------------------------------------------------------- */
 
 static bool cpu_program_together(const cpu_buffer *a, const cpu_buffer *b) {
     return a->first <= b->last && b->first <= a->last;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * A program that runs: an array of steps over buffers, and the place of each buffer. The planner (plan/plan.h) makes it
- * once, at compile time. cpu_program_run then walks the steps and allocates only when lists grow. Steps include this
- * header but no planner.
+ * A compiled program: an array of steps over buffers, and the place of each buffer. The planner (plan/plan.h) creates a
+ * program once, at compile time. cpu_program_run then walks the steps and allocates only when lists grow. Steps include
+ * this header but no planner.
  *
- * Owns the constants of a program and, if a step reads its operation at run time, the planner's module. Everything else
- * is in the arena that the planner received. One thread at a time may run a program.
+ * A program owns its constants, its lists, the programs of its blocks and, if a step reads its operation at run time,
+ * the planner's module. Everything else is in the arena that the planner received. One thread at a time may run a
+ * program.
  */
 #ifndef CPU_CPU_PROGRAM_H
 #define CPU_CPU_PROGRAM_H
@@ -13,7 +14,7 @@
 #include "core/device/driver.h"
 
 typedef struct cpu_run {
-    unsigned char *const *base;  /* of each buffer of the plan */
+    unsigned char *const *base;  /* address of each buffer of the plan */
     int threads;                 /* most threads at once; 0 means all of the pool */
     const struct cpu_step *next; /* the step after the one that runs; NULL if it is the last */
 } cpu_run;
@@ -25,7 +26,7 @@ typedef struct cpu_ref {
 
 static inline void *cpu_ref_at(const cpu_run *run, cpu_ref r) { return run->base[r.buffer] + r.byte; }
 
-/* Does what pool_run does, with at most run->threads tasks at once. */
+/* Runs the tasks as pool_run does, but at most run->threads at once. */
 void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count);
 
 typedef propane_status (*cpu_step_run)(const cpu_run *run, const void *args, propane_error *err);
@@ -33,9 +34,9 @@ typedef propane_status (*cpu_step_run)(const cpu_run *run, const void *args, pro
 typedef struct cpu_step {
     cpu_step_run run;
     const void *args;
-    const char *kind;  /* "gemm", "tile", "copy", "gather", "im2col", "reference" */
+    const char *kind;  /* "gemm", "tile", "copy", "gather", "im2col", "reference", ... */
     const char *name;  /* of the value that the step makes */
-    const char *stage; /* of the operation; NULL if none */
+    const char *stage; /* stage of the operation; NULL if none */
     double flops, bytes;
     int64_t runs, ns; /* the profile, counted while cpu_program.profile is on */
 } cpu_step;
@@ -44,12 +45,12 @@ typedef enum cpu_storage { CPU_STORAGE_INPUT, CPU_STORAGE_OUTPUT, CPU_STORAGE_CO
 
 typedef struct cpu_buffer {
     cpu_storage place;
-    int index; /* which input or output */
+    int index; /* CPU_STORAGE_INPUT, CPU_STORAGE_OUTPUT: which one */
     int64_t bytes;
     const void *data; /* CPU_STORAGE_CONST */
-    int64_t offset;   /* CPU_STORAGE_TEMP: in the block; CPU_STORAGE_CONST: in the constants */
+    int64_t offset;   /* in bytes; CPU_STORAGE_TEMP: in the block; CPU_STORAGE_CONST: in the constants */
     int first, last;  /* the first and last step that touch it; first > last if none does */
-    int alias;        /* CPU_STORAGE_TEMP: buffer whose memory it uses in place, perhaps an output's; -1 if none */
+    int alias;        /* CPU_STORAGE_TEMP: the buffer whose memory this one uses, perhaps an output; -1 if none */
 } cpu_buffer;
 
 /* How often a rule of fuse/ was applied during planning. */
@@ -65,17 +66,17 @@ typedef struct cpu_program {
     cpu_buffer *buffers;
     cpu_step *steps;
     unsigned char **base; /* [buffer_count]; constants are set once, the rest at each run */
-    int64_t block_bytes;  /* bytes that a run needs besides inputs and outputs */
+    int64_t block_bytes;  /* bytes of memory for values between inputs and outputs */
     void *constants;
     size_t constant_bytes;
     int threads;         /* from the options; 0 means the pool's */
-    int planned_threads; /* threads that the scratch memory suffices for */
+    int planned_threads; /* the pool's threads at compile time, for which scratch memory was planned */
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
-    bool guard;  /* tests: as in the options */
+    bool guard;  /* tests: check the bytes after each buffer, as in the options */
     int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* totals of the plan */
     int gemv_count;    /* products of weights with a few vectors */
-    int shared_count;  /* products that read B as an earlier one packed it */
+    int shared_count;  /* products that read B as an earlier product packed it */
     int squares_count; /* products that also sum the squares of their results */
     int fusion_count;
     cpu_fusion *fusions;
@@ -83,21 +84,22 @@ typedef struct cpu_program {
     propane_io *inputs, *outputs;
     driver_share *shares; /* as in driver_program */
     int share_count;
-    void **in, **out;                     /* room for the addresses of one run */
-    struct cpu_program *inside, *outside; /* inside: first program of its blocks; outside: next program in that list */
-    struct cpu_list *lists;               /* the lists of its operations (cpu_list.h) */
+    void **in, **out; /* room for the addresses of one run */
+    struct cpu_program *inside,
+        *outside; /* inside: list of the programs of this one's blocks; outside: next program in such a list */
+    struct cpu_list *lists; /* the lists of its operations (cpu_list.h) */
 } cpu_program;
 
 #define CPU_PROGRAM_GUARD 8192 /* bytes after each buffer of the block if the options request guards */
 
-/* Frees everything but the arena. */
+/* Frees everything but the arena. Ignores NULL. */
 void cpu_program_deinit(cpu_program *program);
 /* Runs the program. `block` has block_bytes and is 64-byte aligned. One thread at a time may run a program. */
 PROPANE_CHECK propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs,
                                              void *const *outputs, propane_error *err);
 /* Fails if two buffers that live at the same time share memory, which means a broken plan. For tests. */
 PROPANE_CHECK propane_status cpu_program_memory_check(const cpu_program *program, propane_error *err);
-/* Fails with "no memory for the plan of a program". */
+/* Fails because there is no memory for the plan of a program. */
 propane_status cpu_program_no_memory(propane_error *err);
 
 #endif

@@ -15,7 +15,7 @@ int64_t cpu_view_type_bytes(const mil_type *type) {
 cpu_view cpu_view_dense(const mil_type *type, int buffer) {
     cpu_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
     int64_t stride = 1;
-    if (type->container == MIL_LIST) { /* the address of a cpu_list */
+    if (type->container == MIL_LIST) { /* a list's buffer holds the address of a cpu_list */
         v.dtype = MIL_int64;
         v.rank = 0;
         return v;
@@ -52,8 +52,8 @@ int64_t cpu_view_count(const cpu_view *v) {
     return n;
 }
 
-/* Walks old and new dimensions from the front in groups of equal products. The old dimensions of a group must be
- * contiguous in memory. */
+/* Divides the old and the new dimensions, from the front, into groups with equal products. The old dimensions of a
+ * group must be contiguous in memory. */
 bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view *out) {
     cpu_view old = *v, made = *v;
     old.rank = 0;
@@ -142,7 +142,7 @@ void cpu_view_spread(const cpu_view *v, int rank, const int64_t *dim, int64_t *s
 
 cpu_ref cpu_view_ref(const cpu_view *v) { return (cpu_ref){v->buffer, v->offset * cpu_view_dtype_bytes(v->dtype)}; }
 
-/* ---- images ------------------------------------------------------------------------------------------------------------- */
+/* ---- images ------------------------------------------------------------------------------------------------------ */
 
 cpu_view cpu_view_channels_last(const mil_type *type, int buffer) {
     cpu_view v = cpu_view_dense(type, buffer);

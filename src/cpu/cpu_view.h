@@ -8,7 +8,7 @@
 #include "cpu/cpu_program.h"
 
 typedef struct cpu_view {
-    int buffer; /* -1 without memory (inside a fused step) */
+    int buffer; /* -1 if the value has no memory (inside a fused step) */
     mil_dtype dtype;
     int rank;
     int64_t offset; /* in elements, like the strides */
@@ -26,7 +26,8 @@ cpu_view cpu_view_permute(const cpu_view *v, const int *perm);
 cpu_view cpu_view_part(const cpu_view *v, int axis, int64_t begin, int64_t size);
 cpu_view cpu_view_drop(const cpu_view *v, int axis);   /* an axis of extent 1 */
 cpu_view cpu_view_insert(const cpu_view *v, int axis); /* an axis of extent 1 */
-/* Computes the strides of `v` in a shape that it broadcasts to; a repeated dimension has stride 0. */
+/* Computes the strides of `v` in a shape that it broadcasts to; a dimension that repeats or has extent 1 has stride
+ * 0. */
 void cpu_view_spread(const cpu_view *v, int rank, const int64_t *dim, int64_t *stride);
 cpu_ref cpu_view_ref(const cpu_view *v);
 /* Views an [N, C, H, W] tensor that is stored with its channels innermost. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The time that each part of a program takes: one row per step, counted while the profile is on. For the command and
- * for benches.
+ * The profile of a program: one row per step with the time that it took while the profile was on. Used by the command
+ * and by benches.
  */
 #ifndef CPU_PROFILE_H
 #define CPU_PROFILE_H
@@ -21,8 +21,8 @@ void cpu_profile_enable(driver_program *program, bool on);
 void cpu_profile_reset(driver_program *program);
 int cpu_profile_count(const driver_program *program);
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out);
-/* Returns how often each fusion was applied during planning, in the order of the rules (fuse/fuse.c); NULL after the
- * last. */
+/* Returns the name of a fusion and sets *count to how often it was applied during planning. Fusions are numbered from 0
+ * in the order of the rules (fuse/fuse.c); returns NULL for any other index. */
 const char *cpu_profile_fusion(const driver_program *program, int index, int *count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the settings and counters of the process: the number of threads, the library for matrix products, and the
- * memory.
+ * Owns the settings and counters of the process: the number of threads, the library for matrix products, and the memory
+ * allocator.
  */
 #include "core/base/memory.h"
 #include "core/base/pool.h"

@@ -5,7 +5,7 @@
 
 #include "core/mil/ops.h"
 
-/* Reads the pick of row `i`; returns false if the row has none. */
+/* Reads the pick of row `i`. Returns false unless the row's only nonzero element is 1 or -1. */
 static bool signed_rows_pick_of(const mil_const *p, int64_t i, int64_t inputs, int64_t row_step, int64_t step,
                                 cpu_signed_row *out) {
     int found = 0;
@@ -18,7 +18,7 @@ static bool signed_rows_pick_of(const mil_const *p, int64_t i, int64_t inputs, i
     return found == 1;
 }
 
-/* Returns the number of rows that the matrix picks, or 0 if it does more than pick. `picks` may be NULL. */
+/* Returns the number of rows of the constant matrix, or 0 if the operation is no such product. `picks` may be NULL. */
 static int64_t signed_rows_read_picks(const mil_op *op, cpu_signed_row *picks) {
     const mil_value *p = mil_in(op, "x"), *y = mil_in(op, "y");
     bool turned = false, y_turned = false;
