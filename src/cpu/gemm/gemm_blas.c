@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the translation of a cpu_gemm into calls of sgemm. C is divided into one part per thread, and the part into
- * blocks only if something must be converted. Each block's k is a chain of calls that add to the existing sums.
+ * Owns the translation of a cpu_gemm into calls of sgemm. If the pool's threads call sgemm, C is divided among them. A
+ * part of C is divided into blocks only if something must be converted. For each block, calls along k follow each other
+ * and add to the existing sums.
  */
 #include "cpu/gemm/gemm_blas.h"
 
@@ -19,7 +20,7 @@ typedef struct gemm_blas_job {
     cpu_matrix residual;
     bool convert_a, convert_b, convert_c, turned_a, turned_b, adds_to_itself;
     int64_t block_m, block_n, block_k; /* maximum sizes; whole dimensions if nothing is converted */
-    int64_t parts;                     /* of one item's C */
+    int64_t parts;                     /* number of parts of one item's C */
     bool cuts_rows;
     int threads;
     size_t worker_bytes;
@@ -27,7 +28,7 @@ typedef struct gemm_blas_job {
     double *squares; /* [batch * parts] */
 } gemm_blas_job;
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 /* Returns true if sgemm can read the rows directly, because they are contiguous and do not overlap. */
 static bool gemm_blas_rows_lie_well(const cpu_matrix *x, int64_t cols) {
@@ -38,7 +39,7 @@ static bool gemm_blas_columns_lie_well(const cpu_matrix *x, int64_t rows) {
     return x->row_stride == 1 && x->col_stride >= rows && x->col_stride <= INT_MAX;
 }
 
-/* Decides how sgemm gets an operand. */
+/* Decides whether an operand is converted for sgemm, and whether sgemm reads it as transposed. */
 static void gemm_blas_operand_plan(const cpu_matrix *x, int64_t rows, int64_t cols, bool round, bool *convert,
                                    bool *turned) {
     const bool as_is = gemm_blas_rows_lie_well(x, cols), across = gemm_blas_columns_lie_well(x, rows);
@@ -92,9 +93,9 @@ size_t cpu_gemm_blas_scratch_bytes(const cpu_blas *blas, const cpu_gemm *g, int 
     return gemm_blas_squares_bytes(&j) + j.worker_bytes * (size_t)threads;
 }
 
-/* ---- blocks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* An operand for sgemm: data, whether it is transposed, and the stride between its rows. */
+/* An operand for sgemm: data, whether it is transposed, and the stride between its stored lines. */
 typedef struct gemm_blas_operand {
     const float *data;
     int turn, stride;
@@ -141,7 +142,8 @@ static gemm_blas_operand gemm_blas_block(const cpu_matrix_view *v, bool convert,
     return (gemm_blas_operand){scratch, turned ? CPU_BLAS_TURNED : CPU_BLAS_AS_IS, (int)length};
 }
 
-/* Returns the operand starting at element k0 of k. */
+/* Returns the operand of an item. If k is split into pieces, the view begins at the piece that contains element k0 of
+ * k. Sets *local to the index of that element in the view. */
 static cpu_matrix_view gemm_blas_view(const gemm_blas_job *j, const cpu_matrix *x, int64_t item, int64_t k0,
                                       int64_t *local) {
     cpu_matrix_view v = view_of(x, item);
@@ -152,10 +154,10 @@ static cpu_matrix_view gemm_blas_view(const gemm_blas_job *j, const cpu_matrix *
     return v;
 }
 
-/* ---- C ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- C ----------------------------------------------------------------------------------------------------------- */
 
-/* Fills `sums` with what the product is added to: C, the residual, or both. Returns false if there is nothing to add to
- * and the old content does not count. */
+/* Fills `sums` with what the product is added to: C, the residual, or both. Returns false if the product is added to
+ * nothing, so that the content of `sums` must be ignored. */
 static bool gemm_blas_begin(const gemm_blas_job *j, int64_t item, int64_t m0, int64_t rows, int64_t n0, int64_t cols,
                             float *sums, int64_t stride) {
     const cpu_gemm *g = &j->g;
@@ -187,9 +189,9 @@ static double gemm_blas_end(const gemm_blas_job *j, int64_t item, int64_t m0, in
     return squares;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Computes a block of C over all of k. */
+/* Computes a block of C over all of k. Returns the sum of the block's squares, or 0 if it is not requested. */
 static double gemm_blas_product(const gemm_blas_job *j, int64_t item, int64_t m0, int64_t rows, int64_t n0,
                                 int64_t cols, float *memory) {
     const cpu_gemm *g = &j->g;

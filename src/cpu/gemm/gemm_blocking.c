@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the plan of a matrix product: which operand is stationary (packed once), which is streamed (block by block), how
  * k is divided, how many tasks there are and how much scratch they need. The plan depends on the product, the number of
- * threads and the size of L2, but the division of k does not depend on L2.
+ * threads and the size of L2, but the division of k depends only on the product and the instruction set.
  */
 #include "cpu/gemm/gemm_blocking.h"
 
@@ -55,7 +55,7 @@ static void gemm_blocking_plan_streamed(gemm_plan *p) {
     int64_t panels = p->a_stationary ? p->b_panels : p->a_panels;
     int64_t width = p->a_stationary ? p->kernels->nr : p->kernels->mr;
     int64_t blocks = div_up(panels * width, gemm_blocking_streamed_target(p));
-    if (p->path == PATH_STATIONARY) { /* an even number of blocks per thread */
+    if (p->path == PATH_STATIONARY) { /* the same number of blocks for each thread, if possible */
         while (blocks < panels && p->items * blocks % p->threads) blocks++;
     }
     p->streamed_blocks = max_i64(1, min_i64(blocks, panels));
@@ -66,25 +66,25 @@ static void gemm_blocking_plan_streamed(gemm_plan *p) {
     size_t all = stationary->packed ? 0 : gemm_bytes(stationary_width * kw);
     p->stationary_bytes = p->path == PATH_STATIONARY ? all : 0;
     p->packs_ahead = p->path == PATH_STATIONARY && !p->a_stationary && !streamed->packed && !p->pack_a_tile;
-    if (p->packs_ahead && p->kernels->pack_next_tile) /* whose tiles copy that many panels in any case */
+    if (p->packs_ahead && p->kernels->pack_next_tile) /* its tiles always copy that many panels */
         block = gemm_bytes(max_i64(GEMM_PASS_PANELS, div_up(panels, p->streamed_blocks)) * width * kw);
     p->block_bytes = block;
     p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + GEMM_ALIGN;
 }
 
-/* Returns true if an operand can be packed on the fly: it is plain memory in one piece, and all of k is needed, in
- * whole fours. */
+/* Returns true if an operand can be packed on the fly: it is plain memory in one piece, is not rounded, and k is a
+ * nonzero multiple of GEMM_QUAD. */
 static bool gemm_blocking_lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
     return !m->packed && !m->stored && !m->pieces && !p->round && p->g.k && p->g.k % GEMM_QUAD == 0;
 }
 
-/* Returns the tile that packs A, if its rows run along k. */
+/* Returns the tile that packs A on the fly, or NULL unless A's rows run along k. */
 static gemm_pack_a_tile gemm_blocking_pack_a_tile_of(const gemm_plan *p) {
     if (!p->a_quads || !gemm_blocking_lies_plainly(p, &p->g.a)) return NULL;
     return p->g.a.dtype == CPU_F16 ? p->kernels->pack_a_tile_f16 : p->kernels->pack_a_tile;
 }
 
-/* Returns the tile that packs B, if its lines run across k and A has a full panel. */
+/* Returns the tile that packs B on the fly, or NULL unless B's rows run across k and A has a full panel. */
 static gemm_pack_b_tile gemm_blocking_pack_b_tile_of(const gemm_plan *p) {
     if (p->g.b.col_stride != 1 || p->g.m < p->kernels->mr || !gemm_blocking_lies_plainly(p, &p->g.b)) return NULL;
     return (p->g.b.dtype == CPU_F16 ? p->kernels->pack_b_tile_f16 : p->kernels->pack_b_tile)[p->a_quads];
@@ -149,7 +149,7 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     gemm_blocking_plan_streamed(p);
 }
 
-/* Returns true if nothing else happens to C, so that the tiles can add to it themselves. */
+/* Returns true if the residual is C's own content and nothing else is added, so that the tiles can add to C. */
 bool gemm_adds_to_itself(const cpu_gemm *g) {
     const cpu_matrix *r = g->residual, *c = &g->c;
     return r && !g->accumulate && r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the table of measured products and its file. A row compares two ways to compute the same product. A product is
- * characterized by its sizes and the layout of its operands, so generated operands of that layout serve as well as
- * those of the step. A line that cannot be parsed, or a full table, leads to measuring again, never to a wrong choice.
+ * characterized by its sizes and the layout of its operands, so generated operands of the same layout serve as well as
+ * the step's own. A line that cannot be parsed, or a full table, leads to measuring again, never to a wrong choice.
  */
 #include "cpu/gemm/gemm_choice.h"
 
@@ -28,15 +28,15 @@
 
 enum { CHOICE_ROWS = 1024, CHOICE_KEY_ROOM = 120, CHOICE_ITEMS = 4, CHOICE_FILE_LIMIT = 1 << 20 };
 enum { CHOICE_MOST_ROUNDS = 7, CHOICE_LEAST_ROUNDS = 2 };
-/* A choice counts if both times were reproduced to within 10 %, or if the same one was better twice. The second way is
- * chosen if it saves at least 5 %. It may be a library, and within a program Propane's matrix product also adds to the
- * existing values and packs ahead for the next one. Or it may be bf16, which changes a run's numbers. */
+/* A comparison is valid if both times were reproduced to within 10 %, or if the same way was better twice. The second
+ * way is chosen only if it saves more than 5 %. If it is a library, the reason is that Propane's matrix product also
+ * packs ahead for the next product of a program. If it is bf16, the reason is that bf16 changes a run's numbers. */
 static const double gemm_choice_agreed = 1.1;
 const double cpu_gemm_choice_margin = 0.95;
-/* For larger products the longest dimension is shortened before measuring. */
+/* Larger products are shortened along their longest dimension before they are measured. */
 static const double gemm_choice_most_flops = 3e9, gemm_choice_most_elements = 1 << 25;
-static const double gemm_choice_least_flops = 4e6;    /* shorter products are not measured in two types */
-static const int64_t gemm_choice_round_ns = 60000000; /* no new round after that if the times agree */
+static const double gemm_choice_least_flops = 4e6;    /* smaller products are not measured in two types */
+static const int64_t gemm_choice_round_ns = 60000000; /* no new round begins after that time if the times agree */
 static const int64_t gemm_choice_most_ns = 300000000;
 
 typedef struct gemm_choice_way {
@@ -47,7 +47,7 @@ typedef struct gemm_choice_way {
 typedef struct gemm_choice_row {
     char key[CHOICE_KEY_ROOM];
     int64_t ns[2]; /* of the two ways */
-    /* Other work on the machine did not affect the result: such rows are saved, others are valid only in this
+    /* Set if other work on the machine did not affect the result. Such rows are saved; others are valid only in this
      * process. */
     bool agreed;
 } gemm_choice_row;
@@ -59,15 +59,15 @@ static struct {
     bool read, reported;
 } gemm_choice_table = {.mutex = FORK_MUTEX_INITIALIZER};
 
-/* ---- kinds of products
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- kinds of products ------------------------------------------------------------------------------------------- */
 
 static char gemm_choice_orientation(const cpu_matrix *x) {
     return x->col_stride == 1 ? 'r' : x->row_stride == 1 ? 'c' : 'x';
 }
 static char gemm_choice_type(const cpu_matrix *x) { return x->dtype == CPU_F16 ? 'h' : 's'; }
 
-/* Returns the processor's name, because a virtual machine may start on another one next time, or "". */
+/* Returns the processor's name, or "" if it is not known. It is part of the key because a virtual machine may start on
+ * another processor next time. */
 static const char *gemm_choice_processor(char out[49]) {
     memset(out, 0, 49);
 #ifdef __x86_64__
@@ -82,7 +82,8 @@ static const char *gemm_choice_processor(char out[49]) {
 
 static void gemm_choice_add_word(checksum *c, const char *word) { checksum_update(c, word, strlen(word) + 1); }
 
-/* Makes the key: machine, libraries, instruction set and threads as one word, then the sizes and the layout. */
+/* Makes the key: machine, processor, libraries, instruction set and threads as one word, then the sizes and the
+ * layout. */
 static void gemm_choice_key(const gemm_choice_way ways[2], const cpu_gemm *g, char key[CHOICE_KEY_ROOM]) {
     char host[256] = "", processor[49], sum[17];
     checksum c;
@@ -105,7 +106,7 @@ static void gemm_choice_key(const gemm_choice_way ways[2], const cpu_gemm *g, ch
              gemm_choice_orientation(&g->c), types, g->accumulate || g->residual ? "-add" : "");
 }
 
-/* ---- the file ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static gemm_choice_row *gemm_choice_find(const char *key) {
     for (int i = 0; i < gemm_choice_table.count; i++)
@@ -167,7 +168,7 @@ static void gemm_choice_write(void) {
     text_deinit(&t);
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 typedef struct gemm_choice_operand {
     void *memory;
@@ -186,7 +187,8 @@ typedef enum gemm_choice_k {
     CHOICE_K_COLUMNS
 } gemm_choice_k; /* which of the operand's directions is k */
 
-/* Makes memory of that layout, filled with numbers: zeros and subnormals may have different timings. */
+/* Allocates an operand with the layout of *x and points *x to it. Its elements are normal numbers, because zeros and
+ * subnormals may take another time. Returns false if there is no memory. */
 static bool gemm_choice_operand_make(gemm_choice_operand *o, cpu_matrix *x, int64_t rows, int64_t cols,
                                      const cpu_gemm *g, gemm_choice_k k) {
     const char form = gemm_choice_orientation(x);
@@ -224,7 +226,8 @@ static void gemm_choice_shorten(cpu_gemm *g) {
     }
 }
 
-/* Products of one thread are measured in its processor time, which does not include other work on the machine. */
+/* Returns the time of one run in nanoseconds. If Propane's kernels run on one thread, this is the thread's processor
+ * time, which does not include other work on the machine. */
 static int64_t gemm_choice_time(const gemm_choice_way *way, const cpu_gemm *g, void *scratch) {
     int64_t (*clock)(void) = g->threads == 1 && !way->blas ? clock_thread_ns : clock_ns;
     cpu_gemm now = *g;
@@ -257,14 +260,14 @@ static bool gemm_choice_repeats(const gemm_choice_best *best) {
     return (double)best->second <= gemm_choice_agreed * (double)best->first;
 }
 
-/* Returns true if both times were reproduced, or if the second time of one is still better than the best of the
+/* Returns true if both times were reproduced, or if the second-best time of one way still beats the best time of the
  * other. */
 static bool gemm_choice_is_agreed(const gemm_choice_best best[2]) {
     return (gemm_choice_repeats(&best[0]) && gemm_choice_repeats(&best[1])) || best[0].second < best[1].first ||
            (double)best[1].second < cpu_gemm_choice_margin * (double)best[0].first;
 }
 
-/* Runs both in alternation and keeps the best time of each. The first run of each is a warm-up. */
+/* Runs both ways in alternation and keeps the best time of each. The first run of each is a warm-up. */
 static void gemm_choice_alternate(const gemm_choice_way ways[2], const cpu_gemm *g, void *scratch,
                                   gemm_choice_row *row) {
     gemm_choice_best best[2] = {{INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MAX}};
@@ -302,7 +305,8 @@ static bool gemm_choice_measure(const gemm_choice_way ways[2], const cpu_gemm *w
     return ready;
 }
 
-/* Fills *out from the table, or else measures. Returns false if there is no memory. */
+/* Fills *out from the table or, if the product is not in the table, by measuring. Returns false if there is no
+ * memory. */
 static bool gemm_choice_compare(const gemm_choice_way ways[2], const cpu_gemm *g, gemm_choice_row *out) {
     char key[CHOICE_KEY_ROOM];
     gemm_choice_key(ways, g, key);
@@ -328,9 +332,9 @@ bool cpu_gemm_choose_blas(const cpu_blas *blas, const cpu_gemm *g) {
            (double)row.ns[1] < cpu_gemm_choice_margin * (double)row.ns[0];
 }
 
-/* ---- types ------------------------------------------------------------------------------------------------------------------ */
+/* ---- types ------------------------------------------------------------------------------------------------------- */
 
-/* The way in which a program would compute the product in that type. */
+/* Returns the way in which a program would compute the product in that type. */
 static gemm_choice_way gemm_choice_way_of(const cpu_blas *blas, const cpu_gemm *g, bool bf16) {
     cpu_gemm typed = *g;
     typed.bf16 = bf16;
@@ -341,7 +345,7 @@ void cpu_gemm_compare_bf16(const cpu_blas *blas, const cpu_gemm *g, cpu_gemm_typ
     gemm_choice_row row = {.agreed = false};
     if (2 * (double)g->m * (double)g->n * (double)g->k >= gemm_choice_least_flops) {
         const gemm_choice_way ways[2] = {gemm_choice_way_of(blas, g, false), gemm_choice_way_of(blas, g, true)};
-        const bool both = ways[0].blas && ways[1].blas; /* it multiplies fp32 numbers in either case */
+        const bool both = ways[0].blas && ways[1].blas; /* the library multiplies fp32 numbers in either case */
         cpu_gemm single = *g;
         if (!ways[0].blas && !ways[1].blas) single.threads = 1;
         if (both || !gemm_choice_compare(ways, &single, &row)) row = (gemm_choice_row){.agreed = false};

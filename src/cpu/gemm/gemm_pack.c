@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns packing: panels of an operand from plain or strided memory, with conversion, and operands that are packed in
- * advance for later products. The code that copies one panel is specific to the instruction set (gemm_body.h).
+ * Packs panels of an operand from plain or strided memory, with conversion, and whole operands in advance for later
+ * products. The code that copies one panel is specific to the instruction set (gemm_body.h).
  */
 #include "core/base/pool.h"
 #include "cpu/gemm/gemm_blocking.h"
 
 enum { STORED_K = 64 }; /* elements of a row that are converted at once (cpu_stored) */
 
-/* Returns where element (.., 0) would be if all of k were in the same piece as `k`. */
+/* Returns the address that element 0 along k would have if all of k were in the same piece as `k`. */
 static const void *gemm_pack_piece_of(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, int64_t k,
                                       int64_t along) {
     const int64_t *pieces = (is_a ? &p->g.a : &p->g.b)->pieces;
@@ -16,7 +16,7 @@ static const void *gemm_pack_piece_of(const gemm_plan *p, bool is_a, const cpu_m
     return (const char *)v->data + pieces[piece] - piece * p->g.piece * along * cpu_dtype_bytes(v->dtype);
 }
 
-/* rows[r * STORED_K + i] is element k0 + i of row `row` + r. k0 is a multiple of CPU_GEMM_PIECE. */
+/* Sets rows[r * STORED_K + i] to element k0 + i of row `row` + r of the weights. k0 is a multiple of CPU_GEMM_PIECE. */
 static void gemm_pack_load_stored(const cpu_kernels *kernels, const cpu_stored *s, float *rows, int64_t row,
                                   int64_t count, int64_t k0, int64_t n) {
     const int64_t row_bytes = cpu_weights_row_bytes(s->format, s->k),
@@ -46,8 +46,8 @@ static void gemm_pack_stored(const gemm_plan *p, bool is_a, const cpu_stored *s,
     }
 }
 
-/* Packs panels. If a panel's rows are columns of memory, all panels take a few of them before any takes the next ones.
- * So each page is read from end to end, in as many streams as the hardware prefetches. */
+/* Packs panels. If neighbors across k are adjacent in memory, a few elements of k are packed for all panels before the
+ * next ones. Each page is then read from end to end, in as many streams as the hardware prefetches. */
 void gemm_pack_panels(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, float *words, int64_t from, int64_t to,
                       int64_t k0, int64_t k1, int64_t part0, int64_t part1) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
@@ -76,7 +76,7 @@ void gemm_pack_panels(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, f
     }
 }
 
-/* ---- packing beforehand --------------------------------------------------------------------------------------------- */
+/* ---- packing beforehand ------------------------------------------------------------------------------------------ */
 
 typedef struct prepack {
     const gemm_plan *p;
@@ -89,7 +89,7 @@ static void gemm_pack_prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_sid
     cpu_matrix residual;
     alone.a.packed = alone.b.packed = NULL;
     gemm_plan_make(p, &alone, 1, &residual);
-    p->a_quads = false; /* its layout is not known in later runs */
+    p->a_quads = false; /* the layout of A in later runs is not known */
     *is_a = (side == CPU_GEMM_A) != gemm_plan_transposes(&alone);
 }
 

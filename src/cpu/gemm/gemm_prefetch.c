@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * Owns the preparation of a thread's next block of the streamed operand during the tiles of the current one. Its lines
- * are prefetched, and a streamed A is packed: by tiles that copy (a part of all its panels each), or between tiles,
- * once its lines have arrived.
+ * Owns the preparation of a thread's next block of the streamed operand during the tiles of the current one. The
+ * block's lines are prefetched. A streamed A is also packed, by tiles that each copy a part of some panels, or between
+ * tiles once its lines have arrived.
  */
 #include "cpu/gemm/gemm_prefetch.h"
 
 enum {
     PASS_PARTS = 16, /* number of tiles that copy four panels */
-    PASS_LEAD = 4    /* how many k ahead they prefetch; with more, lines are evicted again if rows are 2^n apart */
+    PASS_LEAD =
+        4 /* elements of k that these tiles prefetch ahead; with more, lines are evicted again if rows are 2^n apart */
 };
 
-/* Counts groups of GEMM_PASS_PANELS panels that tiles copy one after the other. The last one may copy some panels
+/* Counts groups of GEMM_PASS_PANELS panels that tiles copy one after the other. The last group may copy some panels
  * again. */
 static int64_t gemm_prefetch_pass_groups(const gemm_prefetch *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
 static int64_t gemm_prefetch_group_panel(const gemm_prefetch *h, int64_t group) {
     return h->from + max_i64(0, min_i64(group * GEMM_PASS_PANELS, h->to - h->from - GEMM_PASS_PANELS));
 }
 
-/* Returns the tile that copies, if the current block of `tiles` tiles has enough of them for the next block. */
+/* Returns the tile that also copies the next block. Returns NULL if there is no such tile, or if the current block has
+ * too few tiles to copy all of it. */
 static gemm_tile gemm_prefetch_pass_tile_of(const gemm_plan *p, const gemm_prefetch *h, int64_t tiles) {
     const bool fits = h->words && !h->along && !p->round && (h->k1 - h->k0) % GEMM_BLOCK == 0;
     if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
@@ -79,7 +81,7 @@ void gemm_prefetch_pack(const gemm_plan *p, gemm_prefetch *h, bool all) {
     h->packed = end;
 }
 
-/* Returns what a tile copies. */
+/* Returns what the next tile copies. If nothing is left or the tile's panel is not full, it only prefetches `own`. */
 static gemm_next gemm_prefetch_pass_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
     if (!full || h->tile >= PASS_PARTS * gemm_prefetch_pass_groups(h)) return (gemm_next){.at = own};
     const int64_t panel = gemm_prefetch_group_panel(h, h->tile / PASS_PARTS),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the run of a planned matrix product (gemm_blocking.c): one operand is packed once (the stationary one), the
- * other block by block in the tasks (the streamed one). The arithmetic is in gemm_body.h.
+ * Owns the run of a planned matrix product (gemm_blocking.c): the stationary operand is packed once, the streamed
+ * operand block by block in the tasks. The arithmetic is in gemm_body.h.
  *
  * A task owns a block of columns (or of rows, when there are more of them) of C and all of k, so no two threads add to
  * the same element. The blocks of k depend only on the product's sizes, so the sums are the same for any number of
@@ -12,14 +12,14 @@
  *       for each stationary panel, for each streamed panel: one tile    (registers)
  *
  * A streamed A is packed while tiles are computed: by the first tile of each panel if its rows run along k, and by the
- * tiles of the previous block if they run across. Otherwise, or without such tiles, it is packed between the tiles of
- * the previous block. The block before the first of a pass is the last of the previous pass. The first block of the
- * next product is only prefetched. A streamed B is packed by the first tile of each panel, if there are such tiles and
- * its rows run across.
+ * tiles of the previous block if its rows run across k. Otherwise, or without such tiles, it is packed between the
+ * tiles of the previous block. Before the first block of a pass comes the last block of the previous pass. The first
+ * block of the next product is only prefetched. A streamed B is packed by the first tile of each panel, if there are
+ * such tiles and B's rows run across k.
  *
- * Items of a batch that share a larger A are put side by side, as one B: A is packed and read once for all. Items that
- * share no operand are whole tasks, and each packs its own operands. Products with a single row or column are bound by
- * memory and skip packing altogether.
+ * If the items of a batch share a larger A, their B are put side by side as one B, so that A is packed and read once
+ * for all items. Items that share no operand are whole tasks that pack their own operands, unless they are few and
+ * large. Products with a single row or column are bound by memory and skip packing altogether.
  */
 #include "cpu/gemm/gemm.h"
 
@@ -31,7 +31,7 @@
 
 enum {
     K_PART = 64,    /* elements of k per packing task */
-    PACK_CHUNK = 96 /* or rows or columns per packing task */
+    PACK_CHUNK = 96 /* rows or columns per packing task that is not divided along k */
 };
 
 /* A packed operand for one pass. */
@@ -55,8 +55,8 @@ static packed_view gemm_run_packed_scratch(const gemm_plan *p, bool is_a, void *
     return (packed_view){memory, step, first};
 }
 
-/* Adds the squares of a finished tile of C. A streamed panel belongs to one task, and its tiles follow each other in
- * the order of the stationary ones, so the sums do not depend on the assignment of threads. */
+/* Adds the squares of a finished tile of C. A streamed panel belongs to one task, and its tiles are computed in the
+ * order of the stationary panels, so the sums do not depend on which thread runs which task. */
 static void gemm_run_add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j,
                                  int64_t rows, int64_t cols) {
     const float *c = (const float *)element(&f->c, i * f->c.row_stride + j);
@@ -92,7 +92,7 @@ static void gemm_run_begin_item(tile_run *t, const gemm_run *r, int64_t item) {
 typedef struct tile_operands {
     float *a;
     float *b;
-    const void *source; /* the source for packing the streamed operand's words; NULL if they are packed already */
+    const void *source; /* source from which the streamed operand's words are packed; NULL if they are packed already */
     int64_t kw;
     gemm_tile tile; /* for the panel's height */
 } tile_operands;
@@ -110,7 +110,7 @@ static inline void gemm_run_compute(const tile_run *t, const tile_operands *o, f
         (fetch->put ? t->later->pass : o->tile)(o->a, o->b, o->kw, c, stride, p->g.alpha, add, fetch);
 }
 
-/* Computes a partial tile, or one that needs further processing. */
+/* Computes a partial tile, or a tile that needs further processing. */
 static void gemm_run_finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows,
                                   int64_t cols, gemm_next *fetch) {
     _Alignas(GEMM_ALIGN) float sums[GEMM_TILE_MAX];
@@ -124,14 +124,14 @@ static void gemm_run_finish_apart(const tile_run *t, const tile_operands *o, int
     k->finish(&t->f, sums, k->nr, i, j, rows, cols);
 }
 
-/* Returns where the words of a tile of the streamed operand begin. */
+/* Returns the address of the streamed operand's first element for a tile at row `i` and column `j` of C. */
 static const void *gemm_run_source_of(const tile_run *t, const cpu_matrix_view *streamed, int64_t i, int64_t j) {
     return t->p->a_stationary ? element(streamed, t->k0 * streamed->row_stride + j)
                               : element(streamed, i * streamed->row_stride + t->k0);
 }
 
-/* Multiplies panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source` is the streamed operand,
- * if this is the first tile of a panel of it that is not packed yet. */
+/* Multiplies panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source` is the streamed operand
+ * if this tile is the first to read a panel that is not packed yet, else NULL. */
 static void gemm_run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const cpu_matrix_view *source) {
     const gemm_plan *p = t->p;
     const gemm_finish *f = &t->f;
@@ -158,8 +158,8 @@ static void gemm_run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t col
     if (f->squares) gemm_run_add_squares(p, f, p->a_stationary ? column : ia, i, j, rows, cols);
 }
 
-/* Multiplies one streamed block of one item by the whole stationary operand. `memory` is for the packed block, or
- * already holds it (`ready`). `later` is the block that is packed meanwhile. */
+/* Multiplies one streamed block of one item by the whole stationary operand. `memory` receives the packed block, or
+ * already holds it if `ready`. `later` is the block that is prefetched or packed meanwhile. */
 static void gemm_run_block(const gemm_run *r, const packed_view *stationary, int64_t item, int64_t block, char *memory,
                            bool ready, gemm_prefetch *later, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
@@ -201,8 +201,8 @@ static void gemm_run_block(const gemm_run *r, const packed_view *stationary, int
     }
 }
 
-/* Counts the tasks for packing the stationary operand. It is divided along k if its rows are columns of memory, else
- * into groups of panels. */
+/* Counts the tasks for packing the stationary operand. The operand is divided along k if neighbors across k are
+ * adjacent in memory, else into groups of *panels panels. */
 static int64_t gemm_run_pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
     const gemm_plan *p = r->p;
     const cpu_matrix *m = p->a_stationary ? &p->g.a : &p->g.b;
@@ -244,9 +244,9 @@ static packed_view gemm_run_stationary_of(const gemm_run *r) {
     return gemm_run_packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
 }
 
-/* A worker's memory has two packed blocks used in turn, followed by this state. */
+/* A worker's memory has one packed block, or two that are used in turn, followed by this state. */
 typedef struct worker_state {
-    int64_t ready; /* which pass and task the block in memory [turn] is packed for; -1 if none */
+    int64_t ready; /* number of the pass and task for which block `turn` is packed; -1 if none */
     int turn;
 } worker_state;
 
@@ -257,8 +257,8 @@ static worker_state *gemm_run_state_of(const gemm_run *r, int worker) {
 
 static int64_t gemm_run_tasks_of(const gemm_plan *p) { return p->items * p->streamed_blocks; }
 
-/* Returns what the worker of `task` will most likely take next: in this pass, in the next one, or in the next
- * product. */
+/* Returns the block that the worker of `task` will most likely compute next: in this pass, in the next one, or in the
+ * next product. */
 static gemm_prefetch gemm_run_ahead_of(const gemm_run *r, int64_t task, float *words) {
     const gemm_plan *p = r->p;
     int64_t soon = task + p->threads, item = r->first_item, k0 = r->k0, k1 = r->k1;
@@ -295,7 +295,7 @@ static void gemm_run_task_block(void *context, int task, int worker) {
     state->turn = !state->turn;
 }
 
-/* Computes an item in one thread, which packs both operands. */
+/* Computes an item on one thread, which packs both operands. */
 static void gemm_run_task_item(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
@@ -348,7 +348,7 @@ static double gemm_run_sum_lanes(const double *lanes, size_t count) {
     return sum;
 }
 
-/* Sums the squares afterwards, if C is not written tile by tile or not in rows. */
+/* Sums the squares of all of C afterwards, for products that do not sum them tile by tile. */
 static double gemm_run_sum_all(const cpu_gemm *g) {
     const float *c = g->c.data;
     double sum = 0;

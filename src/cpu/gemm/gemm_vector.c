@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns products with a single row or column: a matrix times a vector. These are bound by memory, so nothing is packed.
- * A task computes some outputs by reading rows of the matrix, or sums over its columns, in place.
+ * Owns products with a single row or column, which multiply a matrix by a vector. These are bound by memory, so nothing
+ * is packed. A task computes some outputs by reading rows of the matrix, or by summing its columns, in place.
  */
 #include "cpu/gemm/gemm_blocking.h"
 
 enum {
     GEMV_CHUNK = 64,    /* outputs finished at once */
-    GEMV_ROWS = 16,     /* a task's outputs are a multiple of this if rows of the matrix are read, else of a chunk */
+    GEMV_ROWS = 16,     /* a task's outputs are a multiple of this if rows of the matrix are read, else of GEMV_CHUNK */
     GEMV_WORK = 1 << 14 /* elements of the matrix that a task should read */
 };
 
