@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the split of products of weights with vectors: the vectors are gathered once, and tasks process ranges of rows,
- * of one matrix or of several that multiply the same vectors.
+ * Divides products of weights with vectors into tasks. The vectors are gathered once. Each task processes a range of
+ * rows of one matrix; up to CPU_GEMV_GROUP matrices multiply the same vectors.
  */
 #include "cpu/gemv/gemv.h"
 
@@ -50,7 +50,7 @@ static void gemv_store(const cpu_matrix_view *m, int64_t i, int64_t j, float val
         ((float *)(uintptr_t)m->data)[at] = value;
 }
 
-/* Gathers the vectors as [columns][k], with zeros after the last column. */
+/* Gathers the vectors as fp32 in [columns][k rounded up to 16]. Columns after the last vector are zeros. */
 static void gemv_gather(const cpu_gemv *g, float *x, int columns) {
     int64_t step = gemv_step_of(g->k), row = g->x.row_stride;
     for (int j = 0; j < columns; j++) {
@@ -70,7 +70,7 @@ static void gemv_gather(const cpu_gemv *g, float *x, int columns) {
 }
 
 typedef struct gemv_run {
-    const cpu_gemv *g;             /* all alike except for w, scales, m, c and residual */
+    const cpu_gemv *g;             /* products that differ only in w, scales, m, c and residual */
     int first[CPU_GEMV_GROUP + 1]; /* first task of each product */
     const cpu_gemv_kernels *kernels;
     const cpu_int_dot_kernels *dots; /* NULL for fp32 */
@@ -80,7 +80,7 @@ typedef struct gemv_run {
     int64_t chunk; /* rows per task */
 } gemv_run;
 
-/* Stores rows i .. i + rows - 1, all columns. */
+/* Adds any residual to rows i .. i + rows - 1 and stores all their columns. */
 static void gemv_put_rows(const cpu_gemv *g, const float *y, int64_t i, int rows, int columns) {
     if (!g->residual && g->c.dtype == CPU_F32) {
         float *c = (float *)(uintptr_t)g->c.data + i * g->c.row_stride;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Multiplies a matrix of weights by a few vectors, as decoding does. Each weight is read once, so memory bandwidth is
- * the limit, and smaller weights are faster. Weights therefore stay in their stored form and are converted to fp32 in
- * registers. Sums are fp32, in an order that depends only on the shape and the instruction set.
+ * the limit, and smaller weights are faster. Weights therefore stay in their stored form. They are converted to fp32 in
+ * registers, or multiplied by vectors of integers (int_dot). Sums are fp32, in an order that depends only on the shape
+ * and the instruction set.
  */
 #ifndef CPU_GEMV_GEMV_H
 #define CPU_GEMV_GEMV_H
@@ -11,7 +12,7 @@
 
 #include "cpu/simd/kernels.h"
 
-/* C = W X (+ R): W [m, k], X [k, n], n <= CPU_GEMV_COLUMNS. k is a multiple of the format's block. */
+/* C = W X (+ R), where W is [m, k], X is [k, n] and n <= CPU_GEMV_COLUMNS. k is a multiple of the format's block. */
 typedef struct cpu_gemv {
     const cpu_kernels *kernels;
     int threads; /* most threads at once; 0 means all of the pool */
