@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Attention in one step, forward and backward. The scores of a few rows are computed, turned into probabilities and
  * consumed before the next rows begin. Memory therefore grows with the context, not with its square, and scores that a
- * causal mask removes are never computed. An item is one group of query heads with its own keys and values: `rows`
- * query rows, one head after the other with `period` rows each, by `keys` keys, all `width` wide.
+ * causal mask removes are never computed. An item is one group of query heads with its own keys and values. It has
+ * `rows` query rows, one head after the other with `period` rows each, and `keys` keys, all of them `width` wide.
  *
  *   forward    O = P V,  P = softmax(scale Q K')
  *   backward   dV = P' dO,  dS = P * (dO V' - rowsum(P * dO V')),  dQ = scale dS K,  dK = scale dS' Q; P is recomputed

@@ -4,8 +4,8 @@
  * its layout permits.
  *
  * Each block of query rows reads the keys twice, one block of keys at a time. The first pass computes scores and dP,
- * with a separate maximum per lane of a row, because the row's maximum is not known yet. The second pass, with the
- * rows' sums, computes probabilities, dS and the three matrix products with them, which find the block of keys in L2.
+ * with a separate maximum per lane of a row, because the row's maximum is not known yet. The second pass uses the rows'
+ * sums to compute probabilities and dS, and then the three matrix products with these while the block of keys is in L2.
  */
 #include <string.h>
 
@@ -37,9 +37,9 @@ void attention_plan_backward(attention_room *r, const cpu_attention *a, const cp
     r->dv = attention_take(r, r->keys * r->tall);
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------------------ */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
-/* Packs panels of nr columns: positions across and channels along, or vice versa. */
+/* Packs panels of nr columns. If `positions`, columns are positions and k runs along channels, else vice versa. */
 static void backward_pack_columns(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                                   bool positions, int64_t columns, int64_t depth) {
     int64_t nr = r->g->nr, across = positions ? x->row : x->col, along = positions ? x->col : x->row;
@@ -48,7 +48,7 @@ static void backward_pack_columns(const attention_run *r, const cpu_attention_op
                    across, along, min_i64(nr, columns - j), 0, depth, false);
 }
 
-/* Stores [rows][width] from scratch to the operand's rows. */
+/* Stores `rows` rows of scratch, [rows][width], in the operand's rows from `first` on. */
 static void backward_store_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, const float *from,
                                 float *turned, int64_t first, int64_t rows) {
     unsigned char *to = attention_item(x, item) + first * x->row * cpu_dtype_bytes(x->dtype);
@@ -64,9 +64,9 @@ static void backward_store_rows(const attention_run *r, const cpu_attention_oper
     attention_store(to, x->dtype, x->row, x->col, from, r->room.width, rows, r->a->width);
 }
 
-/* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch, or in the operand's
- * memory if a tile can write it directly. With many keys, the operand's lines are far apart, and a tile's rows would
- * evict each other from L1. */
+/* Sums over query rows, in panels of nr keys, [width][nr] each, `panel` floats apart. They are in the operand's memory
+ * if a tile can write it directly, else in scratch. With many keys they are always in scratch, because the operand's
+ * lines are far apart and a tile's rows would evict each other from L1. */
 typedef struct row_sums {
     float *at;
     int64_t step, panel;
@@ -97,9 +97,9 @@ static void backward_store_sums(const attention_run *r, const cpu_attention_oper
         }
 }
 
-/* ---- a block of rows ---------------------------------------------------------------------------------------------------- */
+/* ---- a block of rows --------------------------------------------------------------------------------------------- */
 
-/* `first` is the position of the rows in the item, `local` their position in the head. */
+/* `first` is the position of the first row in the item, `local` its position in the head. */
 typedef struct row_block {
     const attention_run *r;
     float *m;
@@ -115,12 +115,12 @@ typedef struct key_block {
     float *top; /* maxima of the block's rows, ATTENTION_LANES each */
 } key_block;
 
-/* Counts the block's keys that the rows up to the block's row `last` see. */
+/* Counts the keys of the block that are visible to rows up to row `last` of the row block. */
 static int64_t backward_seen_of(const row_block *b, const key_block *k, int64_t last) {
     return max_i64(0, min_i64(seen(b->r->a, b->local + last) - k->begin, b->r->room.span));
 }
 
-/* Returns a row's part of panel `j` of keys. */
+/* Returns the part of a row that is in panel `j` of the scores at offset `base`. */
 static attention_row backward_row_at(const row_block *b, int64_t base, int64_t j, int64_t row) {
     int64_t nr = b->r->g->nr, step = b->stride * nr;
     return (attention_row){b->m + base + j * step + row * nr, step};
@@ -164,8 +164,8 @@ static void backward_finish_panel(const row_block *b, const key_block *k, int64_
     for (int64_t n = 0; n < rows && count; n++, s.at += nr, d.at += nr)
         r->rows->finish(s, d, (attention_row){copy + n * GEMM_QUAD, height * GEMM_QUAD}, backward_seen_of(b, k, i + n),
                         panels * nr, k->top + (i + n) * ATTENTION_LANES, b->m + o->totals + i + n, o->rows);
-    /* Sums over rows begin at a multiple of GEMM_QUAD, so they may include that many rows before those that see a
-     * panel. */
+    /* Sums over rows begin at a multiple of GEMM_QUAD, so they may include up to GEMM_QUAD - 1 rows before the first
+     * row that sees a panel. Those rows must be zero. */
     int64_t near = div_up(backward_seen_of(b, k, i + rows - 1 + GEMM_QUAD), nr);
     for (int64_t j = k->panel + panels; j < k->panel + near; j++) {
         memset(backward_row_at(b, o->s, j, i).at, 0, (size_t)(rows * nr) * sizeof(float));
@@ -224,7 +224,7 @@ static key_block backward_key_block_at(const row_block *b, int64_t index) {
                        b->m + o->top + index * b->stride * ATTENTION_LANES};
 }
 
-/* Prefetches what the next block of keys reads, instead of the next item. */
+/* Makes tiles prefetch the data of the next block of keys instead of the next item. */
 static void backward_want_next(const row_block *b, const float *x, const float *y, int64_t from, int64_t count) {
     attention_ahead *f = b->ahead;
     f->at[0] = (const char *)(x + from), f->at[1] = (const char *)(y + from);

@@ -15,9 +15,10 @@ enum { ALIGN = 64 };
 
 static int64_t decode_padded(int64_t n) { return (n + 15) / 16 * 16; }
 
-/* For each mask row: the keys that it sees, what it adds to them, and their number. */
+/* Layout of the scratch memory. For each mask row, it holds the number of keys that the row sees, what the mask adds to
+ * their scores, and their indices. Each worker has its own part after these. */
 typedef struct decode_room {
-    int64_t stride, counts, adds, keys, own, worker; /* offsets in floats */
+    int64_t stride, counts, adds, keys, own, worker; /* sizes and offsets in floats */
 } decode_room;
 
 static decode_room decode_layout(const cpu_attention *a) {
@@ -42,7 +43,8 @@ typedef struct decode_run {
     float *scratch;
 } decode_run;
 
-/* Reads one row of the mask. With `all`, it also lists keys that are not seen. */
+/* Lists the keys that a row of the mask sees and what the mask adds to their scores. Returns their number. With `all`,
+ * lists every key. */
 static int64_t decode_read_row(const decode_run *r, int64_t row, bool all, float *add, int32_t *keys) {
     int64_t n = 0, length = r->a->keys;
     const uint16_t *half = (const uint16_t *)r->a->mask + row * length;

@@ -3,9 +3,8 @@
  *
  * Scores are transposed, [key][nr query rows]. A tile of K Q' writes this layout, a softmax reads it one vector of
  * query rows at a time without sums across a vector, and V' P' reads the same memory. The result is [width][nr]. Keys
- * come in blocks whose scores stay in L1, each for a group of panels of query rows, so that a block is read once for
- * the group. A row's maximum and sums carry over from block to block, and the result is rescaled when the maximum
- * grows.
+ * are processed in blocks whose scores stay in L1. A block is read once for a group of panels of query rows. A row's
+ * maximum and sums carry over from block to block, and the result is rescaled when the maximum grows.
  */
 #include <assert.h>
 
@@ -22,7 +21,7 @@ static attention_room attention_forward_plan_room(const cpu_attention *a, const 
     }
     int64_t depth = round_up(a->width, GEMM_BLOCK), nr = g->nr, group = ATTENTION_GROUP;
     r.rows = group * nr;
-    /* Whole panels, in multiples of four. */
+    /* The span is a multiple of GEMM_QUAD whole panels. */
     r.span = attention_span(a->keys, a->kernels->attention_sizes.span, g->mr * GEMM_QUAD);
     r.k = attention_take(&r, (r.keys + g->mr) * depth);
     r.v = attention_take(&r, round_up(r.keys, GEMM_BLOCK) * (r.tall + g->mr));
@@ -40,9 +39,9 @@ size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads) {
     return (size_t)r.floats * sizeof(float) * (size_t)threads;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------------ */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Stores the result of `cols` query rows, [width][nr], multiplied by their factors, to its destination. */
+/* Multiplies the results of `cols` query rows, [width][nr], by their factors and stores them in the operand O. */
 static void attention_forward_store_columns(const attention_run *r, float *m, float *out, int64_t item, int64_t first,
                                             int64_t cols, const float *factor) {
     const cpu_attention *a = r->a;
@@ -92,7 +91,7 @@ static void attention_forward_block(const attention_run *r, float *m, const pane
     }
 }
 
-/* Processes query rows from local row `local`, which is row `first` of the item. */
+/* Processes a group of query rows, starting at row `local` of the head, which is row `first` of the item. */
 static void attention_forward_group(const attention_run *r, float *m, int64_t item, bool v_form, int64_t first,
                                     int64_t local, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
@@ -124,7 +123,7 @@ static void attention_forward_group(const attention_run *r, float *m, int64_t it
     }
 }
 
-/* Processes the rows of a chunk: every chunks-th group of the item, so that causal chunks have equal work. */
+/* Processes the rows of a chunk: every chunks-th group of the item, so that causal chunks have about equal work. */
 static void attention_forward_item(const attention_run *r, float *m, int64_t item, int64_t chunk,
                                    attention_ahead *ahead) {
     const cpu_attention *a = r->a;

@@ -33,7 +33,7 @@ static void attention_internal_store_half(uint16_t *to, int64_t col, const float
 
 void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const float *from, int64_t step, int64_t rows,
                      int64_t width) {
-    enum { AHEAD = 8 }; /* lines that are kilobytes apart: no hardware prefetcher fetches them in time */
+    enum { AHEAD = 8 }; /* lines ahead; they are kilobytes apart, so no hardware prefetcher fetches them in time */
     for (int64_t r = 0; r < rows; r++, from += step) {
         float *line = (float *)to + r * row;
         if (dtype == CPU_F16) {
@@ -86,7 +86,7 @@ gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form) {
     return form ? r->g->quad_tiles[index] : r->g->tiles[index];
 }
 
-/* Returns the bytes of an item if it has no gaps. */
+/* Returns the bytes of an item, or 0 if the item has gaps. */
 static int64_t attention_internal_dense_bytes(const cpu_attention *a, int role) {
     const cpu_attention_operand *x = &a->at[role];
     int64_t rows = role == CPU_ATTENTION_K || role == CPU_ATTENTION_V ? a->keys : a->rows;
@@ -94,7 +94,7 @@ static int64_t attention_internal_dense_bytes(const cpu_attention *a, int role) 
     return dense ? rows * a->width * cpu_dtype_bytes(x->dtype) : 0;
 }
 
-/* Queues an item of this operand for prefetch, unless the total in bytes (*all) becomes too large. */
+/* Queues an item of this operand for prefetch, unless the total of bytes (*all) would become too large. */
 static void attention_internal_want_item(const attention_run *r, attention_ahead *f, int role, int64_t item,
                                          int64_t *all) {
     int64_t bytes = attention_internal_dense_bytes(r->a, role);
@@ -110,6 +110,6 @@ attention_ahead attention_look_ahead(const attention_run *r, int64_t item, int64
     for (int role = CPU_ATTENTION_Q; role <= (r->a->backward ? CPU_ATTENTION_O : CPU_ATTENTION_V); role++)
         if (item + 1 < end) attention_internal_want_item(r, &f, role, item + 1, &all);
     attention_internal_want_item(r, &f, r->a->backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O, item,
-                                 &all); /* the last one is fetched first */
+                                 &all); /* the operand that is queued last is fetched first */
     return f;
 }

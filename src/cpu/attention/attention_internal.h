@@ -11,14 +11,14 @@
 
 enum { ATTENTION_ALIGN = 16, ATTENTION_COLUMNS = 64, ATTENTION_GROUP = 4 };
 
-/* Scores are powers of 2. */
+/* Exponentials are computed as powers of 2, so scores are multiplied by this. */
 #define ATTENTION_LOG2_E 1.44269504f
 
 /* The working memory of one thread, in floats. */
 typedef struct attention_room {
     int64_t keys;        /* rounded up to whole panels, with space after them */
     int64_t width, tall; /* width: rounded up to panels of columns; tall: rounded up to panels of rows */
-    int64_t rows, span;  /* query rows and keys at a time */
+    int64_t rows, span;  /* query rows and keys that are processed at a time */
     int64_t k, kt, v, q, o, qt, ot, s, d, copy, out, turned, dk, dv, top, sums, totals; /* offset of each part */
     int64_t floats;
 } attention_room;
@@ -34,14 +34,16 @@ typedef struct attention_run {
     int64_t together; /* items per task, if chunks is 1 */
 } attention_run;
 
-/* Operands of the next item, fetched line by line while this one's tiles are computed. */
+/* What is prefetched line by line while an item's tiles are computed: the operands of the next item, and this item's
+ * result. */
 typedef struct attention_ahead {
     const char *at[CPU_ATTENTION_ROLES];
     int64_t lines[CPU_ATTENTION_ROLES];
     int count;
 } attention_ahead;
 
-/* Returns nothing to prefetch if the next item does not belong to the task, or is large. */
+/* Returns what to prefetch during an item: its result and, if the task has a next item, the operands of that item.
+ * Operands that are not dense or are too large are left out. */
 attention_ahead attention_look_ahead(const attention_run *r, int64_t item, int64_t end);
 /* Sets what a tile of `depth` steps prefetches in addition to `next->row`, which is unchanged. */
 static inline void attention_fetch(attention_ahead *f, int64_t depth, gemm_next *next) {
@@ -67,11 +69,11 @@ void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const 
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item);
 int attention_height(const attention_run *r, int64_t rows);
 gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form);
-/* Packs panels of mr rows, one after the other, [width][height]. */
+/* Packs rows of an operand in panels of mr rows, one after the other, [width][height]. */
 void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to, int64_t first,
                          int64_t rows);
-/* Packs query rows of a block as columns of the first operand: panels of mr channels, one after the other, each with
- * `rows` k. Returns true if it used the second form of A. */
+/* Packs rows of an operand, transposed, as the first operand of a product. Panels of mr channels follow each other, and
+ * `rows` is their k. Returns true if the panels are packed in quads. */
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                            int64_t first, int64_t rows);
 
