@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Layers on images with adjacent channels, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and the
- * functions that run them. The parts of a layer are shared by the steps of one layer (conv_direct.c, conv_depthwise.c,
- * conv_winograd.c) and the step of several (conv_bottleneck.c). Strides are in floats.
+ * Steps of layers on images with adjacent channels: their arguments, which ops/emit_conv_nhwc.h fills in, and the
+ * functions that run them. A step runs one layer (conv_direct.c, conv_depthwise.c, conv_winograd.c) or several layers
+ * (conv_bottleneck.c); both use the same parts. Strides are in floats.
  */
 #ifndef CPU_CONV_CONV_H
 #define CPU_CONV_CONV_H
@@ -37,9 +37,9 @@ typedef struct cpu_conv_direct {
     int64_t a_image, a_line, a_col;           /* strides of what the tiles read, from one result to the next */
     int taps;
     const int64_t *tap;
-    int64_t depth, pass; /* elements per tap; how many of them at once */
+    int64_t depth, pass; /* elements per tap; how many of them are multiplied at once */
     int64_t panels, panel_floats;
-    int64_t line_runs, runs; /* per line; in total */
+    int64_t line_runs, runs; /* runs per line of results; runs in total */
     int64_t y_image, y_line, y_col, other_image, other_line, other_col, gate_image;
     cpu_conv_end end;
     bool has_other, has_gate;
@@ -53,7 +53,7 @@ typedef struct cpu_conv_direct_call {
 } cpu_conv_direct_call;
 
 cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a);
-/* Copies line `h` of an image, with padding, to `to`. */
+/* Copies line `h` of the padded image to `to`. */
 void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to);
 /* Computes runs and panels [from, to). */
 void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
@@ -110,7 +110,7 @@ typedef struct cpu_conv_winograd_step {
 propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propane_error *err);
 bool cpu_conv_winograd_pays(const mil_conv *c);
 int64_t cpu_conv_winograd_tiles(const mil_conv *c); /* tiles of all images */
-/* Transforms weights [c_out][c_in][3][3] into [36][panels][c_in][width]. `to` is initially zero. */
+/* Transforms weights [c_out][c_in][3][3] into [36][panels][c_in][width]. `to` must contain zeros. */
 void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w, float *to);
 
 typedef struct cpu_conv_window_step {
@@ -126,7 +126,7 @@ typedef struct cpu_conv_bottleneck_step {
     cpu_conv_window window;
     bool has_last, has_mean, last_adds_first;
     int64_t channels, band_lines, bands, chunk_panels, chunks;
-    int64_t mid_col, mid_before, mid_line, out_line; /* strides between the layers */
+    int64_t mid_col, mid_before, mid_line, out_line; /* strides of the values between the layers */
     int64_t plane_floats, mid_floats, out_floats;    /* per thread */
     float count;                                     /* mean: points per image */
     cpu_ref x, y, scratch, sums, mean;
@@ -139,7 +139,8 @@ typedef struct cpu_conv_bands {
     int64_t band_lines, bands, chunk_panels, chunks, mid_lines;
 } cpu_conv_bands;
 
-/* Divides the work. Returns false if too many lines would be computed twice. `last`: a 1x1 convolution comes next. */
+/* Divides the work. Returns false if too many lines would be computed twice. `last` means that a 1x1 convolution comes
+ * next. */
 bool cpu_conv_bottleneck_divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last,
                                 int threads, cpu_conv_bands *out);
 bool cpu_conv_bottleneck_pays(const cpu_kernels *kernels, int threads, const mil_conv *first, const mil_conv *window,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Runs a convolution, the depthwise one after it, and what comes next (a 1x1 convolution, or the mean of each channel)
- * as one step. The intermediate values are never whole images in memory, only the part that a task works on, in thread
+ * as one step. Intermediate images are never whole in memory. A task keeps only the part that it works on, in thread
  * memory that stays in L2.
  *
  * A task computes a band of lines of the depthwise results for a chunk of channels. First it computes the lines of the
@@ -18,7 +18,8 @@
 enum {
     LEAST_CHANNELS = 32,    /* minimum per chunk */
     BAND_BYTES = 560 << 10, /* part of L2 that a band may use */
-    /* Size of intermediate images that do not stay in L2, so that the 1x1 convolution is included. */
+    /* Intermediate images of at least this size do not stay in L2, so the step also computes a 1x1 convolution of
+     * them. */
     LARGE_BYTES = 768 << 10,
     ALIASED = 256,      /* images with a multiple of this many channels may need copying (conv_direct.c) */
     TASKS_A_THREAD = 4, /* the target number */
@@ -33,11 +34,11 @@ typedef struct bottleneck_call {
     float *scratch, *sums, *mean, *y;
 } bottleneck_call;
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static const cpu_conv_finish unchanged = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY};
 
-/* Sums `rows` x `cols` points of n channels, divided by `parts`. */
+/* Sums `rows` x `cols` points of n channels, and divides the sums by *parts unless `parts` is NULL. */
 static void bottleneck_add_points(const cpu_conv_kernels *k, const float *x, int64_t row, int64_t rows, int64_t col,
                                   int64_t cols, int64_t n, const float *parts, float *y) {
     const cpu_conv_line l = {.x = x,
@@ -56,8 +57,8 @@ static void bottleneck_add_points(const cpu_conv_kernels *k, const float *x, int
     k->line[CPU_CONV_SUM](&l);
 }
 
-/* Computes lines [from, to) of the intermediate image for the panels' channels into the thread's memory, where line
- * `from` comes first. */
+/* Computes lines [from, to) of the intermediate image for the channels of panels [panel, last). They are stored in the
+ * thread's memory, where line `from` comes first. */
 static void bottleneck_make_lines(const bottleneck_call *call, int64_t image, int64_t from, int64_t to, int64_t panel,
                                   int64_t last, float *plane, float *mid) {
     const cpu_conv_bottleneck_step *a = call->a;
@@ -137,7 +138,7 @@ propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, pro
     return PROPANE_OK;
 }
 
-/* ---- dividing ------------------------------------------------------------------------------------------------------- */
+/* ---- dividing ---------------------------------------------------------------------------------------------------- */
 
 /* Returns true if a task must compute all channels: a 1x1 convolution reads them, or the first convolution works on a
  * copy of its lines, which each chunk would have to make again. */

@@ -14,7 +14,7 @@ typedef struct direct_call {
     cpu_conv_direct_call d;
 } direct_call;
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to) {
     const cpu_conv_direct *a = call->a;
@@ -54,7 +54,7 @@ static void direct_task_line(void *context, int task, int worker) {
     cpu_conv_copy_line(&call->d, task / a->plane_h, task % a->plane_h, call->d.plane + task * a->plane_w * a->pitch);
 }
 
-/* The position of a run. Stepping to the next one avoids divisions. */
+/* The position of a run. Stepping from one run to the next avoids divisions. */
 typedef struct place {
     int64_t image, row, col; /* col is its first point */
 } place;
@@ -86,8 +86,8 @@ static void direct_set_run(const cpu_conv_direct_call *call, const place *at, in
                               : NULL;
 }
 
-/* Multiplies a panel of weights by the runs [from, to), elements k .. of each tap. The first four tiles also prefetch
- * the next panel. */
+/* Multiplies a panel of weights by runs [from, to), starting with element k of each tap. If `more`, the first four
+ * tiles also prefetch the next panel. */
 static void direct_run_panel(const cpu_conv_direct_call *call, cpu_conv_tile *t, int64_t panel, int64_t from,
                              int64_t to, int64_t k, bool more) {
     const cpu_conv_direct *a = call->a;

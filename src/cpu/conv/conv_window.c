@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns planes: a one-channel image with its padding, copied so that what a tap reads for adjacent results is adjacent.
+ * Owns planes. A plane is a copy of a one-channel image with its padding, arranged so that the elements that a tap
+ * reads for adjacent results are adjacent.
  */
 #include "cpu/conv/conv_window.h"
 
@@ -22,7 +23,7 @@ void cpu_window_three(mil_conv *c) {
     c->spatial = 3;
 }
 
-/* Computes the lines and columns that any window reaches, including the lanes after the last result. */
+/* Sizes the plane for all lines and columns that a window reaches, and for the lanes after the last result. */
 void cpu_window_plane_plan(cpu_window_plane *p, const mil_conv *c) {
     int64_t reach[3];
     for (int d = 0; d < 3; d++) {

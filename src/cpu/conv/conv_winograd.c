@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * 3x3 convolutions of stride 1 by Winograd's minimal filtering F(4 x 4, 3 x 3): 36 multiplications for 16 results
- * instead of 144. Tiles of 6 x 6 points are transformed. Each of the 36 values is a matrix product of all tiles with
- * that value's weights, which are transformed in double precision when the program is compiled. The results are
- * transformed back and finished.
+ * instead of 144. Tiles of 6 x 6 points are transformed. For each of the 36 values, one matrix product multiplies all
+ * tiles by that value's weights. The weights are transformed in double precision when the program is compiled. The
+ * results are transformed back and finished.
  *
- * Sums with mixed signs make the error some ten times that of the direct method. So layers with few channels, which
- * would not profit either, stay with conv_direct.c. So do small images, whose weights (four times as many) would
- * dominate the memory traffic.
+ * Because of sums with mixed signs, the error is about ten times as large as with the direct method. Layers with few
+ * channels, which would not profit either, therefore use conv_direct.c. So do small images, for which the transformed
+ * weights (four times as many) would dominate the memory traffic.
  */
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct winograd_call {
     float *y, *v, *m;
 } winograd_call;
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void winograd_task_in(void *context, int task, int worker) {
     const winograd_call *call = context;
@@ -121,7 +121,7 @@ propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propa
     return PROPANE_OK;
 }
 
-/* ---- weights ------------------------------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
 
 int64_t cpu_conv_winograd_tiles(const mil_conv *c) {
     return c->n * ((c->out[0] + CPU_WINOGRAD_STEP - 1) / CPU_WINOGRAD_STEP) *
