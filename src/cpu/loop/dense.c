@@ -24,7 +24,7 @@ void cpu_dense_load(double *to, mil_dtype dtype, const void *from, int64_t at, i
     case MIL_fp16:
         for (int64_t i = 0; i < count; i++) to[i] = fp16_to_f32(((const uint16_t *)from)[at + i * step]);
         return;
-    default: /* types that few models use: one element after the other */
+    default: /* rare types, converted one element at a time */
         for (int64_t i = 0; i < count; i++)
             mil_unpack_f64(&to[i], dtype,
                            (const unsigned char *)from + (size_t)(at + i * step) * (size_t)cpu_view_dtype_bytes(dtype),
@@ -32,7 +32,7 @@ void cpu_dense_load(double *to, mil_dtype dtype, const void *from, int64_t at, i
     }
 }
 
-/* Truncates toward zero and clamps to the range; NaN becomes 0. */
+/* Clamps to the range; NaN becomes 0. The cast by the caller truncates toward zero. */
 static inline double dense_held(double v, double low, double high) {
     if (!(v > low)) return v <= low ? low : 0.0;
     return v < high ? v : high;
@@ -65,7 +65,7 @@ void cpu_dense_store(void *to, mil_dtype dtype, int64_t at, int64_t step, const 
     }
 }
 
-/* ---- tasks ---------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 int64_t cpu_dense_part(int64_t each) { return each >= 32768 ? 1 : 32768 / (each > 0 ? each : 1); }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Runs tile programs. A task is a run of tiles. For each tile, loads are pointed at memory (or converted into scratch),
- * the instructions run, and results are stored. Large tiles of columns are divided into several tasks in each of their
- * passes: parts of the fold, whose sums the next pass joins. Which tiles form a task depends on the number of threads,
- * but what a tile or a part computes does not.
+ * Runs tile programs. A task runs consecutive tiles. For each tile, loads point registers to memory or convert elements
+ * into scratch, the other instructions compute, and results are stored. Each pass over a large tile of columns is
+ * divided into tasks, one per part of the fold. The next pass joins the parts' reduced values. Which tiles form a task
+ * depends on the number of threads, but what a tile or a part computes does not.
  */
 #include "cpu/loop/loop.h"
 
 #include "core/base/int_math.h"
 #include "cpu/loop/loop_box.h"
 
-/* ---- one tile --------------------------------------------------------------------------------------------------------- */
+/* ---- one tile ---------------------------------------------------------------------------------------------------- */
 
 typedef struct loop_state {
     const loop_program *t;
@@ -24,7 +24,7 @@ typedef struct loop_state {
     float *out[LOOP_MAX_REGISTERS];
     int64_t step[LOOP_MAX_REGISTERS]; /* FULL: from one line to the next */
     struct {
-        unsigned char *at; /* this tile's first element, where the chunk's first folded index is 0 */
+        unsigned char *at; /* this tile's element at index 0 of the fold */
         int64_t step;
         bool serves; /* can be used as a register in place */
     } view[LOOP_MAX_REGISTERS];
@@ -57,7 +57,7 @@ static void loop_view_box(const loop_state *s, const loop_view *v, loop_class ex
     loop_box_collapse(b, n, dim, stride);
 }
 
-/* Returns true if the tensor's own memory can be used as a register. `step` is then the distance between lines. */
+/* Returns true if the tensor's own memory can be used as a register. *step is then the distance between lines. */
 static bool loop_view_serves(const loop_state *s, const loop_view *v, int64_t *step) {
     loop_box b;
     if (v->dtype != MIL_fp32 || v->pick) return false;
@@ -122,7 +122,7 @@ static void loop_run_store(loop_state *s, const loop_instr *i) {
     int reg = i->src[0];
     const float *source = s->in[reg];
     unsigned char *target = loop_view_at(s, i->view);
-    if ((const unsigned char *)source == target) return; /* it was computed there */
+    if ((const unsigned char *)source == target) return; /* the value was computed in its target */
     if (i->extent == LOOP_FULL && s->step[reg] != s->length &&
         s->lines > 1) { /* pack the lines in the register's slot */
         float *close = s->scratch + s->t->registers[reg].slot;
@@ -145,9 +145,10 @@ static void loop_aim(loop_state *s, int reg) {
     s->step[reg] = direct ? s->view[r->direct].step : s->length;
 }
 
-/* ---- instructions --------------------------------------------------------------------------------------------------------- */
+/* ---- instructions ------------------------------------------------------------------------------------------------ */
 
-/* An operand used with the lines of a FULL one: one array per line, or one number. */
+/* An operand of an instruction that processes the lines of FULL registers. For each line, it is an array or one
+ * number. */
 typedef struct operand {
     const float *at;
     int64_t step;
@@ -238,7 +239,7 @@ static void loop_run_select(loop_state *s, const loop_instr *i) {
                           o[2].at + r * o[2].step, o[2].array, length);
 }
 
-/* Combines y with another reduced value. */
+/* Combines the reduced values in y with those in `more`. */
 static void loop_join(const loop_state *s, cpu_reduce_code code, float *y, const float *more) {
     static const cpu_elementwise_code joins[CPU_REDUCE_COUNT] = {CPU_ELEMENTWISE_add, CPU_ELEMENTWISE_add,
                                                                  CPU_ELEMENTWISE_add, CPU_ELEMENTWISE_max,
@@ -273,7 +274,8 @@ static void loop_reduce_products(const loop_state *s, float *y, int a, int b) {
 static void loop_run_reduce(loop_state *s, const loop_instr *i) {
     const loop_program *t = s->t;
     const float *x = s->in[i->src[0]];
-    bool more = s->fold_at > s->part_at; /* after the first chunk: written to a second place, then joined */
+    bool more =
+        s->fold_at > s->part_at; /* after the first chunk, results are written to a second place and then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
     if (i->src[1] >= 0)
         loop_reduce_products(s, y, i->src[0], i->src[1]);
@@ -357,7 +359,8 @@ static void loop_set_chunk(loop_state *s, int64_t at, int64_t chunk) {
     s->length = t->columns ? s->width : s->fold * s->width;
 }
 
-/* Finds the tile in each tensor. Smaller last chunks use the same view settings. */
+/* Finds the address of the tile in each tensor. Which views serve as registers is decided for full chunks, and also
+ * holds for a smaller last chunk. */
 static void loop_find_views(loop_state *s) {
     const loop_program *t = s->t;
     const bool known = s->rows == s->known_rows && s->width == s->known_width;
@@ -400,7 +403,7 @@ static void loop_one(loop_state *s) {
 typedef struct loop_context {
     const cpu_run *run;
     const loop_program *t;
-    int64_t tile; /* tile that is divided into parts, in this pass */
+    int64_t tile; /* the tile that is divided into parts */
     int pass;
 } loop_context;
 
@@ -428,14 +431,14 @@ static void loop_task(void *context, int task, int worker) {
     for (int64_t i = first; i < last; i++, loop_next_tile(&s)) loop_one(&s);
 }
 
-/* ---- a tile in parts ------------------------------------------------------------------------------------------------------ */
+/* ---- a tile in parts --------------------------------------------------------------------------------------------- */
 
 static float *loop_partial_of(const loop_state *s, const loop_instr *i, int64_t part) {
     const loop_program *t = s->t;
     return (float *)cpu_ref_at(s->run, t->partial) + (part * t->reductions + i->place) * t->width;
 }
 
-/* Joins what the parts have reduced in an earlier pass. */
+/* Joins the values that the parts reduced in an earlier pass. */
 static void loop_join_parts(loop_state *s, const loop_pass *pass) {
     const loop_program *t = s->t;
     for (const loop_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++) {

@@ -29,13 +29,13 @@ bool cpu_loop_dtype(mil_dtype dtype) {
         for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
     } while (0)
 
-/* Copies a box of fp32 rows that are dense on one side. Returns false if the box does not have that form. */
+/* Copies fp32 rows of 8 to 1024 elements. For other widths, copies nothing and returns false. */
 static bool loop_box_copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step,
                                int64_t rows, int64_t width) {
     enum { AHEAD = 8 };
     if (width < 8 || width > 1024) return false;
     for (int64_t r = 0; r < rows; r++, target += target_step, source += source_step) {
-        if (r + AHEAD < rows) /* rows that are kilobytes apart: no hardware prefetcher fetches them in time */
+        if (r + AHEAD < rows) /* rows may be kilobytes apart, so no hardware prefetcher fetches them in time */
             for (int64_t i = 0; i < width; i += 16) {
                 __builtin_prefetch(source + AHEAD * source_step + i);
                 __builtin_prefetch(target + AHEAD * target_step + i, 1);

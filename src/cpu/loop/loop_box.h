@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Boxes of elements, copied from memory to dense fp32 and back: for tile loads whose memory cannot be used as a
- * register in place.
+ * Copies boxes of elements from memory to dense fp32 and back, for loads and stores of tiles whose memory cannot be
+ * used as a register in place.
  */
 #ifndef CPU_LOOP_LOOP_BOX_H
 #define CPU_LOOP_LOOP_BOX_H
@@ -15,12 +15,13 @@ typedef struct loop_box {
     int64_t count;
 } loop_box;
 
-/* Returns true if boxes support the type. Integers are truncated towards zero and clamped to the type. */
+/* Returns true if boxes support the element type. A number that is stored as an integer is truncated toward zero and
+ * clamped to the type's range. */
 bool cpu_loop_dtype(mil_dtype dtype);
 
 /* Drops extents of 1 and merges dimensions that are contiguous in memory. At least one dimension remains. */
 void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t *stride);
-/* `element` is the bytes per element in memory. */
+/* Copy a box between memory and dense fp32. `element` is the number of bytes per element in memory. */
 void loop_box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const loop_box *b);
 void loop_box_store(unsigned char *target, mil_dtype dtype, int element, const loop_box *b, const float *source);
 /* Loads `count` elements, `stride` apart. */

@@ -28,12 +28,12 @@ typedef struct loop_draft {
     loop_register registers[LOOP_MAX_REGISTERS];
 } loop_draft;
 
-/* Returns true if one tile can hold a whole reduction, for use when later operations need all of its elements at
- * once. */
+/* Returns true if one tile can hold all elements of a reduction, as operations that need them all at once require. */
 bool cpu_loop_fits(const mil_type *shape, unsigned axes);
 int64_t cpu_loop_reduced_count(const mil_type *shape, unsigned axes);
 
-/* Makes the traversal of the iteration space follow images with innermost channels. */
+/* Exchanges the axes of the iteration space if most images have their channels innermost, so that loops follow
+ * memory. */
 void cpu_loop_turn_channels(loop_draft *t);
 /* Finds the loops, with as few dimensions as the views allow, and fills in the program's views. */
 PROPANE_CHECK propane_status cpu_loop_space(loop_draft *t, loop_program *out, propane_error *err);
@@ -47,8 +47,8 @@ void cpu_loop_combine(loop_draft *t);
 /* Sorts the instructions into passes over the fold. Returns false if the fold must be held whole; there is then a
  * single pass over all of it. */
 bool cpu_loop_order(loop_draft *t, loop_program *out);
-/* Chooses which registers are computed directly where they are stored, and places the others. Returns the bytes per
- * worker. */
+/* Chooses which registers are computed directly where they are stored, and places the others. Returns the scratch bytes
+ * per worker. */
 int64_t cpu_loop_registers(loop_draft *t, const loop_program *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The order in which a tile program's instructions run, and where its registers are.
+ * Chooses the order in which a tile program's instructions run, and the places of its registers.
  *
  * A value that needs a reduction of the whole fold has a level: one more than the level of the reduced value. Pass n
  * traverses the fold once, in chunks that stay in L1, and computes what the reductions of that level need. The last
@@ -25,9 +25,9 @@ static bool loop_schedule_is_cheap(const loop_instr *i) {
 
 static bool loop_schedule_is_wide(const loop_instr *i) { return i->extent == LOOP_FULL || i->extent == LOOP_LINE; }
 
-/* ---- one pass ---------------------------------------------------------------------------------------------------------- */
+/* ---- one pass ---------------------------------------------------------------------------------------------------- */
 
-/* Puts stores after everything that reads, so that a value may be stored over an operand. */
+/* Puts stores after all other instructions, so that a value may be stored over an operand. */
 static void loop_schedule_order_whole(loop_draft *t, loop_program *out) {
     loop_instr sorted[LOOP_MAX_INSTRS];
     int n = 0;
@@ -39,14 +39,14 @@ static void loop_schedule_order_whole(loop_draft *t, loop_program *out) {
     out->passes[0] = (loop_pass){0, 0, n};
 }
 
-/* ---- several passes ------------------------------------------------------------------------------------------------------ */
+/* ---- several passes ---------------------------------------------------------------------------------------------- */
 
 typedef struct sorter {
     loop_draft *t;
     int level[LOOP_MAX_REGISTERS];
     int last; /* the last pass over the fold, which contains all stores of FULL values */
     bool needed[LOOP_MAX_REGISTERS];
-    bool made[LOOP_MAX_REGISTERS];  /* in an earlier pass */
+    bool made[LOOP_MAX_REGISTERS];  /* computed in an earlier pass */
     short name[LOOP_MAX_REGISTERS]; /* register number in this pass */
     loop_instr sorted[LOOP_MAX_INSTRS];
     int count;
@@ -59,7 +59,8 @@ static int loop_schedule_source_level(const sorter *s, const loop_instr *i) {
     return level;
 }
 
-/* Returns the pass whose chunks the instruction must see; -1 for any pass that needs it. */
+/* Returns the pass in which the instruction must run for each chunk, or -1 if it runs in every pass that needs its
+ * result. */
 static int loop_schedule_pass_of(const sorter *s, const loop_instr *i) {
     if (i->kind == LOOP_REDUCE) return loop_schedule_source_level(s, i);
     return i->kind == LOOP_STORE && i->extent == LOOP_FULL ? s->last : -1;
@@ -125,8 +126,8 @@ static bool loop_schedule_sort_chunk(sorter *s, int pass) {
     return true;
 }
 
-/* Sorts the instructions that run once before the chunks of a pass: what the earlier reductions allow. After the last
- * pass, this includes their stores. */
+/* Sorts the instructions that run once before the chunks of a pass, using the results of earlier reductions. The pass
+ * after the last traversal stores reduced values. */
 static bool loop_schedule_sort_once(sorter *s, int pass) {
     const loop_draft *t = s->t;
     for (int stores = 0; stores < 2; stores++)
@@ -164,8 +165,8 @@ static bool loop_schedule_order_passes(loop_draft *t, loop_program *out) {
     return true;
 }
 
-/* Returns true if the rows can be held whole: rows of a last axis are contiguous in a tile, and the tile is in L1
- * anyway. */
+/* Returns true if tiles hold rows whole in any case: nothing is reduced, or the rows of a reduced last axis are short
+ * enough for L1. */
 static bool loop_schedule_holds_rows(const loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
@@ -178,10 +179,11 @@ bool cpu_loop_order(loop_draft *t, loop_program *out) {
     return false;
 }
 
-/* ---- registers ----------------------------------------------------------------------------------------------------------- */
+/* ---- registers --------------------------------------------------------------------------------------------------- */
 
-/* Finds registers that may be computed directly in the memory where they are stored. No later instruction may read a
- * load, whose memory could be the same. Values that every part of a fold computes are stored only once. */
+/* Finds registers that may be computed directly in the memory where they are stored. No instruction after that may read
+ * a load, because its memory could be the same. If the fold has parts, only FULL registers qualify: every part computes
+ * the others, but only one task stores them. */
 static void loop_schedule_find_direct(loop_draft *t, bool parts) {
     bool is_load[LOOP_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
@@ -202,7 +204,7 @@ static void loop_schedule_find_direct(loop_draft *t, bool parts) {
     }
 }
 
-/* Assigns slots. A slot passes from a register after its last read to the next one of its class. The result of a
+/* Assigns slots. After a register's last read, its slot is free for the next register of its class. The result of a
  * chunked reduction keeps its slot through all chunks. */
 int64_t cpu_loop_registers(loop_draft *t, const loop_program *out) {
     int64_t fold = 1;

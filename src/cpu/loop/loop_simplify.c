@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns shortening a tile program: each instruction is a sweep over a chunk, and a tile's time is the sum of its sweeps.
- * A multiplication whose result has only one reader is merged into that reader, an addition (fused multiply-add) or a
- * reduction (sum of products). A constant factor of all elements moves to a reduced factor next to it. Programs that
- * round each result are left unchanged, because this would change their rounding.
+ * Shortens tile programs. Each instruction is a sweep over a chunk, and the time for a tile is the sum of the times of
+ * its sweeps. A multiplication whose result has only one reader is merged into that reader, an addition (fused
+ * multiply-add) or a reduction (sum of products). A constant factor of all elements moves to a reduced factor next to
+ * it. Programs that round each result are left unchanged, because this would change their rounding.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ static bool loop_simplify_is_constant(const loop_draft *t, int reg) {
 
 static bool loop_simplify_is_binary(const loop_instr *i, int code) { return i->kind == LOOP_BINARY && i->code == code; }
 
-/* Returns the instruction that makes `reg`, if it is such a multiplication and only one operand reads it; otherwise
+/* Returns the index of the multiplication that makes `reg`, if `reg` is FULL and only one operand reads it; otherwise
  * -1. */
 static int loop_simplify_only_product(const loop_draft *t, int reg) {
     if (reg < 0 || !loop_simplify_is_class(t, reg, LOOP_FULL) || loop_simplify_uses(t, reg) != 1) return -1;
@@ -39,7 +39,8 @@ static void loop_simplify_drop(loop_draft *t, int index) {
     memmove(&t->instrs[index], &t->instrs[index + 1], (size_t)(t->instr_count - index) * sizeof t->instrs[0]);
 }
 
-/* Returns which operand of a multiplication is of the class; -1 if neither is. */
+/* Returns which operand of a multiplication is of the class, or -1 if neither is. A SCALAR operand must be a
+ * constant. */
 static int loop_simplify_operand_in(const loop_draft *t, const loop_instr *i, loop_class extent) {
     for (int k = 0; k < 2; k++)
         if (loop_simplify_is_class(t, i->src[k], extent) &&

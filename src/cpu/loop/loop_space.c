@@ -10,14 +10,14 @@
 #define COLUMN_CHUNK   4096    /* per register of a column tile that traverses the fold in passes, for the L1 cache */
 #define COLUMN_TILES   4       /* wide tiles read memory in long lines, but every core needs one */
 #define PART           16384   /* elements of a column tile that form a separate task in each pass */
-#define PART_WIDTH     1024    /* columns of such a tile: whole rows, which is the fastest way to read memory */
+#define PART_WIDTH     1024    /* columns of a tile in parts; whole rows are the fastest way to read memory */
 #define PART_CHUNK     2048    /* like COLUMN_CHUNK, for tiles in parts */
-#define ROW_FLOATS     4096    /* for rows that a tile holds whole, side by side */
+#define ROW_FLOATS     4096    /* floats of a tile that holds whole rows */
 #define STRIP          2048    /* floats per elementwise tile */
 #define TASK_WORK      16384.0 /* element operations that justify a task */
 #define TASKS_A_THREAD 8
 
-#define ROWS_LIMIT    32768 /* reduced elements that one tile holds whole, for rows */
+#define ROWS_LIMIT    32768 /* most reduced elements of a row that one tile holds whole */
 #define COLUMNS_LIMIT 4096  /* the same limit for columns side by side */
 
 static bool loop_space_reduces_last(const mil_type *shape, unsigned axes) {
@@ -37,7 +37,7 @@ bool cpu_loop_fits(const mil_type *shape, unsigned axes) {
     return cpu_loop_reduced_count(shape, axes) <= (loop_space_reduces_last(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
 }
 
-/* ---- the loops ---------------------------------------------------------------------------------------------------------- */
+/* ---- the loops --------------------------------------------------------------------------------------------------- */
 
 typedef struct space {
     int rank[3];                /* outer, fold, inner */
@@ -66,8 +66,8 @@ static void loop_space_add_axis(const loop_draft *t, space *s, int part, int axi
     s->dim[part][s->rank[part]++] = dim;
 }
 
-/* Finds the loops. The inner dimension is the last kept one, if no folded one comes after it. It is merged with those
- * before it that are contiguous in memory and have no folded one in between. */
+/* Finds the loops. The inner dimension is the last kept dimension, if no folded dimension comes after it. Kept
+ * dimensions before it are merged into it if they are contiguous in memory and no folded dimension is in between. */
 static void loop_space_make(const loop_draft *t, space *s) {
     const mil_type *shape = &t->shape;
     unsigned axes = t->has_axes ? t->axes : 0;
@@ -87,7 +87,8 @@ static void loop_space_make(const loop_draft *t, space *s) {
                loop_space_mergeable(t, kept[outer_count - 1], kept[outer_count], shape->dim[kept[outer_count]]))
             outer_count--;
         for (int k = outer_count; k < kept_count; k++) loop_space_add_axis(t, s, 2, kept[k]);
-        /* Merging is pairwise and can leave more than one; all but the last then become outer. */
+        /* Merging is pairwise and can leave more than one inner dimension; all but the last then become outer
+         * dimensions. */
         while (s->rank[2] > 1) {
             s->rank[2] = 0;
             outer_count++;
@@ -141,8 +142,8 @@ void cpu_loop_tile(loop_program *out, bool has_axes, bool passes) {
     }
 }
 
-/* Checks that a value that repeats along lines of the node's shape also does so in the tile, unless the axes were
- * exchanged. */
+/* Turns loads of class LINE into FULL ones unless they repeat along the tile's inner dimension; after an exchange of
+ * axes, they may not. Then sets the class of each view. */
 static void loop_space_check_lines(loop_draft *t, loop_program *out) {
     for (int i = 0; i < t->instr_count; i++) {
         loop_instr *in = &t->instrs[i];
@@ -208,7 +209,7 @@ propane_status cpu_loop_space(loop_draft *t, loop_program *out, propane_error *e
     return PROPANE_OK;
 }
 
-/* ---- tasks --------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 void cpu_loop_tasks(const loop_draft *t, loop_program *out, double work, int threads) {
     const int64_t count = mil_type_count(&t->shape);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Copies between layouts. Dimensions that are contiguous on both sides are merged. The last two form a plane of rows,
- * which is copied in whole rows if both sides are contiguous, and in 8x8 squares if they are transposed.
+ * which is copied in whole rows if both sides are contiguous, and in 8x8 squares otherwise.
  */
 #include "cpu/loop/strided_copy.h"
 

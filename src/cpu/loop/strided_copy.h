@@ -9,7 +9,7 @@
 typedef struct cpu_copy {
     cpu_ref from, to;
     int element;                                                                   /* bytes per element: 1, 2, 4 or 8 */
-    int rank;                                                                      /* at least 1 */
+    int rank;                                                                      /* at least 2 */
     int64_t dim[MIL_MAX_RANK], from_stride[MIL_MAX_RANK], to_stride[MIL_MAX_RANK]; /* in elements */
     int64_t lines;                     /* product of all dimensions but the last two */
     int64_t rows_a_task, tasks_a_line; /* the second-to-last dimension is divided into tasks */
