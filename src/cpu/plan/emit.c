@@ -9,7 +9,7 @@
 #include "core/base/array.h"
 #include "cpu/loop/strided_copy.h"
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 int cpu_emit_buffer(planner *p, cpu_storage place, int64_t bytes) {
     cpu_buffer *buffers = ARENA_MORE(p->work, p->buffers, p->buffer_count, NULL);
@@ -97,7 +97,7 @@ propane_status cpu_emit_result_channels(planner *p, const mil_value *v, cpu_view
     return PROPANE_OK;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 propane_status cpu_emit_step(planner *p, cpu_step_run run, const void *args, const char *kind, const mil_value *makes,
                              double flops, double bytes, propane_error *err) {
@@ -121,7 +121,7 @@ propane_status cpu_emit_may_share(planner *p, const cpu_view *from, const cpu_vi
     return PROPANE_OK;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 propane_status cpu_emit_copy(planner *p, const mil_value *makes, const cpu_view *from, const cpu_view *to,
                              propane_error *err) {
@@ -156,7 +156,7 @@ propane_status cpu_emit_channels(planner *p, const mil_value *makes, const mil_t
     return cpu_emit_copy(p, makes, &from, v, err);
 }
 
-/* ---- operations with dense operands and results ------------------------------------------------------------------------ */
+/* ---- operations with dense operands and results ------------------------------------------------------------------ */
 
 propane_status cpu_emit_begin(planner *p, const mil_op *op, const char *const *params, cpu_emit_io *d,
                               propane_error *err) {

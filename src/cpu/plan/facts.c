@@ -25,7 +25,7 @@ bool cpu_plan_keeps_order(const mil_op *op) {
     return c == MIL_OP_identity || c == MIL_OP_reshape || c == MIL_OP_expand_dims || c == MIL_OP_squeeze;
 }
 
-/* ---- fused loops ------------------------------------------------------------------------------------------------------ */
+/* ---- fused loops ------------------------------------------------------------------------------------------------- */
 
 unsigned cpu_plan_tile_axes(const mil_op *op) {
     const cpu_family f = cpu_family_of(op);
@@ -42,7 +42,7 @@ unsigned cpu_plan_tile_axes(const mil_op *op) {
     return axes;
 }
 
-/* ---- causal masks ----------------------------------------------------------------------------------------------------- */
+/* ---- causal masks ------------------------------------------------------------------------------------------------ */
 
 #define MASKED (-9000.0) /* or less */
 
@@ -50,8 +50,8 @@ static int64_t facts_last_dim(const mil_type *t, int from_end) {
     return t->rank >= from_end ? t->dim[t->rank - from_end] : 1;
 }
 
-/* Returns the rows of a causal mask that is square in its last two dimensions and the same for all others; 0 if it is
- * not one. */
+/* Returns the number of rows of a causal mask, or 0 if the value is not one. A mask is a constant that is square in its
+ * last two dimensions and has no other extents above 1. */
 static int64_t facts_mask_rows(const mil_value *v) {
     if (!v->constant || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
     int64_t n = facts_last_dim(&v->type, 1);
@@ -82,7 +82,7 @@ bool cpu_plan_is_row_softmax(const mil_op *op) {
     return !mil_attr_axis(op, "axis", t->rank, &axis, NULL) && axis == t->rank - 1;
 }
 
-/* ---- layers with constant weights --------------------------------------------------------------------------------------- */
+/* ---- layers with constant weights -------------------------------------------------------------------------------- */
 
 enum {
     LEAST_CHANNELS = 8, /* output channels of a convolution */

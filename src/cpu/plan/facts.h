@@ -18,8 +18,8 @@ unsigned cpu_plan_tile_axes(const mil_op *op);
 
 /* True for a softmax along the last dimension. */
 bool cpu_plan_is_row_softmax(const mil_op *op);
-/* Returns the rows of the causal mask that the sum adds, a square constant of 0 and, after the diagonal, -9000 or less;
- * 0 if it adds none. */
+/* Returns the number of rows of the causal mask that an addition adds, or 0 if it adds none. The mask is a square
+ * constant of 0 up to the diagonal and of -9000 or less after it. */
 int64_t cpu_plan_adds_mask(const mil_op *op);
 
 /* True for a convolution of images with constant weights, or a pool, that the channels-last kernels support. */

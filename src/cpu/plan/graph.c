@@ -9,7 +9,7 @@
 #include "cpu/plan/table.h"
 #include "cpu/signed_rows.h"
 
-/* ---- operations ------------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 /* Lists only the operations that results depend on. */
 static propane_status graph_list_ops(cpu_graph *g, propane_error *err) {
@@ -48,7 +48,7 @@ static propane_status graph_list_readers(cpu_graph *g, propane_error *err) {
     g->read_from = ARENA_ARRAY(g->work, values + 2, int);
     for (int i = 0; g->read_from && i < g->op_count; i++)
         MIL_FOR_OPERANDS (g->ops[i], v) {
-            g->read_from[v->id + 2]++; /* one further, because filling the list moves it back */
+            g->read_from[v->id + 2]++; /* one position further, because filling the list shifts it back */
             g->uses[v->id]++;
             total++;
         }
@@ -96,7 +96,7 @@ propane_status cpu_graph_build(cpu_graph *g, propane_error *err) {
     return graph_start_nodes(g, err);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 int cpu_graph_readers(const cpu_graph *g, const mil_value *v, const mil_op **out, int most) {
     const int *readers;
@@ -127,10 +127,10 @@ bool cpu_graph_takes_rows(const cpu_node *n) {
     return false;
 }
 
-/* ---- merging ----------------------------------------------------------------------------------------------------------- */
+/* ---- merging ----------------------------------------------------------------------------------------------------- */
 
-/* Pushes the nodes that `node` reads and that are not entirely before `cut`. Returns true if a node outside (`inside`
- * is false) reads a member. Members are marked g->mark, pushed nodes g->mark + 1. */
+/* Pushes the nodes that `node` reads and that are not entirely before `cut`. Returns true if `node` is not a member
+ * (`inside` is false) but reads one. Members are marked g->mark, pushed nodes g->mark + 1. */
 static bool graph_push_makers(cpu_graph *g, int node, bool inside, int cut, int *depth) {
     for (int i = 0; i < g->nodes[node].op_count; i++)
         MIL_FOR_OPERANDS (g->nodes[node].ops[i], v) {
@@ -145,9 +145,10 @@ static bool graph_push_makers(cpu_graph *g, int node, bool inside, int cut, int 
     return false;
 }
 
-/* Returns where a search for paths to the members can stop. An operation only reads what comes before it. At a position
- * that no node spans, the nodes before it read nothing after it, so the search ends at the last such position before
- * all members. So its cost depends on the distance between them, not on the whole function. */
+/* Returns the position at which a search for paths between members can stop. An operation reads only results of earlier
+ * operations. If no node spans a position, no node before that position reads a result from after it. The search
+ * therefore stops at the last such position before all members. Its cost depends on the distance between the members,
+ * not on the whole function. */
 static int graph_cut_before(const cpu_graph *g, const mil_op *const *ops, int count) {
     int cut = g->op_count;
     for (int i = 0; i < count; i++) {
@@ -181,7 +182,7 @@ static void graph_join_spans(cpu_graph *g, cpu_node *a, const cpu_node *b) {
     a->first = front->first;
 }
 
-/* Merges the operations of both, in order; `from` has none afterwards. */
+/* Moves the operations of node `from` to node `into`, in order. Returns false if memory runs out. */
 static bool graph_merge_nodes(cpu_graph *g, int into, int from) {
     cpu_node *a = &g->nodes[into], *b = &g->nodes[from];
     mil_op **ops = ARENA_ARRAY(g->work, a->op_count + b->op_count, mil_op *);
@@ -209,7 +210,7 @@ cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count) {
     return &g->nodes[into];
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 /* Returns a node that this one reads and that is not in the order yet; -1 if there is none. */
 static int graph_unfinished(const cpu_graph *g, const cpu_node *n, const int *state) {

@@ -5,8 +5,8 @@
  *   lower      composite operations to simple ones, permutations before matrix products, constants (lower/)
  *   graph      the operations that results depend on, and readers (graph.c)
  *   fuse       operations to nodes (fuse/)
- *   place      values are computed directly where they must end up: outputs, parts of a concat (plan_place.c), and which images
- *              have their channels innermost (plan_channels.c)
+ *   place      which values are computed directly where they must end up: outputs, parts of a concat (plan_place.c);
+ *              which images have their channels innermost (plan_channels.c)
  *   emit       each node's emitter adds steps (ops/)
  *   memory     lifetimes, in place, one block for all (plan_memory.c)
  */
@@ -23,7 +23,7 @@
 #include "cpu/plan/plan_stages.h"
 #include "cpu/plan/table.h"
 
-/* ---- inputs and outputs ------------------------------------------------------------------------------------------------ */
+/* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
 
 static propane_status plan_io_dtype(const char *function, const mil_value *v, propane_dtype *out, propane_error *err) {
     switch (v->type.dtype) {
@@ -86,7 +86,7 @@ static propane_status plan_list_io(planner *p, const mil_function *given, propan
     return PROPANE_OK;
 }
 
-/* ---- emission --------------------------------------------------------------------------------------------------------------- */
+/* ---- emission ---------------------------------------------------------------------------------------------------- */
 
 static propane_status plan_emit_view(planner *p, const mil_op *op, const cpu_emitter *b, propane_error *err) {
     cpu_view source, out;
@@ -186,7 +186,7 @@ static propane_status plan_finish(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Initializes all values as having no place. */
+/* Marks all values as having no buffer and no place. */
 static propane_status plan_values(planner *p, propane_error *err) {
     const int values = p->g.f->value_count;
     p->views = ARENA_ARRAY(p->work, values + 1, cpu_view);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the choice of images with adjacent channels in memory: the results of layers with constant weights
- * (fuse_conv.c), and of elementwise operations, pools and means after them. Any other reader of such an image sees
- * strides and copies, as with any other view.
+ * (fuse_conv.c), and of elementwise operations and pools after them. Other readers of such an image use its strides, as
+ * with any other view, or copy it.
  */
 #include "cpu/plan/facts.h"
 #include "cpu/plan/plan_stages.h"
@@ -20,7 +20,7 @@ static propane_status plan_channels_place(planner *p, const mil_value *v, propan
     return PROPANE_OK;
 }
 
-/* Places the results of a fused step that reads such an image with its full shape. */
+/* Places those results of a fused loop that have its full shape, if it reads such an image with this shape. */
 static propane_status plan_channels_place_tile(planner *p, const cpu_node *n, propane_error *err) {
     bool reads = false;
     for (int i = 0; i < n->op_count; i++)

@@ -54,8 +54,9 @@ static void plan_copy_const_to(mil_builder *b, mil_op *op, int param, mil_dtype 
     if (made) *v = made;
 }
 
-/* Handles weights whose element type differs from x's: kernels need one type, and matrix products read each as it is.
- * They are narrowed if they lose nothing. Otherwise x is widened, and the narrowed result replaces it in `map`. */
+/* Handles weights whose element type differs from that of x, because kernels need one type. (Matrix products read each
+ * operand in its own type.) Weights are cast to the type of x. If x is fp16 and a weight would lose something, x and
+ * the weights are cast to fp32 instead, and the result is cast back; `map` then holds the cast result. */
 static void plan_copy_cast_weights(mil_builder *b, const mil_op *source, mil_op *op, mil_value **map) {
     if (!op || !op->info->param_count || !op->operands[0].count || plan_copy_widens(op)) return;
     const mil_dtype x = op->operands[0].values[0]->type.dtype;
@@ -75,7 +76,8 @@ static void plan_copy_cast_weights(mil_builder *b, const mil_op *source, mil_op 
     map[source->results[0]->id] = mil_build_cast(b, op->results[0], x);
 }
 
-/* Float matrix products read operands of the result's float type, unless that type cannot hold an integer operand. */
+/* Casts integer operands of float matrix products: to the result's type if it holds their constant values exactly, else
+ * to fp32. */
 static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     for (int i = 0; op && i < op->info->param_count; i++) {
         const mil_operand *o = &op->operands[i];
@@ -88,7 +90,8 @@ static void plan_copy_cast_factors(mil_builder *b, mil_op *op) {
     }
 }
 
-/* Returns result i. A block may return a literal, one of its parameters, or one value twice; a function may not. */
+/* Returns the copy of result i. A block may return a literal, one of its parameters, or one value twice, but a function
+ * may not. */
 static mil_value *plan_copy_own_result(mil_builder *b, const mil_function *f, int i, mil_value *const *map) {
     const mil_value *v = f->results[i];
     mil_value *own = map[v->id];

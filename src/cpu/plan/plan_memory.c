@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The memory of a plan: which buffers may reuse another's (in place), and where each is in the single block
+ * Plans memory: which buffers reuse another buffer's memory in place, and where each buffer is in the single block
  * (core/base/offset_planner.h).
  */
 #include <stdlib.h>
@@ -14,8 +14,8 @@ static int plan_memory_root_of(const cpu_buffer *buffers, int b) {
     return b;
 }
 
-/* Shares an output's memory in the same way: a value that the output replaces in place is written there. The output's memory is in
- * use from that step on, so nothing else that the program reads may be bound to it. */
+/* Computes a value in an output's memory, if the output replaces the value in place. That memory is then in use from
+ * the value's first step on, so nothing else that the program reads from then on may be bound to it. */
 static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
     int from = plan_memory_root_of(p->buffers, pair->from);
     cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
@@ -24,7 +24,7 @@ static void plan_memory_share_output(planner *p, const cpu_emit_pair *pair) {
     t->first = f->first;
 }
 
-/* If `to` is first written in the step that reads `from` for the last time, it may reuse its memory. */
+/* Lets `to` reuse the memory of `from` if the first step that touches `to` is the last one that touches `from`. */
 static void plan_memory_share(planner *p) {
     for (int i = 0; i < p->pair_count; i++) {
         const cpu_emit_pair *pair = &p->pairs[i];
@@ -41,7 +41,7 @@ static void plan_memory_share(planner *p) {
     }
 }
 
-/* Lists which outputs may be bound to which inputs. */
+/* Lists which outputs may be bound to the memory of which inputs. */
 static propane_status plan_memory_in_place(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     out->shares = ARENA_ARRAY(p->arena, p->pair_count + 1, driver_share);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Decides where values must end up: results in their output buffers, parts of a concat in their slice of it. Works from
- * the last operation to the first, so that a place is known before the operation that computes the value is visited. A
- * place is carried backwards through reshapes and transposes to the operation that does the work. If it cannot be
- * carried (constants, inputs, a value wanted in two places), later stages copy.
+ * Decides where values must end up: results in their output buffers, parts of a concat in their slices of its result.
+ * Works from the last operation to the first, so that a place is known before the operation that computes the value is
+ * visited. A place is carried backwards through reshapes and transposes to the operation that does the work. If it
+ * cannot be carried (constants, inputs, a value wanted in two places), later stages copy.
  */
 #include "cpu/plan/plan_stages.h"
 #include "cpu/plan/table.h"
@@ -13,7 +13,7 @@ static bool plan_place_computes(const mil_op *op) {
     return b->tile || b->emit;
 }
 
-/* Finds the value that each value is ultimately a view of. Nothing is carried to a value that already has a
+/* Finds, for each value, the value that it is ultimately a view of. No place is carried to a value that already has a
  * place or cannot have one. */
 static const mil_value **plan_place_roots(planner *p) {
     const mil_value **roots = ARENA_ARRAY(p->work, p->g.f->value_count + 1, const mil_value *);

@@ -11,18 +11,19 @@ typedef struct planner planner;
 
 /* Exactly one of `tile`, `view` or `emit` runs an operation. */
 typedef struct cpu_emitter {
-    /* For elementwise operations, reductions and softmax: may become part of a fused loop. */
+    /* Returns true if the operation (elementwise, reduction or softmax) may become part of a fused loop. */
     bool (*tile)(const mil_op *op);
-    /* Does no work, only returns another view of its operand. Returns false if it first needs a dense copy of the
-     * operand. */
+    /* Sets *out to the view of the operand that is the result, so that no step is needed. Returns false if the operand
+     * must first be copied to dense memory. */
     bool (*view)(const mil_op *op, int result, const cpu_view *source, cpu_view *out);
-    /* Returns where the operand must be so that result 0 is in `target`. NULL if the view cannot be inverted. */
+    /* Sets *out to where the operand must be so that result 0 is in `target`; returns false if that is impossible. NULL
+     * if no view of the family can be inverted. */
     bool (*unview)(const mil_op *op, const cpu_view *target, cpu_view *out);
     /* Adds the steps. */
     propane_status (*emit)(planner *p, const mil_op *op, propane_error *err);
     /* Returns true if emit supports this particular operation. NULL means always. */
     bool (*takes)(const mil_op *op);
-    /* The family to try next if this one declines; the slow reference implementation, unless it is another one. */
+    /* The family to try next if this one declines; by default the slow reference implementation. */
     cpu_family otherwise;
 } cpu_emitter;
 
