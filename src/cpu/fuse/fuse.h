@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Fusions: rules over the graph (plan/graph.h). A rule is tried at each operation in turn. If its pattern begins or
- * ends there, it merges nodes and sets the node's kind. fuse.c lists the rules in order; each is in a separate file.
+ * Fusions: rules over the graph (plan/graph.h). A rule is tried at each operation in turn. If the rule's pattern begins
+ * or ends at that operation, the rule merges nodes and sets the kind of the merged node. fuse.c lists the rules in
+ * order; each is in a separate file.
  */
 #ifndef CPU_FUSE_FUSE_H
 #define CPU_FUSE_FUSE_H
@@ -9,8 +10,8 @@
 
 /* Options of the plan that disable a rule. */
 enum {
-    CPU_FUSE_NOT_ROUNDED = 1, /* round_each: its step would not round between the operations */
-    CPU_FUSE_NOT_BF16 = 2     /* its kernels have no bf16 */
+    CPU_FUSE_NOT_ROUNDED = 1, /* round_each: the rule's step would not round between the operations */
+    CPU_FUSE_NOT_BF16 = 2     /* bf16: the rule's kernels do not round operands to bf16 */
 };
 
 typedef struct cpu_fuse_rule {
@@ -28,8 +29,9 @@ PROPANE_CHECK propane_status cpu_fuse(cpu_graph *g, propane_error *err);
 int cpu_fuse_rule_count(void);
 const char *cpu_fuse_rule_name(int rule);
 
-/* Returns what a matrix product's node computes so far: fuse_batch_sum, fuse_residual and fuse_squares absorb what
- * comes next, in this order. NULL if the operation is not a matrix product with a separate node. */
+/* Returns the last result that a matrix product's node computes so far. fuse_batch_sum, fuse_residual and fuse_squares,
+ * in this order, absorb the operation that reads it. NULL if the operation is not a matrix product with a separate
+ * node. */
 const mil_value *cpu_fuse_product_result(const cpu_graph *g, const mil_op *product);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Finds attention in a function: a softmax over rows, preceded by "+ causal mask" and a matrix product. In the forward
- * pass, the product that mixes values comes next. In the backward pass, the softmax's gradient and the four products
- * around it do. Nothing here depends on a model. If other operations read the scores or the probabilities, nothing is
- * fused.
+ * Finds attention in a function: a softmax over the rows of a matrix product, to which a causal mask or a mask that is
+ * an input may be added. In the forward pass, the product that mixes values comes next. In the backward pass, the
+ * gradient of the softmax and the four products around that gradient come next. The rule does not depend on a model. If
+ * other operations read the scores or the probabilities, nothing is fused.
  */
 #include <string.h>
 
@@ -27,8 +27,9 @@ static bool fuse_attention_add_op(match *m, const mil_op *op) {
     return true;
 }
 
-/* Lists the operations that read `v`, or the same elements in another shape; -1 if there are too many, or if it is a
- * result of the function. The reshapes in between become part of the match. */
+/* Appends the operations that read `v`, or the same elements in another shape, to the `count` users, and returns their
+ * number. Returns -1 if there are too many, or if one of these values is a result of the function. The reshapes in
+ * between become part of the match. */
 static int fuse_attention_users_of(match *m, const mil_value *v, const mil_op **users, const mil_value **as,
                                    int count) {
     const int *readers;
@@ -49,8 +50,9 @@ static int fuse_attention_users_of(match *m, const mil_value *v, const mil_op **
     return count;
 }
 
-/* Returns the matrix product that makes `v`, possibly through reshapes and scalar factors. `uses` operations must read
- * `v`. */
+/* Returns the matrix product that makes `v`, possibly through reshapes and scalar factors, by which *scale is
+ * multiplied. Returns NULL if there is none, or if `v` does not have exactly `uses` uses. `scale` is NULL if there may
+ * be no factors. */
 static const mil_op *fuse_attention_product_before(match *m, const mil_value *v, int uses, double *scale) {
     for (;; uses = 1) {
         const mil_op *op = v->constant ? NULL : v->def;
@@ -68,7 +70,7 @@ static const mil_op *fuse_attention_product_before(match *m, const mil_value *v,
     }
 }
 
-/* How a matrix product reads `v`: whether rows of scores are summed over keys or over rows, and its other operand. */
+/* How a matrix product reads scores: whether it sums over keys or over rows, and its other operand. */
 typedef struct reading {
     bool valid, over_keys;
     const mil_value *other;
@@ -83,7 +85,8 @@ static reading fuse_attention_read_scores(const mil_op *op, const mil_value *v) 
     return (reading){true, x == v ? !tx : ty, x == v ? y : x};
 }
 
-/* Returns true if the shape has the leading dimensions of the scores and the common width. */
+/* Returns true if the result of `op` has the leading dimensions of the scores, and one of its last two dimensions is
+ * the number of rows (if `over_keys`) or of keys. */
 static bool fuse_attention_fits(const match *m, const mil_op *op, bool over_keys, const mil_value *scores_operand) {
     const mil_type *s = &m->found.scores->results[0]->type, *t = &op->results[0]->type;
     const mil_type *same = &scores_operand->type;
@@ -106,7 +109,8 @@ static int64_t fuse_attention_width_of(const mil_op *op, bool scores_are_x) {
     return t->dim[t->rank - (scores_are_x ? 1 : 2)];
 }
 
-/* Returns a mask that is known when the program runs: an input of few rows, the same for all heads. */
+/* Returns a mask that is known only when the program runs: an input of few rows, the same for all heads. NULL if there
+ * is none. */
 static const mil_value *fuse_attention_mask_of(const mil_op *add) {
     const mil_type *s = &add->results[0]->type;
     for (int i = 0; add->info->code == MIL_OP_add && i < 2; i++) {
@@ -179,7 +183,7 @@ static bool fuse_attention_match_forward(match *m, const mil_op *mix, const mil_
     return fuse_attention_add_op(m, mix);
 }
 
-/* Matches dS = P * (dP - sum(P * dP)): returns the only reader of `v`, if it is a `code`. */
+/* For dS = P * (dP - sum(P * dP)): returns the only reader of `v` if its opcode is `code`, else NULL. */
 static const mil_op *fuse_attention_only_reader(match *m, const mil_value *v, mil_opcode code) {
     const mil_op *users[MOST_USERS] = {NULL};
     const mil_value *as[MOST_USERS];
@@ -198,7 +202,7 @@ static bool fuse_attention_sums_rows(const mil_op *op, int rank) {
            op->results[0]->type.rank == rank;
 }
 
-/* `first` multiplies P and dP, `second` makes dS. */
+/* Matches the gradient of the softmax and returns dS, or NULL. `first` multiplies P and dP, `second` makes dS. */
 static const mil_value *fuse_attention_match_gradient(match *m, const mil_op *first, const mil_op *second,
                                                       const mil_value *probs) {
     const mil_value *d_probs = fuse_attention_other_of(first, probs), *inner = fuse_attention_other_of(second, probs);
@@ -230,7 +234,7 @@ static bool fuse_attention_match_backward(match *m, const mil_value *probs, cons
         !fuse_attention_add_op(m, values))
         return false;
     const mil_value *inner = fuse_attention_other_of(muls[0], probs);
-    bool turned = inner->def && inner->def->info->code == MIL_OP_sub; /* then the first one makes dS */
+    bool turned = inner->def && inner->def->info->code == MIL_OP_sub; /* then muls[0] makes dS */
     const mil_value *d_scores = fuse_attention_match_gradient(m, muls[turned], muls[!turned], probs);
     if (!d_scores) return false;
     const mil_op *ends[MOST_USERS];
@@ -264,7 +268,7 @@ static bool fuse_attention_match_all(match *m, const mil_op *softmax) {
     return count == 3 && m->found.causal && fuse_attention_match_backward(m, probs, users, as);
 }
 
-/* ---- the rule ---------------------------------------------------------------------------------------------------------- */
+/* ---- the rule ---------------------------------------------------------------------------------------------------- */
 
 static propane_status fuse_attention_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     match m = {.g = g};

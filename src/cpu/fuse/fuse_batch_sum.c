@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the rule "batch_sum": the sum over all batch dimensions after a matrix product (the gradient of weights that a
- * batch shares). Its terms are added in the accumulators.
+ * batch shares). The product adds the terms of the sum in its accumulators.
  */
 #include "core/mil/ops.h"
 #include "cpu/cpu_program.h"

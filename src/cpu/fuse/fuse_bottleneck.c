@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Decides which layers become one step (conv_bottleneck.c). The step begins with a convolution whose results only a
- * depthwise one reads, and the depthwise one. It ends with a 1x1 convolution that is the only reader of the depthwise
- * results, to which the first convolution's own results may be added, or with the mean of each channel. Works on the
- * layers that fuse_conv.c has found.
+ * Decides which layers become one step (conv_bottleneck.c). A step begins with a convolution whose results only a
+ * depthwise convolution reads, and with that depthwise convolution. It may end with the mean of each channel, or with a
+ * 1x1 convolution that is the only reader of the depthwise results and may add the results of the first convolution.
+ * The rule uses the layers that fuse_conv.c has found.
  */
 #include "cpu/conv/conv.h"
 #include "cpu/cpu_program.h"
@@ -24,7 +24,7 @@ static bool fuse_bottleneck_is_mean(const cpu_graph *g, const mil_op *op) {
     return cpu_plan_tile_axes(op) == (1u << 2 | 1u << 3) && op->results[0]->type.dtype == MIL_fp32;
 }
 
-/* Returns a 1x1 convolution of each point that reads `v`. */
+/* Returns the layer of `op` if it is a 1x1 convolution of `v` with stride 1, else NULL. */
 static const cpu_fused_conv *fuse_bottleneck_projection(const cpu_graph *g, const mil_op *op, const mil_value *v) {
     mil_conv c;
     const cpu_node *n = &g->nodes[g->node_of[g->op_of[op->results[0]->id]]];

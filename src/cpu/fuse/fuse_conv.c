@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Finds layers with constant weights, as inference has them: the operations that become one (a convolution or a linear
- * layer, the sum after it, the activation after that). It also finds the images with adjacent channels in memory, which
- * are the results of such layers, and of elementwise operations, pools and means after them. A layer's kernels are in
- * conv_ukernel.h.
+ * Finds layers with constant weights, as inference has them. The operations of a layer become one node: a convolution
+ * or a linear layer, the sum after it, and the activation after that. plan_channels.c then places images with adjacent
+ * channels in memory. A layer's kernels are in conv_ukernel.h.
  *
- * Any other reader of such an image sees strides and copies, as with any other view. Weights that are inputs
- * (training), fp16 and bf16, and one-dimensional and three-dimensional convolutions stay with emit_conv_nchw.c and
- * emit_matmul.c.
+ * Weights that are inputs (training), fp16 and bf16, and one-dimensional and three-dimensional convolutions stay with
+ * emit_conv_nchw.c and emit_matmul.c.
  */
 #include <math.h>
 #include <string.h>
@@ -20,9 +18,9 @@
 
 enum { LEAST_ROWS = 4 }; /* of a linear layer; with fewer, reading the weights dominates */
 
-#define CLOSED 1e-7 /* a gate that only rounding keeps from being 0 */
+#define CLOSED 1e-7 /* a gate of at most this value is 0 except for rounding */
 
-/* ---- finding layers ------------------------------------------------------------------------------------------------- */
+/* ---- finding layers ---------------------------------------------------------------------------------------------- */
 
 static bool fuse_conv_is_linear(const mil_op *op) {
     if (op->info->code != MIL_OP_linear || !cpu_plan_is_known(mil_in(op, "weight"))) return false;
@@ -101,7 +99,8 @@ static bool fuse_conv_take_product(growing *w, const mil_value *v, const mil_op 
     return true;
 }
 
-/* Absorbs x < alpha ? 0 : x in the same way, as some write it, if the gate is closed below alpha anyway. */
+/* Absorbs x < alpha ? 0 : x before such a product, which some models contain, if the gate is 0 below alpha in any
+ * case. */
 static void fuse_conv_take_threshold(growing *w, const mil_value *v, const mil_op **users) {
     const growing before = *w;
     const mil_op *less = users[0], *select = users[1], *next[2];
@@ -147,7 +146,7 @@ static void fuse_conv_take_sum(growing *w) {
     w->layer.result = users[0]->results[0];
 }
 
-/* Absorbs the factors of the channels that a 1x1 convolution reads (squeeze and excitation). */
+/* Absorbs a multiplication by one factor per channel before a 1x1 convolution (squeeze and excitation). */
 static void fuse_conv_take_gate(growing *w) {
     const cpu_graph *g = w->g;
     const mil_op *op = w->layer.op, *only[1];

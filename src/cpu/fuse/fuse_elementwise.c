@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Owns the rules "elementwise" and "siblings". Two nodes become one fused loop if both have the same iteration space
- * (or one works on the other's reduced values) and no path between them leaves the two. First come the nodes that make
- * an operation's operands, then those that read the same operands.
+ * (or one works on the other's reduced values) and no path between them passes through another node. The rule
+ * "elementwise" merges an operation with the nodes that make its operands, and "siblings" with nodes that read the same
+ * operands.
  *
- * Refused: reductions that are needed whole but that a tile cannot hold whole, operands that broadcast inside the node,
- * and more values than a loop has registers for.
+ * The rules refuse reductions that are needed whole but that a tile cannot hold whole, operands that broadcast inside
+ * the node, and more values than a loop has registers for.
  */
 #include "core/mil/ops.h"
 #include "cpu/cpu_program.h"
@@ -16,7 +17,7 @@
 
 enum { ELEMENTWISE_MOST_OPS = 48 };
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------------ */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 static mil_type fuse_elementwise_reduced_shape(const mil_type *shape, unsigned axes) {
     mil_type out = *shape;
@@ -25,7 +26,7 @@ static mil_type fuse_elementwise_reduced_shape(const mil_type *shape, unsigned a
     return out;
 }
 
-/* Computes the common iteration space of both. Returns false if there is none. */
+/* Computes the common iteration space of both nodes. Returns false if there is none. */
 static bool fuse_elementwise_joint_space(const cpu_node *a, const cpu_node *b, mil_type *shape, unsigned *axes) {
     if (mil_shape_equal(&a->shape, &b->shape)) {
         if (a->axes && b->axes && a->axes != b->axes) return false;
@@ -51,7 +52,7 @@ static bool fuse_elementwise_is_made_by(const cpu_graph *g, const mil_value *v, 
     return home && (home == a || home == b);
 }
 
-/* Returns true if an operation needs a whole reduction before the elements are traversed again. */
+/* Returns true if an operation needs the result of a whole reduction before it can traverse the elements again. */
 static bool fuse_elementwise_needs_whole(const cpu_graph *g, const mil_op *op, const cpu_node *a, const cpu_node *b,
                                          const mil_type *shape) {
     const unsigned axes = cpu_plan_tile_axes(op);
@@ -62,9 +63,9 @@ static bool fuse_elementwise_needs_whole(const cpu_graph *g, const mil_op *op, c
     return false;
 }
 
-/* Checks operands that pass from one operation of the pair to another. They must have the shape of the space or of its
- * reduced values, including the rank, because a reduction that drops its axes broadcasts along other ones. Rows are
- * picked only from outside. */
+/* Checks the operands of `op` that one of the nodes makes. They must have the shape of the space or of its reduced
+ * values, including the rank, because a reduction that drops its axes broadcasts along other axes. Rows can be picked
+ * only from a value that neither node makes. */
 static bool fuse_elementwise_operands_fit(const cpu_graph *g, const mil_op *op, const cpu_node *a, const cpu_node *b,
                                           const mil_type *shape, const mil_type *reduced) {
     MIL_FOR_OPERANDS (op, v) {
@@ -75,16 +76,16 @@ static bool fuse_elementwise_operands_fit(const cpu_graph *g, const mil_op *op, 
     return true;
 }
 
-/* ---- size -------------------------------------------------------------------------------------------------------------- */
+/* ---- size -------------------------------------------------------------------------------------------------------- */
 
-/* Returns true if the operand's register class differs from the one that the operation works on, so that it is spread
- * to a separate register. */
+/* Returns true if the operand's register class differs from the class that the operation works on, so that the operand
+ * is spread to a separate register. */
 static bool fuse_elementwise_is_spread(const mil_value *v, const mil_type *shape) {
     return !mil_shape_equal(&v->type, shape) || mil_type_count(shape) == 1;
 }
 
-/* Returns the most registers that the operation's instructions write (ops/emit_elementwise.c): its results, and what it
- * spreads. */
+/* Returns the most registers that the operation's instructions write (ops/emit_elementwise.c): one for each result and
+ * for each operand that it spreads. */
 static int fuse_elementwise_registers_of(const mil_op *op, bool rounds) {
     const cpu_family family = cpu_family_of(op);
     const bool reduces = family == CPU_FAMILY_reduce || family == CPU_FAMILY_softmax;
@@ -98,13 +99,13 @@ static int fuse_elementwise_registers_of(const mil_op *op, bool rounds) {
         spread += fuse_elementwise_is_spread(v, shape);
         operands++;
     }
-    /* One operand of the right class is enough. */
+    /* An operation of two operands needs only one of the right class. */
     if (family == CPU_FAMILY_map && operands == 2 && spread < 2) spread = 0;
     return made + spread;
 }
 
-/* Returns true if a step of both has enough registers, instructions and views. A value from outside is loaded once; a
- * result may be stored. */
+/* Returns true if a fused loop of both nodes has enough registers, instructions and views. It loads each value from
+ * outside once, and may store each result. */
 static bool fuse_elementwise_has_room(cpu_graph *g, const cpu_node *a, const cpu_node *b) {
     int registers = 0, loads = 0;
     const int ops = a->op_count + b->op_count;
@@ -122,7 +123,7 @@ static bool fuse_elementwise_has_room(cpu_graph *g, const cpu_node *a, const cpu
            registers + loads + ops <= LOOP_MAX_INSTRS;
 }
 
-/* ---- merging ----------------------------------------------------------------------------------------------------------- */
+/* ---- merging ----------------------------------------------------------------------------------------------------- */
 
 static bool fuse_elementwise_may_merge(cpu_graph *g, const cpu_node *a, const cpu_node *b, const mil_type *shape,
                                        unsigned axes) {
@@ -164,7 +165,7 @@ static propane_status fuse_elementwise_apply(cpu_graph *g, int i, bool *fired, p
     return PROPANE_OK;
 }
 
-/* Merges with the first fused loop that reads an operand. */
+/* Merges the operation with the first fused loop that reads one of its operands. */
 static propane_status fuse_elementwise_siblings_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
     MIL_FOR_OPERANDS (g->ops[i], v) {
         const int *readers;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Recognises weights in blocks. Some sixty operations reconstruct them (core/mil/kquant_weights.h). The same operations
- * are built here again, for each form that stores a tensor of such a type, and compared one by one. If a pass starts to
- * rewrite these operations, kquant_weights.h must change too: a test plans a matrix product of each form.
+ * Recognises weights in blocks, which some sixty operations reconstruct (core/mil/kquant_weights.h). For each form that
+ * can store a tensor of the same type, the same operations are built again and compared one by one. If a pass starts to
+ * rewrite these operations, kquant_weights.h must change, too. A test that plans a matrix product of each form then
+ * fails.
  */
 #include "cpu/fuse/fuse_kquant_weights.h"
 
@@ -41,7 +42,8 @@ static bool kquant_same_op(kquant_comparison *c, const mil_op *want, const mil_o
     return true;
 }
 
-/* The built function's parameters match inputs of the same type. All other values must have no readers outside the match. */
+/* Parameters of the built function match inputs of the same type. All other values must have no readers outside the
+ * match. */
 static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const mil_value *v) {
     if (want->constant) return kquant_same_constant(want->constant, v->constant);
     if (c->same[want->id]) return c->same[want->id] == v;
@@ -51,7 +53,8 @@ static bool kquant_same_value(kquant_comparison *c, const mil_value *want, const
     return c->uses[want->id] == c->g->uses[v->id] && kquant_same_op(c, want->def, v->def);
 }
 
-/* Returns the parameter from which `v` is computed, following the first operand of each operation that is not a constant. */
+/* Returns the parameter from which `v` is computed, or NULL. In each operation, follows the first operand that is not a
+ * constant. */
 static const mil_value *kquant_leaf(const mil_value *v) {
     while (v && v->def && !v->constant) {
         const mil_value *next = NULL;

@@ -13,7 +13,8 @@ typedef struct kquant_match {
     int count;
 } kquant_match;
 
-/* Examines `v`, a matrix [out, in], possibly after reshapes. Sets *matches if it is made of such weights. */
+/* Examines `v`, from which reshapes may make a matrix [out, in]. Sets *matches to whether it consists of such weights;
+ * *m then describes them. */
 PROPANE_CHECK propane_status cpu_fuse_match_kquant(cpu_graph *g, const mil_value *v, int64_t out, int64_t in,
                                                    bool *matches, kquant_match *m, propane_error *err);
 

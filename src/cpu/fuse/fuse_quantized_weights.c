@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products whose weights are stored in fewer bits. A program contains the computation of the weights from their
- * stored form (lm/arch/quantize.h): casts, one scale per 32 weights, unpacking of nibbles. If only a matrix product
- * reads the result, that computation is skipped. For a few columns the kernel reads the stored form (gemv.h); for many,
- * rows are converted while they are packed.
+ * Recognises matrix products whose weights are stored in fewer bits. A program contains the computation of the weights
+ * from their stored form (lm/arch/quantize.h): casts, one scale per 32 weights, unpacking of nibbles. If only a matrix
+ * product reads the result, that computation is skipped. For a few columns the kernel reads the stored form (gemv.h);
+ * for many, rows are converted while they are packed.
  *
  * These forms are recognised, with one reader per value:
  *   fp16   cast(w), to fp32
@@ -33,7 +33,8 @@ typedef struct chain {
     cpu_stored_weights found;
 } chain;
 
-/* Returns the operation that makes `v`, if it is a `code` and has `readers` readers, and adds it to the chain. */
+/* Returns the operation that makes `v` and adds it to the chain, if its opcode is `code` and `v` has `readers` uses.
+ * Otherwise clears c->good and returns NULL. */
 static const mil_op *fuse_quantized_made_by(chain *c, const mil_value *v, mil_opcode code, int readers) {
     const mil_op *op = v && !v->constant ? v->def : NULL;
     if (!op || op->info->code != code || c->g->uses[v->id] != readers || c->count == MOST_OPS) {
@@ -53,7 +54,7 @@ static bool fuse_quantized_is_scalar(const mil_value *v, double wanted) {
     return fabs(x - wanted) <= 0;
 }
 
-/* Returns the other operand of x * constant, in either order. */
+/* Returns x if `v` is x * factor, in either order. Otherwise clears c->good and returns NULL. */
 static const mil_value *fuse_quantized_times(chain *c, const mil_value *v, double factor, int readers) {
     const mil_op *op = fuse_quantized_made_by(c, v, MIL_OP_mul, readers);
     if (!op) return NULL;
@@ -90,7 +91,7 @@ static const mil_value *fuse_quantized_nibbles(chain *c, const mil_value *low, c
     return cast ? mil_in(cast, "x") : NULL;
 }
 
-/* Matches the expression before the scale. */
+/* Matches the int8 or int4 weights before they are multiplied by the scales. */
 static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t out, int64_t blocks) {
     const mil_op *last = v && v->def && !v->constant ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
@@ -114,7 +115,7 @@ static void fuse_quantized_match_quantised(chain *c, const mil_value *v, int64_t
                fuse_quantized_is_stored(c->found.data, MIL_uint8, out, blocks, 16);
 }
 
-/* Returns the value that `v` reshapes. */
+/* Returns the value from which reshapes make `v`, and adds these reshapes to the chain. */
 static const mil_value *fuse_quantized_before_reshapes(chain *c, const mil_value *v) {
     while (v && v->def && !v->constant && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 &&
            c->count < MOST_OPS) {
@@ -142,7 +143,7 @@ static void fuse_quantized_match(chain *c, const mil_value *v, int64_t out, int6
     c->good = c->good && fuse_quantized_is_stored(c->found.scales, MIL_fp16, out, in / CPU_GEMV_BLOCK, 1);
 }
 
-/* Returns true for a matmul of one matrix [O, K] with one [K, N], neither transposed. */
+/* Returns true for a matmul of one matrix [O, K] with one matrix [K, N], neither transposed. */
 static bool fuse_quantized_is_plain(const mil_op *op) {
     bool tx = false, ty = false;
     const mil_type *x = &mil_in(op, "x")->type, *z = &op->results[0]->type;

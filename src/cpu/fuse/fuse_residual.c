@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the rule "residual": the sum of a matrix product and another tensor of its type, possibly with reshapes between
- * them. The product adds the tensor to its accumulators.
+ * the product and the sum. The product adds the tensor to its accumulators.
  *
- * It refuses a product with a bias, which already uses that place, and a sum that another product has absorbed.
+ * The rule refuses a product with a bias, which already uses that place, and a sum that another product has absorbed.
  */
 #include "core/mil/ops.h"
 #include "cpu/cpu_program.h"

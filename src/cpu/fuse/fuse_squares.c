@@ -6,7 +6,8 @@
 #include "cpu/fuse/fuse.h"
 #include "cpu/plan/facts.h"
 
-/* Returns the sum of all squares of the value, or of a reshape of it. */
+/* Returns the operation that sums the squares of all elements of the value, possibly after reshapes; NULL if there is
+ * none. */
 static const mil_op *fuse_squares_of(const cpu_graph *g, const mil_value *v) {
     const int *readers;
     const int count = cpu_graph_reads(g, v, &readers);
