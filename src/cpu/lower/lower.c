@@ -72,7 +72,7 @@ propane_status cpu_lower_layer_norm(mil_builder *b, mil_op *op, propane_error *e
 }
 
 /* Uses one statement per operand, because the compiler chooses the order in which a call's arguments add operations,
- * and the plan would follow it. */
+ * and the plan would follow that order. */
 static mil_value *lower_scaled_along_channels(mil_builder *b, const mil_op *op, mil_value *x, mil_value *y) {
     mil_value *beta = lower_along_channels(b, mil_in(op, "beta"), x);
     mil_value *gamma = lower_along_channels(b, mil_in(op, "gamma"), x);
@@ -131,7 +131,7 @@ propane_status cpu_lower_sdpa(mil_builder *b, mil_op *op, propane_error *err) {
     return lower_replace(b, op, mil_build_matmul(b, p, v, false, false));
 }
 
-/* ---- the stage ---------------------------------------------------------------------------------------------------------- */
+/* ---- the stage --------------------------------------------------------------------------------------------------- */
 
 typedef propane_status (*lowering)(mil_builder *b, mil_op *op, propane_error *err);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Turns MIL into simpler MIL: operations are expanded into others that the planner fuses. There is one function per
- * family of families.def. Each expands the operation before itself and replaces its uses, or leaves it unchanged (it
- * then runs through its slow reference). These functions see only MIL: no graph, no memory, no kernels.
+ * LOWERING row of families.def. Each function inserts the expansion before the operation and replaces the uses of its
+ * results, or leaves the operation unchanged. An unchanged operation runs through its slow reference. These functions
+ * see only MIL: no graph, no memory, no kernels.
  */
 #ifndef CPU_LOWER_LOWER_H
 #define CPU_LOWER_LOWER_H

@@ -22,7 +22,7 @@ static mil_value *lower_activation_beside(mil_builder *b, mil_value *v, const mi
     return mil_build_reshape(b, v, dim, x->type.rank);
 }
 
-/* Computes in fp32 if either is fp32: the parameters may be wider than x, or x wider than they are. */
+/* Computes in fp32 if x or a parameter is fp32, and casts the result to the element type of x. */
 static mil_value *lower_activation_per_channel(mil_builder *b, const mil_op *op) {
     const bool prelu = op->info->code == MIL_OP_prelu;
     mil_value *alpha = mil_in(op, "alpha"), *beta = prelu ? alpha : mil_in(op, "beta"), *x = mil_in(op, "x"), *y;
@@ -58,7 +58,7 @@ static mil_value *lower_activation_written_out(mil_builder *b, const mil_op *op,
     }
 }
 
-/* Reads the parameter if the row has it as a number, else returns 0. */
+/* Sets *out to the parameter if the operation's row has it as a number, else to 0. */
 static propane_status lower_activation_number(const mil_op *op, const char *param, double *out, propane_error *err) {
     const int at = mil_op_param(op->info, param);
     *out = 0.0;

@@ -2,15 +2,15 @@
  * Owns operations with only constant operands (compressed weights, fills, ranges, seeded random numbers). They are
  * computed once, when the program is planned, so that matrix products can prepare their results like any weight.
  *
- * The family's own rows become constants in the text (lowering). Small results of any other operation become known
- * without a rewrite (cpu_lower_constants). A result of the program that the lowering leaves unchanged runs through the
- * slow reference.
+ * The lowering replaces the family's own operations by constants, except those that make results of the program.
+ * cpu_lower_constants computes these, and small results of other operations, without replacing the operations.
+ * Operations of the family with other operands run through the slow reference.
  */
 #include "core/base/memory.h"
 #include "cpu/cpu_family.h"
 #include "cpu/lower/lower.h"
 
-#define FOLD_LIMIT ((int64_t)1 << 20) /* elements in a small result */
+#define FOLD_LIMIT ((int64_t)1 << 20) /* most elements of a small result */
 
 enum { MOST_RESULTS = 4 };
 
@@ -57,7 +57,7 @@ static bool lower_constant_operands(const mil_op *op) {
     return op->info->eval != NULL;
 }
 
-/* ---- the family's rows ------------------------------------------------------------------------------------------------- */
+/* ---- the family's rows ------------------------------------------------------------------------------------------- */
 
 static bool lower_constant_is_result(const mil_op *op) {
     const mil_function *f = op->function;
@@ -95,7 +95,7 @@ propane_status cpu_lower_constant(mil_builder *b, mil_op *op, propane_error *err
     return status;
 }
 
-/* ---- small results of other operations ------------------------------------------------------------------------------------ */
+/* ---- small results of other operations --------------------------------------------------------------------------- */
 
 static propane_status lower_constant_know(mil_op *op, arena *work, propane_error *err) {
     arena *kept = op->function->module->arena;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Expands transposed convolutions. If the kernel is as large as the stride, nothing overlaps: each element of x makes a
- * separate block of the result, which is a 1x1 convolution and a transpose. With a constant weight and without
+ * separate block of the result, so a 1x1 convolution and a transpose suffice. With a constant weight and without
  * dilation, the results of one phase (those with the same remainder by the stride) are a convolution of x with every
- * stride-th tap. All phases are then one convolution with that many more channels, and a transpose. All others are
- * convolutions, with a flipped kernel, over x with zeros between its elements, where most multiplications are by these
- * zeros.
+ * stride-th tap. All phases are then one convolution, with a set of channels per phase, and a transpose. All other
+ * transposed convolutions become convolutions with a flipped kernel, of x with zeros between its elements. Most of
+ * their multiplications are by these zeros.
  */
 #include <string.h>
 
@@ -70,7 +70,8 @@ static mil_value *lower_transpose_spread(mil_builder *b, mil_value *x, int d, in
     return v ? mil_build_reshape(b, v, dim, type.rank) : NULL;
 }
 
-/* The convolution, with the bias of each channel for the `times` rows of the weight that make it. */
+/* Builds the convolution. The bias of each channel is repeated for the `times` rows of the weight that make the
+ * channel. */
 static mil_value *lower_transpose_conv(mil_builder *b, const mil_op *op, mil_argument *arguments, int count,
                                        int64_t times) {
     mil_value *bias = mil_in(op, "bias");
@@ -133,9 +134,10 @@ static mil_value *lower_transpose_as_conv(mil_builder *b, const mil_op *op, cons
                                 6, 1);
 }
 
-/* ---- phases ----------------------------------------------------------------------------------------------------------------- */
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
 
-/* With f = i * stride + tap, `phase` is the remainder of f and tap = j * stride + phase, so i = f / stride - j. */
+/* Returns true if the results can be computed by phases. With f = i * stride + tap, the phase is the remainder of f by
+ * the stride, and tap = j * stride + phase, so i = f / stride - j. */
 static bool lower_transpose_has_phases(const mil_op *op, const mil_conv *c) {
     const mil_value *w = mil_in(op, "weight");
     int strided = 0;
@@ -151,8 +153,8 @@ static int64_t lower_transpose_taps(const mil_conv *c, int d) {
     return (c->kernel[d] + c->stride[d] - 1) / c->stride[d];
 }
 
-/* Returns the position in the kernel of tap `at` of phase `phase`, both counted over all dimensions; -1 if it is
- * outside. Taps are flipped. */
+/* Returns the position in the kernel of tap `at` of phase `phase`, both counted over all dimensions; -1 if the tap is
+ * outside the kernel. Taps are flipped. */
 static int64_t lower_transpose_tap_of(const mil_conv *c, int64_t phase, int64_t at) {
     int64_t from = 0, step = 1;
     for (int d = c->spatial - 1; d >= 0; d--) {
@@ -198,7 +200,7 @@ static mil_value *lower_transpose_phase_weight(mil_builder *b, const mil_value *
     return v;
 }
 
-/* Turns [n, c_out * phases, *q] into [n, c_out, *(q * stride)], cut to the result. */
+/* Turns [n, c_out * phases, *q] into [n, c_out, *(q * stride)], cut to the size of the result. */
 static mil_value *lower_transpose_interleave(mil_builder *b, mil_value *y, const mil_conv *c, const int64_t *q) {
     int64_t apart[MIL_MAX_RANK] = {c->n, c->c_out}, perm[MIL_MAX_RANK] = {0, 1}, begin[5] = {0},
             joined[5] = {c->n, c->c_out}, size[5] = {c->n, c->c_out};
@@ -240,7 +242,7 @@ static mil_value *lower_transpose_as_phases(mil_builder *b, const mil_op *op, co
     return y ? lower_transpose_interleave(b, y, c, q) : NULL;
 }
 
-/* Checks that no padding would be negative, because a convolution cannot crop its input. */
+/* Returns true if no padding would be negative, because a convolution cannot crop its input. */
 static bool lower_transpose_is_plain(const mil_conv *c) {
     for (int d = 0; d < c->spatial; d++) {
         const int64_t reach = (c->kernel[d] - 1) * c->dilation[d];

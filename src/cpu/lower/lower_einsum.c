@@ -38,7 +38,7 @@ static bool lower_einsum_read_terms(const char *equation, int count, term *terms
     return true;
 }
 
-/* Drops dimensions of 1 that the other operands broadcast. */
+/* Drops dimensions of extent 1 that another operand broadcasts. */
 static void lower_einsum_drop_repeated(mil_builder *b, const mil_einsum *e, term *t) {
     int64_t dim[MIL_MAX_RANK];
     const mil_type type = t->value->type;
@@ -79,8 +79,8 @@ static int64_t lower_einsum_size_of(const mil_einsum *e, char c) {
     return 1;
 }
 
-/* Arranges `t` in the order batch, first, second, the latter two as one dimension each. Returns false if there are too
- * many dimensions. */
+/* Arranges `t` as batch, first and second, where first and second become one dimension each. Returns false if there are
+ * too many dimensions. */
 static bool lower_einsum_arrange(mil_builder *b, const mil_einsum *e, const term *t, const term *batch,
                                  const term *first, const term *second, mil_value **out) {
     const term *const groups[] = {batch, first, second};
@@ -105,7 +105,7 @@ static bool lower_einsum_arrange(mil_builder *b, const mil_einsum *e, const term
     return true;
 }
 
-/* Multiplies x by y and keeps the letters in `wanted`. */
+/* Multiplies x by y and stores the product in x. Sums over the letters that both have, unless they are in `wanted`. */
 static bool lower_einsum_multiply(mil_builder *b, const mil_einsum *e, term *x, const term *y, const term *wanted) {
     term batch = {0}, summed = {0}, left = {0}, right = {0};
     mil_value *a = NULL, *c = NULL;
@@ -167,7 +167,8 @@ static void lower_einsum_letters_of(const term *terms, int from, int count, int 
             if (!lower_einsum_has_letter(out, terms[j].letters[i])) lower_einsum_add_letter(out, terms[j].letters[i]);
 }
 
-/* Returns true if a single sum suffices: there are two operands, and the other one or the result has every letter. */
+/* Returns true if a single sum suffices: there are two operands, and each letter of one is also in the other or in the
+ * result. */
 static bool lower_einsum_rounds_once(const term *terms, int count, const term *result) {
     for (int k = 0; k < count; k++) {
         term wanted;

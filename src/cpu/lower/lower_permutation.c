@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  * Moves signed permutations (signed_rows.h) before multiplications by constants: P (a * c) = (P a) * (|P| c), where the
- * second factor is then known. The rows can then be picked directly: a fused loop loads row i from the position of row
- * line[i].
+ * second factor is a constant. The rows can then be picked directly: a fused loop loads row i from the row of `a` that
+ * pick i names.
  *
- * It refuses operands that the same step would have to make.
+ * A fused loop cannot pick rows of a value that it makes itself.
  */
 #include <string.h>
 
 #include "cpu/lower/lower.h"
 #include "cpu/signed_rows.h"
 
-/* Returns the constant rearranged to match the picked lines; NULL if it is unknown. */
+/* Returns the constant with its rows rearranged like the picked lines; NULL if its data is unknown or its shape does
+ * not fit. */
 static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c, const cpu_signed_row *picks,
                                                     int64_t rows, int64_t inputs) {
     if (c->type.rank < 2 || c->type.dim[c->type.rank - 2] == 1) return c;
@@ -31,7 +32,7 @@ static mil_value *lower_permutation_picked_constant(mil_builder *b, mil_value *c
     return mil_build_const(b, "picked", &type, data);
 }
 
-/* Returns what `v` multiplies by a constant; NULL if it is not such a multiplication. */
+/* Returns the value that `v` multiplies by a constant, and sets *c to the constant. NULL if `v` is no such product. */
 static mil_value *lower_permutation_times_constant(const mil_value *v, mil_value **c) {
     if (!v->def || v->def->info->code != MIL_OP_mul) return NULL;
     for (int k = 0; k < 2; k++) {
