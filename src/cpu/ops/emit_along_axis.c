@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows that work along one axis of [outer, size, inner], each column independently: gather_along_axis,
+ * Emits operations that work along one axis of [outer, size, inner], each column independently: gather_along_axis,
  * scatter_along_axis, one_hot, cumsum, reduce_argmax and reduce_argmin. A task handles some columns of one image. Lines
- * of them are doubles, so that sums of fp16 round once and integers are exact.
+ * of columns are processed as doubles, so that sums of fp16 round once and integers are exact.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ typedef struct along_call {
     const unsigned char *x, *indices, *updates;
     unsigned char *y;
     double *wide;        /* for a scatter */
-    atomic_llong *wrong; /* the first index out of range; LLONG_MAX if there is none */
+    atomic_llong *wrong; /* position of the first index that is out of range; LLONG_MAX if there is none */
 } along_call;
 
 /* Processes columns first .. first+count-1 of image `outer`. */
@@ -28,11 +28,11 @@ typedef void (*along_kernel)(const along_call *c, int64_t outer, int64_t first, 
 
 struct along_args {
     along_kernel kernel;
-    int64_t outer, size, inner, picks; /* picks: number of indices if there are any, else of results */
+    int64_t outer, size, inner, picks; /* picks: number of indices per column of a gather or scatter; 0 for others */
     int64_t columns;                   /* per task */
     mil_dtype dtype, index_type, out_type;
     mil_scatter_mode mode;
-    bool flag, reverse; /* argmin, exclusive */
+    bool flag, reverse; /* flag: argmin, or exclusive */
     bool strict;        /* negative indices are out of range */
     double on, off;
     cpu_ref x, indices, updates, y, wide;
@@ -40,7 +40,8 @@ struct along_args {
     const char *where;
 };
 
-/* Returns the element that index `which` of `indices` names; -1 if it is out of range. */
+/* Returns the element that index `given` names; -1 if it is out of range. `which` is its position in `indices`; the
+ * first wrong position is recorded. */
 static inline int64_t emit_axis_resolve(const along_call *c, int64_t given, int64_t which) {
     const int64_t at = given < 0 && !c->a->strict ? given + c->a->size : given;
     if (at >= 0 && at < c->a->size) return at;
@@ -70,7 +71,8 @@ static void emit_axis_load_indices(const along_call *c, int64_t *to, int64_t at,
     }                                                                                                                  \
     break
 
-/* Gathers picks at .. at+n-1, with n at most COLUMNS, from adjacent columns, or from a single one if `across` is 0. */
+/* Gathers picks at .. at+n-1, with n at most COLUMNS, from adjacent columns, or from a single column if `across` is
+ * 0. */
 static void emit_axis_take(const along_call *c, int64_t at, int64_t n, int64_t base, int64_t across) {
     const along_args *a = c->a;
     int64_t line[COLUMNS];
@@ -239,7 +241,7 @@ static void emit_axis_best_floats(const along_call *c, int64_t outer, int64_t fi
     cpu_dense_store(c->y, a->out_type, outer, 1, &where, 1);
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static void emit_axis_run_tasks(const void *context, int64_t first, int64_t last, int worker) {
     const along_call *c = context;

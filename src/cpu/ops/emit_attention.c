@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Emits attention that fuse_attention.c found as one step: forward, backward or with a mask that is an input. Finds the
- * memory of its operands and results, position by channel.
+ * Emits the attention that fuse_attention.c has found: forward, backward, or with a mask that is an input. It becomes
+ * one step. Finds the strides of positions and channels in the memory of its operands and results.
  */
 #include <string.h>
 
@@ -67,13 +67,13 @@ static propane_status emit_attention_read_role(planner *p, attention_args *x, cp
     cpu_view view;
     PROPANE_TRY(mil_attr_bool(op, is_x ? "transpose_x" : "transpose_y", &transposed, err));
     PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
-    /* As the first operand, its rows are positions; as the second, they are what is summed over. */
+    /* Unless transposed, the first operand has positions as rows, and the second has the channels that are summed
+     * over. */
     bool turned = is_x ? transposed : !transposed;
     return emit_attention_set_role(p, x, role, &view, turned, scores, err);
 }
 
-/* A matrix product with the scores as its first operand has positions as rows; with the scores second, it has
- * channels. */
+/* The result of a matrix product has positions as rows if the scores are its first operand, else channels. */
 static propane_status emit_attention_write_role(planner *p, attention_args *x, cpu_attention_role role,
                                                 const mil_op *op, bool scores_first, const mil_type *scores,
                                                 propane_error *err) {
@@ -82,8 +82,8 @@ static propane_status emit_attention_write_role(planner *p, attention_args *x, c
     return emit_attention_set_role(p, x, role, &view, !scores_first, scores, err);
 }
 
-/* Reads the values of the forward pass, the other operand of the mix. They are channels by keys if the scores are
- * second and it is not transposed, or first and it is. */
+/* Reads the values of the forward pass, which are the other operand of the mix. They are channels by keys if the scores
+ * come first and the values are transposed, or if the scores come second and the values are not transposed. */
 static propane_status emit_attention_read_values(planner *p, attention_args *x, const mil_op *mix, bool scores_first,
                                                  const mil_type *scores, propane_error *err) {
     bool transposed = false;
@@ -94,7 +94,7 @@ static propane_status emit_attention_read_values(planner *p, attention_args *x, 
     return emit_attention_set_role(p, x, CPU_ATTENTION_V, &view, scores_first == transposed, scores, err);
 }
 
-/* Returns true if the operation's first operand is made by the node, so that it is the scores. */
+/* Returns true if the node makes the operation's first operand, which is then the scores. */
 static bool emit_attention_scores_are_first(const cpu_node *node, const mil_op *op) {
     for (int i = 0; i < node->op_count; i++)
         if (node->ops[i]->results[0] == mil_in(op, "x")) return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * cond, while_loop and lists. A block is a function like any other, so it is planned separately, once, into a program
- * that the operation's step runs. Its memory is a part of the outer program's. Loop variables are stored where the
- * results will be. If the body cannot compute one in place, it writes to a second place, and the two are swapped each
- * round.
+ * Emits cond, while_loop and lists. A block is a function like any other, so it is planned separately, once, into a
+ * program that the operation's step runs. This program uses a part of the outer program's memory. Loop variables are
+ * stored where the results will be. If the body cannot compute a variable in place, it writes to a second place, and
+ * the two places are swapped each round.
  *
- * A list is represented by the address of a cpu_list. A list that is a loop variable or a result of a block is moved to
- * a cpu_list of the loop or cond itself, because the block's own list changes when it runs again.
+ * A list is represented by the address of a cpu_list. A list that is a loop variable or a result of a block is copied
+ * to a cpu_list of the loop or cond itself, because the block's own list changes when it runs again.
  */
 #include <string.h>
 
@@ -27,7 +27,8 @@ typedef struct control_args {
     const char *where;
 } control_args;
 
-/* Moves the list at `at` to a list of result k, but not the one in `held`, which is in use. */
+/* Copies the list *at to a list of result k that is not `held`, which is in use, and sets *at to the copy. Does nothing
+ * if result k is no list or *at is `held`. */
 static propane_status emit_control_own(const control_args *a, int k, const cpu_list *held, cpu_list **at,
                                        propane_error *err) {
     if (!a->own[k][0] || *at == held) return PROPANE_OK;
@@ -63,7 +64,7 @@ static propane_status emit_control_round(const cpu_run *run, const control_args 
     return PROPANE_OK;
 }
 
-/* in[k] is the current location of variable k. */
+/* Runs the loop. in[k] is the current location of variable k. */
 static propane_status emit_control_loop_run(const cpu_run *run, const void *args, propane_error *err) {
     const control_args *a = args;
     void *memory = cpu_ref_at(run, a->memory), *answer = cpu_ref_at(run, a->answer);
@@ -88,7 +89,7 @@ static propane_status emit_control_loop_run(const cpu_run *run, const void *args
     return PROPANE_OK;
 }
 
-/* ---- planning ----------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Compiles both blocks. The outer program frees them, even if something fails later. */
 static propane_status emit_control_compile_blocks(planner *p, const mil_op *op, control_args *a, propane_error *err) {
@@ -172,7 +173,8 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
     return PROPANE_OK;
 }
 
-/* Leaves the blocks to the slow reference if they use element types that no program accepts as inputs. */
+/* Leaves the operation to the slow reference if a block cannot be planned, as with element types that no program
+ * accepts as inputs. */
 static propane_status emit_control(planner *p, const mil_op *op, propane_error *err) {
     propane_error why = {0};
     control_args *a = ARENA_NEW(p->arena, control_args);
@@ -192,7 +194,7 @@ static bool emit_control_takes_control(const mil_op *op) {
 
 const cpu_emitter cpu_emitter_control = {.emit = emit_control, .takes = emit_control_takes_control};
 
-/* ---- lists ---------------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 static cpu_list **emit_control_list_at(const cpu_run *run, cpu_ref r) { return cpu_ref_at(run, r); }
 
@@ -219,7 +221,7 @@ static propane_status emit_control_list_length_run(const cpu_run *run, const voi
     return PROPANE_OK;
 }
 
-/* Returns an element's place. The list grows if it is written past its end. */
+/* Sets *out to the address of an element. A list with dynamic_length grows if it is written past its end. */
 static propane_status emit_control_list_place(const list_args *a, cpu_list *list, bool writes, double index,
                                               unsigned char **out, propane_error *err) {
     if (index >= (double)list->length && writes && list->grows)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Emits a convolution, the depthwise one after it and what comes next (fuse/fuse_bottleneck.c) as a step of
+ * Emits a convolution, the depthwise convolution after it and what comes next (fuse/fuse_bottleneck.c) as a step of
  * conv/conv_bottleneck.c. Lays out the layers' images in a thread's memory.
  */
 #include "core/base/int_math.h"
 #include "cpu/ops/emit_conv_nhwc.h"
 
-/* Returns an image in the thread's memory: only its strides count. */
+/* Returns the view of an image in thread memory. Only its strides are used. */
 static cpu_view emit_conv_bottleneck_lines_of(int64_t line, int64_t col, const mil_type *type) {
     cpu_view v = cpu_view_dense(type, -1);
     v.stride[0] = 0;

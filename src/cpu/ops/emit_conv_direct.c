@@ -20,7 +20,7 @@ enum {
     MOST_APART = 8,  /* most channels that may be read in place if they are apart from one another, as in images */
 };
 
-/* Merges the lines if all points are contiguous. */
+/* Merges the lines of an image into one line if all points are contiguous. */
 static void emit_conv_direct_join_lines(cpu_conv_direct *a) {
     const int64_t points = a->in_h * a->in_w;
     if (a->out_h != a->in_h || a->out_w != a->in_w || a->copied || a->taps != 1) return;
@@ -81,8 +81,8 @@ static propane_status emit_conv_direct_choose_points(planner *p, cpu_conv_direct
     return PROPANE_OK;
 }
 
-/* Packs [c_out][c_in][taps] into panels of [taps][c_in][width], or for channels that are apart, of [lines of
- * taps][c_in][taps][width]. */
+/* Packs [c_out][c_in][taps] into panels of [taps][c_in][width], or, for channels that are apart, of [lines of
+ * taps][c_in][taps of a line][width]. */
 static propane_status emit_conv_direct_pack_weights(planner *p, cpu_conv_direct *a, const mil_op *op, int64_t taps,
                                                     int64_t across, propane_error *err) {
     const float *w = mil_in(op, "weight")->constant->data;
@@ -126,7 +126,7 @@ static void emit_conv_direct_divide_work(cpu_conv_direct_step *b, int threads) {
     b->chunks = div_up(a->panels, b->chunk_panels);
 }
 
-/* Splits [N, C, H, W] into strides of images, lines, columns and channels. */
+/* Sets the strides of images, lines, columns and channels of an [N, C, H, W] view. `channel` may be NULL. */
 static void emit_conv_direct_set_strides(const cpu_view *v, int64_t *image, int64_t *line, int64_t *col,
                                          int64_t *channel) {
     *image = v->dim[0] == 1 ? 0 : v->stride[0];
@@ -148,7 +148,7 @@ static cpu_view emit_conv_direct_rows_as_image(const cpu_view *v) {
     return out;
 }
 
-/* Reshapes to two dimensions. Returns false if that requires a copy. */
+/* Views the rows of a tensor as the points of one line. Returns false if that requires a copy. */
 static bool emit_conv_direct_as_rows(const cpu_view *v, cpu_view *out) {
     const int64_t columns = v->dim[v->rank - 1];
     cpu_view flat;
@@ -201,7 +201,7 @@ static propane_status emit_conv_direct_emit(planner *p, const cpu_fused_conv *l,
     if (other) {
         a->other = cpu_view_ref(other);
         cpu_emit_touch(p, other->buffer);
-        /* Otherwise the sums of a pass are stored there. */
+        /* With several passes, y holds their sums while `other` is still needed. */
         bool same =
             a->pass == a->depth && other->buffer != x->buffer && !other->offset && !y->offset && other->rank == y->rank;
         for (int d = 0; d < y->rank; d++) same &= y->dim[d] == 1 || other->stride[d] == y->stride[d];

@@ -24,7 +24,7 @@ enum {
 };
 
 typedef struct conv_args {
-    mil_conv c; /* with three dimensions, adding the missing ones first */
+    mil_conv c; /* with three dimensions; missing ones are added in front */
     cpu_window_plane plane;
     const int64_t *tap_at; /* [taps]: offsets in a plane */
     const cpu_gemm_kernels *k;
@@ -49,7 +49,7 @@ typedef struct conv_call {
     float *weights, *planes, *columns, *scratch;
 } conv_call;
 
-/* ---- columns -------------------------------------------------------------------------------------------------------------- */
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
 
 static int emit_conv_nchw_cut_segments(const conv_args *a, int64_t first, cpu_window_segment *out) {
     const mil_conv *c = &a->c;
@@ -77,7 +77,7 @@ static void emit_conv_nchw_pack_columns(const conv_args *a, const float *planes,
     a->pack(to, &patches, k0, k1);
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
 static int64_t emit_conv_nchw_panel_rows(const conv_args *a, int64_t panel) {
     return min_i64(a->k->mr, a->rows - panel * a->k->mr);
@@ -143,7 +143,7 @@ static float emit_conv_nchw_bias_of(const conv_call *call, int64_t row) {
     return fp16_to_f32(half);
 }
 
-/* Writes rows of sums to the result. */
+/* Adds the bias to rows of sums and writes them to the result. */
 static void emit_conv_nchw_write_rows(const conv_call *call, const float *sums, int64_t stride, int64_t row,
                                       int64_t rows, int64_t point, int64_t points) {
     const conv_args *a = call->a;
@@ -191,7 +191,7 @@ static void emit_conv_nchw_task_block(void *context, int task, int worker) {
                               min_i64(panels * width, a->points - point));
 }
 
-/* ---- the step ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the step ---------------------------------------------------------------------------------------------------- */
 
 static propane_status emit_conv_nchw_run(const cpu_run *run, const void *args, propane_error *err) {
     const conv_args *a = args;
@@ -215,7 +215,7 @@ static propane_status emit_conv_nchw_run(const cpu_run *run, const void *args, p
     return PROPANE_OK;
 }
 
-/* ---- planning ---------------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static cpu_dtype emit_conv_nchw_type_of(const cpu_view *v) { return v->dtype == MIL_fp16 ? CPU_F16 : CPU_F32; }
 
@@ -248,7 +248,7 @@ static propane_status emit_conv_nchw_plan_taps(planner *p, conv_args *a, propane
     return PROPANE_OK;
 }
 
-/* Packs weights at plan time if they are constant. */
+/* Packs the weights now if they are constant. Otherwise reserves memory in which each run packs them. */
 static propane_status emit_conv_nchw_take_weights(planner *p, conv_args *a, const cpu_view *w, propane_error *err) {
     const cpu_buffer *source = &p->buffers[w->buffer];
     const int64_t floats = a->a_floats * a->c.groups;

@@ -32,7 +32,7 @@ double cpu_conv_flops(const mil_conv *c) {
            (double)(c->kernel[0] * c->kernel[1]);
 }
 
-/* ---- minimal filtering --------------------------------------------------------------------------------------------- */
+/* ---- minimal filtering ------------------------------------------------------------------------------------------- */
 
 static propane_status emit_conv_nhwc_pack_winograd(planner *p, cpu_conv_winograd_step *a, const mil_op *op,
                                                    propane_error *err) {
@@ -74,7 +74,7 @@ propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const
     return cpu_emit_step(p, cpu_conv_winograd_run, a, "conv", l->result, cpu_conv_flops(c), 0, err);
 }
 
-/* ---- windows ------------------------------------------------------------------------------------------------------- */
+/* ---- windows ----------------------------------------------------------------------------------------------------- */
 
 static propane_status emit_window(planner *p, cpu_conv_window_step *b, const mil_value *x, const mil_value *result,
                                   propane_error *err) {
@@ -121,7 +121,7 @@ propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, prop
     return emit_window(p, a, l->x, l->result, err);
 }
 
-/* Returns how many elements of a window along dimension d count. */
+/* Returns how many elements of window `at` count along dimension d. */
 static int64_t emit_conv_nhwc_counted(const mil_conv *c, bool exclude, int d, int64_t at) {
     const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d], all = c->in[d] + c->after[d];
     if (!exclude) return (end < all ? end : all) - begin;

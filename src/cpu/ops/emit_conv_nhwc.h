@@ -10,15 +10,15 @@
 #include "cpu/plan/facts.h"
 
 double cpu_conv_flops(const mil_conv *c);
-/* Packs the bias of `channels`, rounded up to `multiple`. */
+/* Sets *out to the end of a layer: its function, and its bias for `channels`, padded to a multiple of `multiple`. */
 PROPANE_CHECK propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t channels, int64_t multiple,
                                                cpu_conv_end *out, propane_error *err);
-/* Plans everything except the addresses, which the caller decides. `y` and `other` (NULL if there is none) provide
- * their strides. */
+/* Plans everything except the addresses, which the caller sets. Only the strides of `x`, `other` (NULL if there is
+ * none) and `y` are used. */
 PROPANE_CHECK propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c,
                                                   const cpu_view *x, const cpu_view *other, const cpu_view *y,
                                                   cpu_conv_direct *a, propane_error *err);
-/* Packs weights and bias. The caller decides where the image and the results are. */
+/* Packs weights and bias. The caller sets the addresses and strides of the image and the results. */
 PROPANE_CHECK propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_conv_window *a,
                                                      propane_error *err);
 

@@ -15,15 +15,15 @@
 
 enum { LANES = CPU_WINDOW_LANES, MAX_TAPS = 1024 };
 
-/* ---- a plane ----------------------------------------------------------------------------------------------------------------- */
+/* ---- a plane ----------------------------------------------------------------------------------------------------- */
 
 typedef struct window_args {
-    mil_conv c; /* with three dimensions, adding the missing ones first */
+    mil_conv c; /* with three dimensions; missing ones are added in front */
     cpu_window_plane plane;
     cpu_window_kind kind;
     void (*line)(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count,
                  float start);
-    bool exclude, average; /* pooling: what a sum is divided by */
+    bool exclude, average; /* average pooling; exclude: without the padding */
     bool half, half_bias, has_bias;
     mil_dtype w_type;
     int64_t taps, pixels, points;
@@ -44,7 +44,7 @@ static float emit_depthwise_number_at(const void *data, bool half, int64_t i) {
     return fp16_to_f32(((const uint16_t *)data)[i]);
 }
 
-/* Returns how many elements of a window along dimension d count. */
+/* Returns how many elements of window `at` count along dimension d. */
 static int64_t emit_depthwise_counted(const window_args *a, int d, int64_t at) {
     const mil_conv *c = &a->c;
     const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d];
@@ -115,7 +115,7 @@ static propane_status emit_depthwise_window_run(const cpu_run *run, const void *
     return PROPANE_OK;
 }
 
-/* ---- planning ----------------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static bool emit_depthwise_small_enough(const mil_conv *c) {
     mil_conv three = *c;
@@ -133,7 +133,7 @@ bool cpu_window_takes_conv(const mil_op *op) {
     return c.groups == c.c_in && c.c_out / c.c_in <= 8 && emit_depthwise_small_enough(&c);
 }
 
-/* `w` and `bias` are dense, or NULL if there are none. */
+/* `w` is dense. `w` and `bias` are NULL if there are none. */
 static propane_status emit_window(planner *p, const mil_op *op, window_args *a, const cpu_view *w, const cpu_view *bias,
                                   propane_error *err) {
     cpu_view x, y, at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Convolutions with one input channel per group, on planes in place (NCHW).
+ * Convolutions with one input channel per group, on planes in NCHW layout.
  */
 #ifndef CPU_OPS_EMIT_DEPTHWISE_POOL_H
 #define CPU_OPS_EMIT_DEPTHWISE_POOL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows that become part of a fused loop: elementwise operations, casts, reductions, softmax. Owns the choice of rows
- * for loops, and the translation of a node of them to instructions (loop_draft.h). Integer arithmetic is handled
- * elsewhere, because loops are fp32.
+ * Emits operations that become part of a fused loop: elementwise operations, casts, reductions and softmax. Owns the
+ * choice of these operations, and the translation of their nodes to instructions (loop_draft.h). Integer arithmetic is
+ * handled by emit_elementwise_f64.c, because loops compute in fp32.
  */
 #include <assert.h>
 #include <math.h>
@@ -37,7 +37,8 @@ static bool emit_elementwise_takes_cast(const mil_op *op) {
     return mil_dtype_is_float(from) || mil_dtype_is_float(to) || from == MIL_bool || to == MIL_bool;
 }
 
-/* Returns true for reductions with a place in a tile. A reduction over no axis at all (of a scalar) has none. */
+/* Returns true for reductions that a fused loop supports. A reduction of a scalar, over no axis at all, is not
+ * supported. */
 static bool emit_elementwise_takes_reduce(const mil_op *op) {
     return emit_elementwise_takes_floats(op) && mil_in(op, "x")->type.rank > 0;
 }
@@ -62,7 +63,7 @@ typedef struct elementwise_builder {
     double work; /* flops per element */
 } elementwise_builder;
 
-/* ---- instructions ------------------------------------------------------------------------------------------------------- */
+/* ---- instructions ------------------------------------------------------------------------------------------------ */
 
 static int emit_elementwise_new_register(elementwise_builder *t, loop_class extent) {
     if (t->l.register_count == LOOP_MAX_REGISTERS) {
@@ -124,7 +125,7 @@ static int64_t emit_elementwise_fold_stride_sum(const elementwise_builder *t, co
     return n;
 }
 
-/* Returns true for one number per line of a tile, such as a weight for all positions of its channel. */
+/* Returns true if an operand has one number per line of a tile, such as a weight for all positions of its channel. */
 static bool emit_elementwise_repeats_along_lines(const elementwise_builder *t, const int64_t *stride) {
     for (int d = t->node->shape.rank - 1; d >= 0; d--)
         if (t->node->shape.dim[d] != 1) return !(t->l.has_axes && t->node->axes >> d & 1) && stride[d] == 0;
@@ -210,7 +211,7 @@ static int emit_elementwise_build_select(elementwise_builder *t, const mil_op *o
     return dst;
 }
 
-/* Returns a parameter of the row, or `standard` if the row does not have it. */
+/* Returns a parameter of the operation, or `standard` if its row in ops.def does not have the parameter. */
 static double emit_elementwise_number(elementwise_builder *t, const mil_op *op, const char *name, double standard) {
     double value = standard;
     if (mil_op_param(op->info, name) >= 0 && !t->status) t->status = mil_attr_float(op, name, &value, t->err);
@@ -269,7 +270,7 @@ static int emit_elementwise_build_cast(elementwise_builder *t, const mil_op *op,
     return emit_elementwise_unary(t, code, extent, x, 0, 0);
 }
 
-/* Maps a row of ops.def to a kernel, and applies what is done to the combined value. */
+/* Builds a reduction by its kernel, and the function that is applied to the combined value. */
 static int emit_elementwise_build_reduce(elementwise_builder *t, const mil_op *op, int fold) {
     static const cpu_reduce_code codes[] = {
         [CPU_FOLD_sum] = CPU_REDUCE_SUM,     [CPU_FOLD_mean] = CPU_REDUCE_SUM,
@@ -306,7 +307,7 @@ static void emit_elementwise_build_op(elementwise_builder *t, const mil_op *op) 
     loop_class extent = emit_elementwise_class_of(t, v);
     int reg;
     for (int i = 0; i < t->value_count; i++)
-        if (t->values[i] == v) return; /* already made with another one */
+        if (t->values[i] == v) return; /* another operation has made this value already */
     if (family == CPU_FAMILY_softmax)
         reg = emit_elementwise_build_softmax(t, op);
     else if (family == CPU_FAMILY_reduce)
@@ -327,7 +328,7 @@ static void emit_elementwise_build_op(elementwise_builder *t, const mil_op *op) 
     emit_elementwise_remember(t, v, reg);
 }
 
-/* ---- stores ------------------------------------------------------------------------------------------------------------ */
+/* ---- stores ------------------------------------------------------------------------------------------------------ */
 
 static bool emit_elementwise_read_outside(const elementwise_builder *t, const mil_value *v) {
     int inside = 0;
@@ -336,7 +337,7 @@ static bool emit_elementwise_read_outside(const elementwise_builder *t, const mi
     return t->p->g.uses[v->id] > inside;
 }
 
-/* Returns the strides of a result over the node's shape. A reduction may have dropped its axes. */
+/* Sets the strides of a result over the node's shape. A reduction may have dropped its axes. */
 static void emit_elementwise_result_strides(const elementwise_builder *t, const cpu_view *v, int64_t *stride) {
     const mil_type *shape = &t->node->shape;
     if (v->rank == shape->rank) {
@@ -369,7 +370,7 @@ static void emit_elementwise_store(elementwise_builder *t, const mil_value *v) {
     i->view = (short)t->l.view_count++;
 }
 
-/* ---- emission ------------------------------------------------------------------------------------------------------------ */
+/* ---- emission ---------------------------------------------------------------------------------------------------- */
 
 static bool emit_elementwise_same_layout(const cpu_view *a, const cpu_view *b) {
     if (a->dtype != b->dtype || a->rank != b->rank || a->offset || b->offset) return false;
@@ -378,8 +379,8 @@ static bool emit_elementwise_same_layout(const cpu_view *a, const cpu_view *b) {
     return true;
 }
 
-/* Declares which stores may overwrite which loads: those with the same layout, if nothing else in that buffer is read
- * here. */
+/* Declares which stores may overwrite which loads. Both must have the same layout, and the loop must not use the load's
+ * buffer in any other way. */
 static propane_status emit_elementwise_declare_sharing(elementwise_builder *t) {
     for (int s = 0; s < t->l.view_count; s++) {
         if (!t->l.views[s].store) continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Elementwise rows that have no place in a tile: the inverse and hyperbolic functions, quantize and dequantize, and
- * arithmetic, comparisons, selections and casts of integers. A task computes one stretch of the result in doubles,
- * which hold every int32.
+ * Emits elementwise operations that fused loops do not support: the inverse and hyperbolic functions, quantize and
+ * dequantize, and arithmetic, comparisons, selections and casts of integers. A task computes one stretch of the result
+ * in doubles, which hold every int32.
  */
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ struct scalar_args {
         for (int64_t i = 0; i < count; i++) y[i] = (expression);                                                       \
     }
 
-/* One more rounding to fp32 than in double, as fp32 requires. */
+/* These use the functions for fp32, whose results are rounded to fp32. */
 EACH(map_tan, (double)tanf((float)x[0][i]))
 EACH(map_asin, (double)asinf((float)x[0][i]))
 EACH(map_acos, (double)acosf((float)x[0][i]))
@@ -43,7 +43,7 @@ EACH(map_sinh, (double)sinhf((float)x[0][i]))
 EACH(map_cosh, (double)coshf((float)x[0][i]))
 EACH(map_atanh, (double)atanhf((float)x[0][i]))
 
-/* ---- integers ------------------------------------------------------------------------------------------------------ */
+/* ---- integers ---------------------------------------------------------------------------------------------------- */
 
 /* Exact for every int32. Division by zero matches the slow reference: the value is out of range and is clamped. */
 static double emit_f64_floor_quotient(double x, double y) {
@@ -73,7 +73,7 @@ EACH(map_abs, fabs(x[0][i]))
 EACH(map_sign, (double)((x[0][i] > 0.0) - (x[0][i] < 0.0)))
 EACH(map_square, x[0][i] * x[0][i])
 
-/* ---- quantisation --------------------------------------------------------------------------------------------------------- */
+/* ---- quantisation ------------------------------------------------------------------------------------------------ */
 
 static void emit_f64_map_quantize(const scalar_args *a, double *y, double *const *x, int64_t at, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
@@ -131,7 +131,7 @@ static int emit_f64_kernel_of(const mil_op *op) {
     return -1;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct scalar_call {
     const scalar_args *a;
@@ -173,7 +173,7 @@ static propane_status emit_f64_scalar_run(const cpu_run *run, const void *args, 
     return PROPANE_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 /* Merges adjacent dimensions that are contiguous in every operand, for longer lines. */
 static void emit_f64_collapse(scalar_args *a) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * gather, gather_nd, scatter and scatter_nd: slices of `inner` neighbours are copied or combined, at positions given by
- * indices. The positions are computed and checked first. Then the slices are moved in parallel, with the updates to
- * each position of a scatter in order, so that repeated indices produce the same bits on any number of threads.
+ * Emits gather, gather_nd, scatter and scatter_nd, which copy or combine slices of `inner` neighbours at positions
+ * given by indices. The positions are computed and checked first. Then the slices are moved in parallel, with the
+ * updates to each position of a scatter in order, so that repeated indices produce the same bits on any number of
+ * threads.
  */
 #include <string.h>
 
@@ -10,8 +11,8 @@
 #include "cpu/loop/dense.h"
 #include "cpu/ops/emitters.h"
 
-/* Image o of x has image / inner slices. Pick p of its batch (o / outer_each) is the slice at the sum of index *
- * step. */
+/* Image o of x has image / inner slices. Pick p of the image's batch (o / outer_each) is the slice at the sum of
+ * index[d] * step[d]. */
 typedef struct slices {
     int64_t batch, outer_each, picks, inner, image;
     int depth;
@@ -59,7 +60,7 @@ typedef struct index_call {
     int64_t ranges, range; /* for a scatter: an image is divided into `ranges` of `range` elements, one task each */
 } index_call;
 
-/* ---- gather --------------------------------------------------------------------------------------------------------- */
+/* ---- gather ------------------------------------------------------------------------------------------------------ */
 
 static void emit_gather_take_slices(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
@@ -89,7 +90,7 @@ static propane_status emit_gather_run(const cpu_run *run, const void *args, prop
     return PROPANE_OK;
 }
 
-/* ---- scatter -------------------------------------------------------------------------------------------------------- */
+/* ---- scatter ----------------------------------------------------------------------------------------------------- */
 
 #define COMBINE(type, sum, take)                                                                                       \
     do {                                                                                                               \
@@ -120,7 +121,8 @@ static propane_status emit_gather_run(const cpu_run *run, const void *args, prop
         }                                                                                                              \
     } while (0)
 
-/* Sums of fp16 and of integers stay in wide types until the end. */
+/* Combines `count` numbers of `from` with those of `to`. Sums of fp16 and of integers stay in wide types until the
+ * end. */
 static void emit_gather_combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void *from, int64_t count) {
     if (dtype == MIL_fp32) {
         COMBINE(float, float, float);
@@ -139,7 +141,7 @@ static void emit_gather_combine(mil_dtype dtype, mil_scatter_mode mode, void *to
     }
 }
 
-/* Processes ranges first .. last-1 of the images' elements: every pick whose slice begins there. */
+/* Processes ranges first .. last-1 of the images' elements: combines every pick whose slice begins in one of them. */
 static void emit_gather_put_slices(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     const slices *s = &c->a->s;
@@ -156,7 +158,7 @@ static void emit_gather_put_slices(const void *context, int64_t first, int64_t l
     }
 }
 
-/* Copies data into the wide memory, and the wide memory into the result. */
+/* emit_gather_widen copies the data into the wide memory, and emit_gather_narrow the wide memory into the result. */
 static void emit_gather_widen(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     (void)worker;
@@ -201,7 +203,7 @@ static propane_status emit_gather_scatter_run(const cpu_run *run, const void *ar
     return PROPANE_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static propane_status emit_gather_read_slices(const mil_op *op, const char *data, slices *s, propane_error *err) {
     const mil_type *x = &mil_in(op, data)->type;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products of weights with a few vectors, as steps of a plan.
+ * Emits matrix products of weights with a few vectors.
  */
 #include "cpu/ops/emit_gemv.h"
 
@@ -27,7 +27,7 @@ static propane_status emit_gemv_step(const cpu_run *run, const void *args, propa
         g[count].c.data = cpu_ref_at(run, a->c);
         if (a->has_scales) g[count].scales = cpu_ref_at(run, a->scales);
     }
-    if (first->has_residual) { /* it is then the only product */
+    if (first->has_residual) { /* such a step has only one product */
         r.data = cpu_ref_at(run, first->residual);
         g[0].residual = &r;
     }
@@ -37,7 +37,8 @@ static propane_status emit_gemv_step(const cpu_run *run, const void *args, propa
 
 static bool emit_gemv_same_ref(cpu_ref a, cpu_ref b) { return a.buffer == b.buffer && a.byte == b.byte; }
 
-/* Returns the previous step's products if `a` can join them: q, k and v, or the two halves of a feed-forward layer. */
+/* Returns the last product of the previous step if `a` can join that step, else NULL. Products that join are q, k and
+ * v, or the two halves of a feed-forward layer. */
 static gemv_args *emit_gemv_group_before(const planner *p, const gemv_args *a) {
     const cpu_step *s = p->step_count ? &p->steps[p->step_count - 1] : NULL;
     if (!s || s->run != emit_gemv_step || a->has_residual) return NULL;

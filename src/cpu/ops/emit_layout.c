@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Layout rows. Reshapes, transposes, slices and splits are views and cost nothing. The parts of concat and stack are
- * computed in place, and copied only if a part already has another place. tile, reverse, pad and gather copy.
+ * Emits operations that change the layout. Reshapes, transposes, slices and splits are views and cost nothing. The
+ * parts of concat and stack are computed in place, and copied only if a part already has another place. tile, reverse
+ * and pad copy.
  */
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "cpu/ops/emitters.h"
 #include "cpu/plan/facts.h"
 
-/* ---- views ---------------------------------------------------------------------------------------------------------------- */
+/* ---- views ------------------------------------------------------------------------------------------------------- */
 
 static bool emit_layout_view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
@@ -58,7 +59,7 @@ static bool emit_layout_view_back(const mil_op *op, const cpu_view *target, cpu_
 
 const cpu_emitter cpu_emitter_view = {.view = emit_layout_view_of, .unview = emit_layout_view_back};
 
-/* ---- copies --------------------------------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 static bool emit_layout_takes_concat(const mil_op *op) {
     bool interleave = false;
@@ -68,7 +69,7 @@ static bool emit_layout_takes_concat(const mil_op *op) {
     return !mil_attr_bool(op, "interleave", &interleave, NULL) && !interleave;
 }
 
-/* Skips the parts that were computed in their slice. */
+/* Copies the parts that were not computed in their slice of the result. */
 static propane_status emit_concat(planner *p, const mil_op *op, propane_error *err) {
     const mil_value *whole = op->results[0];
     mil_value *const *parts;
@@ -92,7 +93,7 @@ static propane_status emit_concat(planner *p, const mil_op *op, propane_error *e
 
 const cpu_emitter cpu_emitter_concat = {.emit = emit_concat, .takes = emit_layout_takes_concat};
 
-/* tile: [d, e] becomes [r, d, s, e] with stride 0 along the repetitions. */
+/* Emits tile as one copy: [d, e] becomes [r, d, s, e] with stride 0 along the repetitions. */
 static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *err) {
     cpu_view x, y, from = {0}, to = {0};
     PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
@@ -126,7 +127,7 @@ static propane_status emit_reverse(planner *p, const mil_op *op, propane_error *
     return cpu_emit_copy(p, op->results[0], &x, &y, err);
 }
 
-/* Copies the frame from one element and the inside from x. */
+/* Emits pad as two copies: the whole result from one element, and then the inside from x. */
 static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err) {
     mil_pad pad;
     cpu_view x, y, one;

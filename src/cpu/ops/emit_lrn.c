@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * local_response_norm: the squares of adjacent channels are summed in a window that slides over the channels. A task
- * handles a stretch of elements in one image. Also random_categorical: the numbers are drawn in the order of the slow
- * reference, then each row looks up its own.
+ * Emits local_response_norm. The squares of adjacent channels are summed in a window that slides over the channels. A
+ * task handles a stretch of elements in one image. This file also emits random_categorical. Its numbers are drawn in
+ * the order of the slow reference; then each row looks up its own numbers.
  */
 #include <math.h>
 #include <string.h>
@@ -26,7 +26,8 @@ typedef struct response_call {
     void *y;
 } response_call;
 
-/* Computes one stretch of all channels. Each window is summed from scratch, so no sum drifts. */
+/* Computes one stretch of all channels. Each window is summed from scratch, so that rounding errors do not
+ * accumulate. */
 static void emit_lrn_response_stretch(const response_call *c, int64_t image, int64_t first, int64_t count) {
     const response_args *a = c->a;
     const int64_t base = image * a->channels * a->inner + first;
@@ -91,7 +92,7 @@ static propane_status emit_response(planner *p, const mil_op *op, propane_error 
 
 const cpu_emitter cpu_emitter_response = {.emit = emit_response};
 
-/* ---- random_categorical --------------------------------------------------------------------------------------------------- */
+/* ---- random_categorical ------------------------------------------------------------------------------------------ */
 
 typedef struct draw_args {
     int64_t rows, classes, size, seed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products: matmul, linear and 1x1 conv become one cpu_gemm each, whatever the layout of their operands,
- * including the sum and the bias after them. Batch dimensions are merged, and moved into m or n if the layout allows
- * it. If the remaining ones do not have a single stride, tables of pointers are used.
+ * Emits matrix products. matmul, linear and 1x1 conv each become one cpu_gemm, for any layout of their operands,
+ * including the sum or the bias after them. Batch dimensions are merged, and moved into m or n if the layout allows it.
+ * If the remaining batch dimensions do not have a single stride, tables of pointers are used.
  */
 #include <string.h>
 
@@ -15,7 +15,8 @@
 #include "cpu/plan/facts.h"
 #include "cpu/signed_rows.h"
 
-/* A matrix product as views: element (i, j) of batch item (b0, b1, ...). */
+/* A matrix product as views. Element (i, j) of batch item (b0, b1, ...) is at i * row + j * col + b0 * step[0] + ... of
+ * its view. */
 typedef struct product {
     int64_t m, n, k;
     int rank; /* rank of the batch */
@@ -25,14 +26,15 @@ typedef struct product {
     bool residual;
 } product;
 
-/* ---- describing ----------------------------------------------------------------------------------------------------------- */
+/* ---- describing -------------------------------------------------------------------------------------------------- */
 
 static bool emit_matmul_float_operands(const mil_op *op) {
     mil_dtype t = op->results[0]->type.dtype;
     return t == MIL_fp32 || t == MIL_fp16;
 }
 
-/* Returns the operand, in its stored form if only a cast or the unpacking of few-bit weights is in between. */
+/* Sets *out to the view of the operand, or of its stored form if only a cast or the unpacking of few-bit weights is in
+ * between. */
 static propane_status emit_matmul_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     const mil_value *stored = p->g.weights[v->id].data;
     if (stored) {
@@ -121,7 +123,8 @@ static bool emit_matmul_conv_points(const mil_op *op, const cpu_view *v, cpu_vie
     return cpu_view_reshape(v, 4, (int64_t[]){conv.n, conv.groups, conv.c_out / conv.groups, points}, out);
 }
 
-/* Describes [N, G, C/G, P] by [G, O/G, C/G]. The caller has made sure that `c` can be viewed in this way. */
+/* Describes a convolution as the product of weights [G, O/G, C/G] and images [N, G, C/G, P]. The caller has made sure
+ * that `c` can be viewed in this way. */
 static propane_status emit_matmul_describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r,
                                                 propane_error *err) {
     mil_conv conv;
@@ -167,7 +170,7 @@ static void emit_matmul_add_residual(product *r, const cpu_view *v) {
     r->residual = true;
 }
 
-/* ---- the batch ------------------------------------------------------------------------------------------------------------- */
+/* ---- the batch --------------------------------------------------------------------------------------------------- */
 
 static void emit_matmul_remove_dim(product *r, int d) {
     for (int i = d; i + 1 < r->rank; i++) {
@@ -189,8 +192,8 @@ static void emit_matmul_merge_batch(product *r) {
     }
 }
 
-/* Merges rows that are contiguous from one batch item to the next, with one B for all, into one matrix; columns
- * likewise. */
+/* If all items share B and their rows continue from one item to the next, the items become one matrix with more rows.
+ * Columns are treated likewise if all items share A. */
 static void emit_matmul_fold_batch(product *r) {
     while (r->rank > 0) {
         int d = r->rank - 1;
@@ -222,7 +225,7 @@ static int64_t *emit_matmul_item_offsets(planner *p, const product *r, int which
     return out;
 }
 
-/* ---- emission ------------------------------------------------------------------------------------------------------------- */
+/* ---- emission ---------------------------------------------------------------------------------------------------- */
 
 static cpu_matrix emit_matmul_matrix_of(const product *r, int which) {
     return (cpu_matrix){.dtype = r->view[which].dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
@@ -231,7 +234,7 @@ static cpu_matrix emit_matmul_matrix_of(const product *r, int which) {
                         .batch_stride = r->rank ? r->step[which][r->rank - 1] : 0};
 }
 
-/* Packs a constant that all items share at plan time. */
+/* Packs an operand now if it is a constant that all items share. Sets *packed to whether it was packed. */
 static propane_status emit_matmul_pack_constant(planner *p, const product *r, matmul_step *a, int which, bool *packed,
                                                 propane_error *err) {
     cpu_matrix *m = which ? &a->g.b : &a->g.a;
@@ -257,8 +260,8 @@ static propane_status emit_matmul_pack_constant(planner *p, const product *r, ma
     return PROPANE_OK;
 }
 
-/* Returns true for two products with the same B, if it is the smaller operand and packed alike: the division of k
- * depends on which side of C is longer. */
+/* Returns true if two products have the same B and pack it in the same way. The division of k depends on which side of
+ * C is longer, so this must be the same side. */
 static bool emit_matmul_same_b(const matmul_step *x, const matmul_step *y) {
     const cpu_matrix *b = &x->g.b, *c = &y->g.b;
     const bool whole = x->g.batch == 1 && y->g.batch == 1 && x->rounds == 1 && y->rounds == 1;
@@ -272,8 +275,8 @@ static bool emit_matmul_same_b(const matmul_step *x, const matmul_step *y) {
     return true;
 }
 
-/* Shares B as the previous product packs it: X of q, k and v, of gate and up, and of their weights' gradients. The
- * previous product did not know this when it was planned; now it packs B for both. */
+/* Shares B with the previous product, which packs it: X of q, k and v, of gate and up, or of their weights' gradients.
+ * The previous product was planned before this was known; from now on, it packs B for both. */
 static propane_status emit_matmul_share_packed(planner *p, matmul_step *a, propane_error *err) {
     matmul_step *before = p->last_product;
     p->last_product = a;
@@ -332,7 +335,7 @@ static cpu_matrix_view emit_matmul_matrix_view_of(const product *r, int which) {
                              .col_stride = r->col[which]};
 }
 
-/* Tries to emit weights times a few vectors. *done is true on success. */
+/* Emits weights times a few vectors if possible. Sets *done to whether it did. */
 static propane_status emit_vectors(planner *p, const product *r, const cpu_stored_weights *w, const mil_value *makes,
                                    bool *done, propane_error *err) {
     cpu_emit_vectors v = {.format = r->view[0].dtype == MIL_fp16 ? CPU_WEIGHTS_F16 : CPU_WEIGHTS_F32,
@@ -385,8 +388,8 @@ static propane_status emit_matmul_take_squares(planner *p, const mil_op *op, mat
     return PROPANE_OK;
 }
 
-/* Decides whether the library computes a large product. It reads constants directly, and shares nothing that is
- * packed. */
+/* Decides whether the library computes a large product. The library reads constants directly and shares no packed
+ * operand. */
 static void emit_matmul_choose_library(planner *p, matmul_step *a) {
     const cpu_blas *blas = p->g.options.blas;
     cpu_gemm shape = a->g;
@@ -409,7 +412,7 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     if (!a) return cpu_program_no_memory(err);
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
-    /* Large enough: one product whose k spans all items. */
+    /* If the shape permits, the sum is one product whose k spans all items. */
     bool whole = folded && r->k % CPU_GEMM_PIECE == 0 && r->m > 1 && r->n > 1;
     a->rounds = folded && !whole ? items : 1;
     if (folded) {
@@ -467,7 +470,7 @@ static cpu_view emit_matmul_unfolded(const mil_type *shape, const cpu_view *sum)
     return out;
 }
 
-/* Returns the sum after the product, viewed in the product's shape. */
+/* Describes the other term of the sum after the product as the residual, viewed in the product's shape. */
 static propane_status emit_matmul_take_added(planner *p, const cpu_node *node, const mil_op *op, const mil_value *inner,
                                              product *r, propane_error *err) {
     const mil_value *x = mil_in(node->added, "x"), *other = x;

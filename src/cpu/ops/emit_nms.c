@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * non_maximum_suppression: each image is a task. Boxes with their best class are sorted by score. A box stays if none
- * of those already kept overlaps it too much. The kept boxes are in separate arrays, one per side, and are compared
- * eight at a time.
+ * Emits non_maximum_suppression. Each image is a task. Boxes with their best class are sorted by score. A box is kept
+ * if no box that was kept before overlaps it too much. The kept boxes are in separate arrays, one per side, and are
+ * compared eight at a time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ typedef struct nms_ranked {
 typedef struct nms_memory {
     nms_ranked *order;
     double *box[4], *best, *category; /* [boxes]: centre x and y, width, height; best score and its class */
-    double *low[2], *high[2], *area, *kept_category; /* data of the boxes that stayed */
+    double *low[2], *high[2], *area, *kept_category; /* data of the kept boxes */
     int64_t *kept;
 } nms_memory;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows that copy elements from positions that are specific to the row: pad in all its modes (if plain copies do not
- * suffice), reverse_sequence, band_part, fill_like, sliding_windows. A task makes some lines of the result.
+ * Emits operations that copy elements from positions that are specific to the operation: pad in all its modes (if plain
+ * copies do not suffice), reverse_sequence, band_part, fill_like, sliding_windows. A task writes some lines of the
+ * result.
  */
 #include <string.h>
 
@@ -63,7 +64,7 @@ static void emit_pad_line(const spread_args *a, const unsigned char *x, const do
     }
 }
 
-/* Writes a line: the part after the later of the two axes. */
+/* Writes a line of reverse_sequence. A line consists of the dimensions after the later of the two axes. */
 static void emit_pad_sequence_line(const spread_args *a, const unsigned char *x, const double *lengths, int64_t line,
                                    unsigned char *y) {
     int64_t at[MIL_MAX_RANK] = {0}, rest = line;
@@ -100,7 +101,7 @@ static void emit_pad_value_line(const spread_args *a, const unsigned char *x, co
     emit_pad_fill_line(y, a->value, a->element, a->width);
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct spread_call {
     const spread_args *a;
@@ -140,7 +141,7 @@ static propane_status emit_pad_spread_run(const cpu_run *run, const void *args, 
     return PROPANE_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static int64_t emit_pad_padded_index(const mil_pad *pad, int64_t at, int64_t size) {
     if (at >= 0 && at < size) return at;
@@ -231,7 +232,7 @@ static bool emit_pad_takes_spread(const mil_op *op) {
 
 const cpu_emitter cpu_emitter_spread = {.emit = cpu_emit_spread, .takes = emit_pad_takes_spread};
 
-/* ---- sliding_windows: x read with overlapping strides ----------------------------------------------------------------- */
+/* ---- sliding_windows: x read with overlapping strides ------------------------------------------------------------ */
 
 static propane_status emit_windows(planner *p, const mil_op *op, propane_error *err) {
     cpu_view x, from, y;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * lstm, gru and rnn: the products of all steps with the input weights are one matrix product. Then each step is one
- * matrix product of the hidden state with the recurrent weights, and the gates' arithmetic. All intermediate values are
- * fp32.
+ * Emits lstm, gru and rnn. One matrix product multiplies the inputs of all steps by the input weights. Each step then
+ * consists of a matrix product of the hidden state with the recurrent weights (two for a gru that resets first), and
+ * the arithmetic of the gates. All intermediate values are fp32.
  */
 #include <math.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void emit_recurrent_put(const cpu_run *run, const cell_args *a, int which
         ((float *)y)[i] = value;
 }
 
-/* NaN stays. */
+/* Clamps x; NaN stays NaN. */
 static float emit_recurrent_within(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
 static float emit_recurrent_activate(mil_recurrent_activation code, float x) {
@@ -74,7 +74,7 @@ static void emit_recurrent_product(const cpu_run *run, const cell_args *a, const
     cpu_gemm_run(&g, cpu_ref_at(run, a->gemm_scratch));
 }
 
-/* ---- one step of one sequence: `g` are its sums without the biases ------------------------------------------------------- */
+/* ---- one step of one sequence: `g` are its sums without the biases ----------------------------------------------- */
 
 static void emit_recurrent_lstm_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g,
                                      float *c, float *h) {
@@ -100,7 +100,7 @@ static void emit_recurrent_rnn_cell(const cpu_run *run, const cell_args *a, cons
         h[j] = emit_recurrent_activate(a->r.output, g[j] + emit_recurrent_at(run, &s->bias, j));
 }
 
-/* `g` are the products with h, `x` those with the input, and `o` the product of W_ho with reset * h, if that comes
+/* `g` are the products with h, `x` those with the input, and `o` the product of W_ho with reset * h, if the reset comes
  * first. */
 static void emit_recurrent_gru_cell(const cpu_run *run, const cell_args *a, const cell_side *s, const float *g,
                                     const float *x, const float *reset, const float *o, float *h) {
@@ -196,7 +196,7 @@ static propane_status emit_recurrent_cell_run(const cpu_run *run, const void *ar
     return PROPANE_OK;
 }
 
-/* ---- planning ---------------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 typedef struct cell_uses {
     int buffer[24], count;

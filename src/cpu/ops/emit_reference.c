@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Rows without a kernel run through the slow reference of their row: operands are converted to doubles, mil_eval_op
- * runs, and results are rounded to their type. Memory for the doubles is planned; an evaluation may allocate more
- * internally.
+ * Emits operations without a kernel, which run through the slow reference of their row. Operands are converted to
+ * doubles, mil_eval_op runs, and results are rounded to their type. Memory for the doubles is planned; an evaluation
+ * may allocate more internally.
  */
 #include <string.h>
 
@@ -89,7 +89,8 @@ static propane_status emit_reference_read_operands(planner *p, const mil_op *op,
     return PROPANE_OK;
 }
 
-/* Returns true if a list is involved. Lists have separate memory, which the slow reference cannot access. */
+/* Returns true if an operand or a result is a list. Lists have separate memory, which the slow reference cannot
+ * access. */
 static bool emit_reference_has_list(const mil_op *op) {
     for (int r = 0; r < op->result_count; r++)
         if (op->results[r]->type.container == MIL_LIST) return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * crop_resize, resample and affine: every point of a result is a weighted sum of four elements of an image. Their
+ * Emits crop_resize, resample and affine. Every point of a result is a weighted sum of four elements of an image. Their
  * positions and weights are computed once per stretch of points and used for all channels.
  */
 #include <math.h>
@@ -22,7 +22,7 @@ typedef struct sample_args {
     mil_sampling s;
     mil_crop_resize c;
     bool crop, affine, one_matrix;
-    /* numbers: boxes, coordinates, matrices; image: of each box, buffer -1 if not given. */
+    /* numbers: boxes, coordinates or matrices; image: the image of each box, with buffer -1 if not given */
     cpu_ref x, numbers, image, y;
     const char *where;
 } sample_args;
@@ -33,7 +33,7 @@ typedef struct sample_call {
     void *y;
 } sample_call;
 
-/* ---- places --------------------------------------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static void emit_resample_numbers_at(const sample_call *c, int64_t at, int64_t count, double *out) {
     cpu_dense_load(out, c->a->number_type, c->numbers, at, 1, count);
@@ -49,7 +49,7 @@ static double emit_resample_image_of_box(const sample_call *c, int64_t r, const 
     return image;
 }
 
-/* Computes the box of result r: *start and *end on its image, which is returned. */
+/* Sets `start` and `end` to the box of result r in its image, and returns the number of that image. */
 static double emit_resample_box_of(const sample_call *c, int64_t r, double start[2], double end[2]) {
     const sample_args *a = c->a;
     double box[5];
@@ -58,7 +58,7 @@ static double emit_resample_box_of(const sample_call *c, int64_t r, double start
     return emit_resample_image_of_box(c, r, box);
 }
 
-/* ---- taps ----------------------------------------------------------------------------------------------------------------- */
+/* ---- taps -------------------------------------------------------------------------------------------------------- */
 
 static void emit_resample_add_tap(const sample_args *a, tap *t, int k, double y, double x, double weight) {
     t->at[k] = 0;
@@ -120,7 +120,7 @@ static int64_t emit_resample_crop_taps(const sample_call *c, int64_t r, int64_t 
     return (int64_t)image;
 }
 
-/* ---- running -------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 #define SUM(load, store)                                                                                               \
     for (int64_t i = 0; i < count; i++) {                                                                              \
@@ -187,7 +187,7 @@ static propane_status emit_resample_sample_run(const cpu_run *run, const void *a
     return PROPANE_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 static propane_status emit_sample(planner *p, const mil_op *op, propane_error *err) {
     static const char *const boxes[] = {"x", "boxes", "box_indices", NULL}, *const roi[] = {"x", "roi", NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Resizing of the last two dimensions. A task makes the lines of one plane. A line of x is stretched to the new width
- * once and used for all adjacent lines of the result. The position of each element in x is computed at plan time.
+ * Emits resizing of the last two dimensions. A task computes one plane. A line of x is stretched to the new width once
+ * and used for all adjacent lines of the result. The position of each element in x is computed at plan time.
  */
 #include <math.h>
 #include <string.h>
@@ -30,8 +30,8 @@ typedef struct resize_call {
     float *scratch;
 } resize_call;
 
-/* If the difference overflows fp32, or one element is infinite, each is weighted separately. An element with weight 0
- * is not read. */
+/* Interpolates between two elements. If the difference overflows fp32, or one element is infinite, each is weighted
+ * separately. `high` does not count if its weight is 0. */
 static inline float emit_resize_between(float low, float high, float part) {
     const float apart = high - low;
     if (isfinite(apart)) return low + apart * part;
@@ -49,8 +49,8 @@ static void emit_resize_stretch(const resize_args *a, const void *line, float *t
     }
 }
 
-/* Returns which of the two stretched lines in memory is line `row`. If neither is, it replaces the one that is not
- * `keep`. */
+/* Returns which of the two lines in memory is the stretched line `row`. If neither is, stretches it over the line that
+ * is not `keep`. */
 static int emit_resize_stretched(const resize_args *a, const unsigned char *plane, int64_t row, float *memory,
                                  int64_t have[2], int keep) {
     const int64_t size = a->half ? 2 : 4;

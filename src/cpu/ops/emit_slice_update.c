@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * slice_update and scatter: the result is the old tensor, in the same memory if that is free, with one box of it, or
- * some rows along an axis, overwritten. Their position may be known only when the program runs (positions in a cache of
- * keys and values).
+ * Emits slice_update and scatter. The result is the old tensor, in the same memory if that is free, in which one box,
+ * or some rows along an axis, are overwritten. The position of the box or rows may be known only when the program runs
+ * (positions in a cache of keys and values).
  */
 #include <string.h>
 
@@ -106,11 +106,11 @@ static bool emit_update_takes_update(const mil_op *op) { return mil_dtype_get(mi
 
 const cpu_emitter cpu_emitter_update = {.emit = emit_update, .takes = emit_update_takes_update};
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 typedef struct rows_args {
     const mil_op *op;
-    int64_t bytes, outer, size, picks, row; /* bytes in total, and per row */
+    int64_t bytes, outer, size, picks, row; /* bytes: in total; row: bytes per row */
     mil_dtype index_type;
     cpu_ref x, indices, updates, y;
 } rows_args;
@@ -133,7 +133,7 @@ static propane_status emit_update_rows_run(const cpu_run *run, const void *args,
     return PROPANE_OK;
 }
 
-/* True for whole rows that replace others; emit_gather_scatter.c combines old and new values. */
+/* True if whole rows replace old rows; emit_gather_scatter.c combines old and new values. */
 static bool emit_update_is_rows(const mil_op *op) {
     mil_scatter_mode mode;
     return mil_scatter_mode_read(op, &mode, NULL) == PROPANE_OK && mode == MIL_SCATTER_UPDATE &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * topk and argsort: a task sorts some lines. Elements become 64-bit keys, so that a comparison is one instruction. The
- * upper half orders the values (NaN last) and the lower half is the index, so equal elements keep their order in both
- * directions. A whole line is radix-sorted. If only the first few of many are needed, a selection keeps the best so
- * far.
+ * Emits topk and argsort. A task sorts some lines. Elements become 64-bit keys, so that a comparison is one
+ * instruction. The upper half orders the values (NaN last) and the lower half is the index, so equal elements keep
+ * their order in both directions. A whole line is radix-sorted. If only the first few of many are needed, a selection
+ * keeps the best keys so far.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct sort_call {
     uint64_t *scratch; /* 2 * size per worker */
 } sort_call;
 
-/* Maps the value to its order in 32 bits, smallest first, NaN largest. */
+/* Maps the value to 32 bits in the order of the sort, with NaN last. */
 static uint32_t emit_sort_rank_of_float(float v, bool ascending) {
     uint32_t bits;
     if (v != v) return UINT32_MAX;
@@ -56,8 +56,8 @@ static uint64_t emit_sort_key_of(const sort_call *c, int64_t at, int64_t index) 
     return (uint64_t)rank << 32 | (uint64_t)index;
 }
 
-/* Sorts by the upper half, eight bits at a time, skipping digits that are all equal. Returns the array with the
- * result. */
+/* Sorts by the upper half of the keys, eight bits at a time, skipping digits that are all equal. Returns the array with
+ * the result. */
 static uint64_t *emit_sort_keys(uint64_t *keys, uint64_t *other, int64_t count) {
     for (int shift = 32; shift < 64; shift += 8) {
         int64_t start[257] = {0};
@@ -80,7 +80,7 @@ static void emit_sort_insert_sorted(uint64_t *keys, int64_t count) {
     }
 }
 
-/* Selects a few of many: has space for twice as many, and each time it is full keeps the better half. */
+/* Selects the first k keys of a line. `room` holds 2 k keys; each time it is full, only the better half is kept. */
 static uint64_t *emit_sort_select_keys(const sort_call *c, int64_t base, uint64_t *room, uint64_t *other) {
     const sort_args *a = c->a;
     const int64_t limit = 2 * a->k;

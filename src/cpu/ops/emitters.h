@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The emitters of nodes, one per kind, and those that others fall back on.
+ * The emitters of nodes, one per kind, and emitters that others fall back on.
  */
 #ifndef CPU_OPS_EMITTERS_H
 #define CPU_OPS_EMITTERS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the run of a matrix product that emit_matmul.c has described, and the size of its scratch. Both build the
- * cpu_gemm in one place, so that its blocking is planned exactly as it runs.
+ * Owns the run of a matrix product that emit_matmul.c has described, and the size of its scratch. Both use one function
+ * to build the cpu_gemm, so that its blocking is planned exactly as it runs.
  */
 #include "cpu/ops/matmul_step.h"
 
@@ -14,7 +14,8 @@ typedef struct bound_product {
     double squares;
 } bound_product;
 
-/* Returns an address in this run. During planning (run is NULL), it only shows that there is one. */
+/* Returns an address in this run. During planning, `run` is NULL, and the result only shows that there is an
+ * address. */
 static const void *matmul_step_place(const cpu_run *run, const matmul_step *a, cpu_ref at) {
     return run ? cpu_ref_at(run, at) : a;
 }
@@ -48,7 +49,7 @@ static void matmul_step_bind(const cpu_run *run, const matmul_step *a, bound_pro
     x->g.a.stored = &x->stored;
 }
 
-/* Returns the next step's product, with its plan and the address of A. Returns false if the next step is not a simple
+/* Sets *out to the next step's product, with its plan and the address of A. Returns false if that step is not a simple
  * product. */
 static bool matmul_step_next_product(const cpu_run *run, cpu_gemm *out) {
     if (!run->next || run->next->run != matmul_step_run) return false;
