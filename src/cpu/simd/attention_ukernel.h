@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The attention kernels of an instruction set, in addition to the tiles of gemm_ukernel.h: from scores to
- * probabilities, and moves between layouts (body/attention_body.h); scores and sums over listed keys
+ * The attention kernels of an instruction set, in addition to the tiles of gemm_ukernel.h. Some turn scores into
+ * probabilities or move data between layouts (body/attention_body.h). Others compute scores and sums over listed keys
  * (body/attention_decode_body.h).
  */
 #ifndef CPU_SIMD_ATTENTION_UKERNEL_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Columns are stored in panels of `nr` columns, `step` floats apart, or of 4 columns in a first operand in its second
- * form. */
+/* A row of scores. Its columns are stored in panels of nr columns, `step` floats apart, or in panels of 4 columns if it
+ * is part of a first operand in quads. */
 typedef struct attention_row {
     float *at;
     int64_t step;
@@ -19,28 +19,30 @@ typedef struct attention_row {
 enum { ATTENTION_LANES = 16 }; /* at least the lanes of a vector */
 
 typedef struct cpu_attention_kernels {
-    /* s is [rows][nr], with one query row per column; a column sees row j if j <= first + column. largest and sums [nr]
-     * are updated from the previous blocks of keys to include this one. s becomes 2^(s - largest), or 0 if it is not
-     * seen. factor is the multiplier for the results of the previous blocks. */
+    /* s is [rows][nr], with one query row per column. A column sees row j if j <= first + column. `largest` and `sums`,
+     * both [nr], hold the values of the previous blocks of keys and are updated to include this block. s becomes 2^(s -
+     * largest), or 0 where a column does not see the row. `factor` receives the multiplier for the results of the
+     * previous blocks. */
     void (*columns)(float *s, int64_t rows, int64_t first, float *largest, float *sums, float *factor);
-    /* to [width][cols] = from [width][nr], each column multiplied by its factor. Rows of `to` are `step` apart; it may
-     * be `from`. */
+    /* to [width][cols] = from [width][nr], each column multiplied by its factor. Rows of `to` are `step` apart. `to`
+     * may be `from`. */
     void (*scale)(float *to, int64_t step, const float *from, const float *factor, int64_t width, int64_t cols);
-    /* Processes a row lane by lane, with a separate maximum per lane (`before` is the previous block's, NULL in the
-     * first block). The first `count` columns become s = 2^(s - largest). sums [2][lanes] are the sums of s and of s *
-     * dp. */
+    /* Processes a row's scores for one block of keys, with a separate maximum per lane. `before` holds the maxima up to
+     * the previous block; NULL in the first block. `largest` receives the maxima including this block. The first
+     * `count` columns of s become 2^(s - largest). `sums` [2][lanes] are the sums of s and of s * dp over the blocks so
+     * far. */
     void (*begin)(attention_row s, attention_row dp, int64_t count, const float *before, float *largest, float *sums);
-    /* Combines the lanes of each row after the last block: totals[0 ..] is the maximum, [step ..] is 1 / its sum, [2
-     * step ..] is the mean of dp. Rows are ATTENTION_LANES floats apart (in sums twice that). Whole vectors of rows are
-     * read and written. */
+    /* Combines the lanes of each row after the last block. totals[0 ..] receives the maxima of the rows, [step ..] 1 /
+     * their sums, and [2 step ..] their means of dp. Rows of `largest` are ATTENTION_LANES floats apart, those of
+     * `sums` twice as many. Whole vectors of rows are read and written. */
     void (*join)(const float *largest, const float *sums, float *totals, int64_t step, int64_t rows);
     /* s becomes the probabilities of the first `count` columns, and dp the gradient of the scores, which is also
-     * written to `copy`, in panels of 4. Both are zero up to `width`. largest is what `begin` returned for the
-     * block. */
+     * written to `copy`, in panels of 4. Columns from `count` to `width` become 0. `largest` holds the maxima from
+     * `begin` for this block. */
     void (*finish)(attention_row s, attention_row dp, attention_row copy, int64_t count, int64_t width,
                    const float *largest, const float *totals, int64_t step);
-    /* Writes to `to` panels of mr rows, one after the other, [depth][mr]. Row i of line k is from[k * step + i]. Whole
-     * panels only. */
+    /* Writes panels of mr rows to `to`, one after the other, [depth][mr]. Row i of line k is from[k * step + i]. Only
+     * whole panels are written. */
     void (*strips)(float *to, const float *from, int64_t step, int64_t rows, int64_t depth);
     /* to[c * step + i] = from[i * from_step + c]. Whole vectors of rows and columns of `from` are read. */
     void (*turn)(float *to, int64_t step, const float *from, int64_t from_step, int64_t rows, int64_t width);

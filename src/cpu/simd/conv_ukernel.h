@@ -5,7 +5,7 @@
  * activation) in registers.
  *
  * A tile is two runs of at most `half` points; the points of a run are a_row floats apart. Each result is one chain of
- * multiply-adds in the order of taps and channels, whichever tile it is in.
+ * multiply-adds in the order of taps and channels, whichever tile computes it.
  */
 #ifndef CPU_SIMD_CONV_UKERNEL_H
 #define CPU_SIMD_CONV_UKERNEL_H
@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CPU_CONV_HALF = 7 }; /* the largest value of all instruction sets */
+enum { CPU_CONV_HALF = 7 }; /* the largest `half` of all instruction sets */
 
-/* How a sum is finished: + bias, + other; if `swish`, values of at least `least` become x * clip(p x + q, 0, 1); then
- * clip to low .. high. NaN stays NaN. */
+/* How a sum is finished. Bias and other are added. If `swish`, x becomes at least `least`, and then x * clip(p x + q,
+ * 0, 1). Finally, x is clipped to low .. high. NaN stays NaN. */
 typedef struct cpu_conv_finish {
     bool swish;
     float least, p, q, low, high;
@@ -44,7 +44,7 @@ typedef enum cpu_conv_kind { CPU_CONV_WEIGHTS, CPU_CONV_MAX, CPU_CONV_SUM } cpu_
 
 /* A line of results of a window that slides over each channel separately. */
 typedef struct cpu_conv_line {
-    /* The image's first point of the line that tap row 0 of the window reads; it may be above the image. */
+    /* First point of the image line that row 0 of the window's taps reads; may be above the image. */
     const float *x;
     int64_t row, col;       /* floats to the next row and column of taps */
     int64_t step;           /* columns of the image to the next result's first tap */
@@ -52,7 +52,7 @@ typedef struct cpu_conv_line {
     int64_t before, kernel; /* columns of padding; columns of taps */
     int64_t from, to;       /* rows of taps inside the image */
     const float *w;         /* [rows][kernel][channels rounded up to whole vectors] */
-    const float *bias;      /* [channels rounded up to whole vectors] */
+    const float *bias;      /* [channels rounded up to whole vectors]; NULL if there is none */
     int64_t w_row;          /* channels, rounded up to whole vectors */
     const float *parts;     /* sum: [count], what each result is divided by; NULL if there is no division */
     float *y;
@@ -61,13 +61,13 @@ typedef struct cpu_conv_line {
 } cpu_conv_line;
 
 /* Transforms of minimal filtering F(4 x 4, 3 x 3), one tile at a time: 6 x 6 points of the image to the operands of 36
- * matrix products, and their results to 4 x 4 finished points. */
+ * matrix products, and the products' results to 4 x 4 finished points. */
 typedef struct cpu_conv_winograd {
-    const float *x; /* the image's point at the tile's first corner; it may be outside */
+    const float *x; /* the image's point at the tile's first corner; may be outside the image */
     int64_t x_row, x_col, top, bottom, left,
-        right; /* [top, bottom) x [left, right) of the 6 x 6 are inside; of the 4 x 4, wanted */
+        right; /* inside: [top, bottom) x [left, right) of the 6 x 6; wanted: the same of the 4 x 4 */
     float *v;
-    int64_t v_next; /* floats from one of the 36 to the next */
+    int64_t v_next; /* floats from one of the 36 operands or results to the next */
     const float *m;
     float *y;
     int64_t y_row, y_col, channels;

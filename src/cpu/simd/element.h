@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The two element types that kernels read and write, the address of an element in an array of them, and a matrix of
- * them.
+ * The two element types that kernels read and write, the address of an element of an array, and views of matrices.
  */
 #ifndef CPU_SIMD_ELEMENT_H
 #define CPU_SIMD_ELEMENT_H
@@ -15,7 +14,7 @@ static inline const void *cpu_element(const void *data, cpu_dtype dtype, int64_t
 
 /* Element (i, j) is at data + i * row_stride + j * col_stride, counted in elements. */
 typedef struct cpu_matrix_view {
-    const void *data; /* for a result it is written, so it must not be const memory */
+    const void *data; /* a result is written to this memory, so that it must not be const */
     cpu_dtype dtype;
     int64_t row_stride, col_stride;
 } cpu_matrix_view;

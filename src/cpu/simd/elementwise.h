@@ -57,7 +57,7 @@
     X(mul)                                                                                                             \
     X(div)                                                                                                             \
     X(floor_div) /* floor of the exact x / y */                                                                        \
-    X(mod)       /* the exact remainder of floor_div, rounded once: the sign of y */                                   \
+    X(mod)       /* the exact remainder of floor_div, rounded once; has the sign of y */                               \
     X(pow)                                                                                                             \
     X(max) /* NaN in either operand gives NaN */                                                                       \
     X(min)                                                                                                             \
@@ -90,7 +90,8 @@ typedef enum cpu_elementwise_pattern {
 typedef void (*cpu_elementwise_unary)(float *y, const float *x, int64_t count, float p, float q);
 typedef void (*cpu_elementwise_binary)(float *z, const float *x, const float *y, int64_t count);
 
-/* Rounded once, if the instruction set supports it. x is an array; steps are 1 (array) or 0 (one float for all). */
+/* A multiply-add, rounded once if the instruction set supports that. x is an array; steps are 1 (array) or 0 (one float
+ * for all). */
 typedef void (*cpu_elementwise_fma)(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,
                                     int64_t count);
 

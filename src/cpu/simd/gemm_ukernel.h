@@ -3,9 +3,9 @@
  * gemm/gemm.h shows the loops around the tiles.
  *
  * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 if the machine
- * multiplies those (pair = 2). From here, k is counted in words: kw = ceil(k / pair).
+ * multiplies those (pair = 2). Below, k is counted in words: kw = ceil(k / pair).
  *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each [kw][height], or, in quads,
- *      [kw / 4][height][4]: for an A with neighbours along k, whose fours are copied and need not be transposed
+ *      [kw / 4][height][4], for an A with neighbours along k: groups of four are copied and not transposed
  *   B: panels of `nr` columns, each [kw][nr]
  * A panel has space for kw rounded up to 16. Rows and columns beyond the matrix are zero.
  */
@@ -26,27 +26,27 @@ enum {
     GEMM_LANES = 16 /* at least the lanes of a vector */
 };
 
-/* How a tile's sums are finished: partial sums, or C = sums (+ C) (+ residual). */
+/* How a tile's sums are finished: they become partial sums, or C = sums (+ C) (+ residual). */
 typedef struct gemm_finish {
     cpu_matrix_view c, residual;
     bool accumulate, has_residual; /* C is added; the residual is added */
-    float *partial; /* sums of the previous k blocks, fp32, in C itself or scratch; NULL if there is only one k block */
+    float *partial;                /* sums of the previous k blocks, fp32, in C itself or in scratch */
     int64_t partial_stride;
     bool first, last;    /* whether this is the first and the last k block */
-    bool residual_first; /* added in the first k block */
+    bool residual_first; /* the residual is added in the first k block */
     double *squares;     /* GEMM_LANES sums per streamed panel; NULL if not wanted, or not in this pass */
 } gemm_finish;
 
-/* Memory that is needed soon, prefetched line by line while a tile is computed: two alternating streams with steps of
- * `step` bytes. */
+/* Memory that is needed soon. It is prefetched line by line while a tile is computed, in two alternating streams with
+ * steps of `step` bytes. */
 typedef struct gemm_next {
     const char *at;
     int64_t step, second; /* second: offset of the second stream from the first */
     const float *row;     /* the first row of the memory to which the tile's sums are added or written */
     int64_t row_step;     /* floats to the next row */
     const float *addend;  /* what the sums are added to, with C's stride; NULL for C itself */
-    float *put;           /* replaces the two streams: where words of other panels are copied to; NULL for no copying */
-    int64_t put_step;     /* bytes from one of those panels to the next */
+    float *put; /* destination for words of other panels, whose copying replaces the two streams; NULL for no copying */
+    int64_t put_step; /* bytes from one of those panels to the next */
 } gemm_next;
 
 /* c[r * ldc + j] = alpha * sum (+ c, or the addend) for `height` rows and nr columns */
@@ -64,9 +64,9 @@ typedef void (*gemm_pack_a_tile)(float *a, const void *source, int64_t stride, c
 typedef void (*gemm_pack_b_tile)(const float *a, float *b, const void *source, int64_t stride, int64_t kw, float *c,
                                  int64_t ldc, float alpha, bool add, const gemm_next *fetch);
 
-/* `pack_next` computes a full tile with A not in quads and, if fetch->put is set, also packs part of the next block of
- * A. For kw / 16 values of k, `step` bytes apart, it converts the mr words of each of GEMM_PASS_PANELS adjacent panels
- * from fetch->at to fp32 and stores them at fetch->put. It prefetches `second` bytes ahead. kw is a multiple of
+/* A pack_next_tile computes a full tile with A not in quads and also packs part of the next block of A. fetch->put must
+ * be set. For kw / 16 values of k, `step` bytes apart, it converts the mr words of each of GEMM_PASS_PANELS adjacent
+ * panels from fetch->at to fp32 and stores them at fetch->put. It prefetches `second` bytes ahead. kw is a multiple of
  * GEMM_BLOCK. */
 enum { GEMM_PASS_PANELS = 4 };
 
@@ -78,18 +78,20 @@ typedef struct cpu_gemm_kernels {
     gemm_pack_b_tile pack_b_tile[2], pack_b_tile_f16[2]; /* [A in quads]; NULL if B must be packed before */
     gemm_tile pack_next_tile, pack_next_tile_f16;        /* NULL if no tile packs the next block */
     /* Packs one panel of `width` rows of A (or columns of B), of which `count` exist. Element (k, c) is at data +
-     * c*across + k*along. round: to bfloat16. */
+     * c*across + k*along. `round` means to round to bfloat16. */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
                  int64_t count, int64_t k0, int64_t k1, bool round);
     /* Packs a panel of A in quads. Element (r, k) is at data + r*stride + k, and `rows` of `height` exist. Whole blocks
      * are written. */
     void (*pack_quads)(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride, int64_t rows,
                        int64_t k0, int64_t k1, bool round);
-    /* `tile` holds rows x cols sums (already multiplied by alpha) with row stride `stride`. It is overwritten. */
+    /* Finishes a tile of rows x cols sums, already multiplied by alpha, with row stride `stride`. `tile` is
+     * overwritten. */
     void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
     /* Adds the squares of rows x cols elements to `lanes`. */
     void (*squares)(double *lanes, const float *c, int64_t stride, int64_t rows, int64_t cols);
-    /* y[r] = sum over k of w(r, :) x, for rows whose elements are neighbours in k (`along`) or across rows */
+    /* y[r] = sum over k of w(r, k) x[k]. dot_rows is for rows that are contiguous along k, sum_columns for a w that is
+     * contiguous across rows. */
     void (*dot_rows)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t rows, int64_t k,
                      bool round);
     void (*sum_columns)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sizes of stored weights. These are not inline. If compilers know how the bytes of a row follow from k, they
- * spill registers in the integer kernels' loops. That made them 5 to 8 % slower (GCC 12, bench_decode with int8 and
- * int4).
+ * Owns the sizes of stored weights. The functions are not inline. If compilers can see how the bytes of a row follow
+ * from k, they spill registers in the integer kernels' loops. That made them 5 to 8 % slower (GCC 12, bench_decode with
+ * int8 and int4).
  */
 #include "cpu/simd/gemv_ukernel.h"
 

@@ -3,7 +3,7 @@
  * or, if the machine adds products of bytes, in integers (int_dot).
  *
  *   F32, F16, BF16   rows of k numbers
- *   INT8 rows of k signed bytes; 32 share one scale (fp16): w = q * scale
+ *   INT8             rows of k signed bytes; 32 share one scale (fp16): w = q * scale
  *   INT4             rows of k / 2 bytes, 16 per 32 weights: low nibbles are the first 16, high ones the others;
  *                    w = (q - 8) * scale
  *   Q4_1, Q2_K, ...  blocks of 32 or 256 (core/base/kquant.h); their fp16 numbers are the scales
@@ -37,7 +37,7 @@ enum {
 /* Return the bytes of a row of k weights without scales, and the number of fp16 scales of a row. */
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k);
 int64_t cpu_weights_row_scales(cpu_weights format, int64_t k);
-/* The number of weights per row is a multiple of this. */
+/* Returns the number of weights in a block. The number of weights in a row is a multiple of it. */
 int64_t cpu_weights_block(cpu_weights format);
 
 /* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart; r < rows. */
@@ -52,18 +52,20 @@ typedef struct cpu_gemv_kernels {
     cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4]; /* [format][log2 of the columns] */
 } cpu_gemv_kernels;
 
-/* ---- int_dot ------------------------------------------------------------------------------------------------------- */
+/* ---- int_dot ----------------------------------------------------------------------------------------------------- */
 /* Matrix products of weights in few bits with vectors converted to integers, for processors that add products of bytes
- * (AVX-512 VNNI). 32 neighbours of a vector share a scale and have sixteen bits each, as a high and a low byte. So
- * the rounding is at most 1 / 65024 of the largest of the 32, which fp32 sums of a row would not show.
+ * (AVX-512 VNNI). 32 neighbours of a vector share a scale and have sixteen bits each, as a high and a low byte. The
+ * rounding error is therefore at most 1 / 65024 of the largest of the 32, which does not show in fp32 sums of a row.
  *
  *     w x = scale_w scale_x sum (u - bias) q,   u = w + bias unsigned,   q = 256 high + low
  *
- * `start` holds -bias times the sums of four neighbouring q, where the sums begin. These are integers, so exact.
+ * `start` holds -bias times the sums of four neighbouring q, from which the sums of products begin. All of these are
+ * integers and therefore exact.
  */
 
-/* Steps of 64 weights. Their bytes are in order; with blocks of 32, the first halves of both blocks come first, then
- * the second halves. Forms that are computed by sixteen rows have another order (body/rows_dot_avx512.h). */
+/* A step of 64 numbers of a vector. The bytes are in order; with blocks of 32, the first halves of both blocks come
+ * first, then the second halves. Forms that are computed sixteen rows at a time have another layout
+ * (body/rows_dot_avx512.h). */
 typedef struct cpu_int_dot_step {
     int8_t high[64], low[64];
     int32_t start[16];
@@ -76,7 +78,7 @@ typedef struct cpu_int_dot_block {
 } cpu_int_dot_block;
 
 /* A column consists of k / 64 steps (rounded up), followed by one scale per block of 32 and, if the form has minima,
- * the negative sum of its numbers, or by one cpu_int_dot_block per block of 256. */
+ * the negative sum of the block's numbers, or by one cpu_int_dot_block per block of 256. */
 static inline int64_t cpu_int_dot_steps(int64_t k) { return (k + 63) / 64; }
 static inline size_t cpu_int_dot_column_bytes(int64_t k) { /* a multiple of 64 */
     size_t steps = (size_t)cpu_int_dot_steps(k);
@@ -89,8 +91,8 @@ static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, for block
 /* y[r * columns + j] as in cpu_gemv_tile. Columns are cpu_int_dot_column_bytes(k) apart. */
 typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k, int rows);
 typedef struct cpu_int_dot_kernels {
-    /* Converts one column of k numbers, a multiple of the form's block, to 64-byte aligned memory. NULL if
-     * this machine has no such instructions. */
+    /* Converts one column of k numbers to 64-byte aligned memory. k is a multiple of the form's block. NULL if this
+     * machine has no such instructions. */
     void (*prepare)(void *out, const float *x, int64_t k, cpu_weights format);
     /* [format - CPU_WEIGHTS_INT8][log2 of the columns] */
     cpu_int_dot_tile tiles[CPU_WEIGHTS_BLOCKS][4];

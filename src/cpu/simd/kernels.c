@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the contexts of all instruction sets, made at the first call: each is the plain one, overlaid with the set's own
- * kernels.
+ * Owns the contexts of all instruction sets, made at the first call. Each is a copy of the plain one, overlaid with the
+ * set's own kernels.
  */
 #include "cpu/simd/kernels.h"
 

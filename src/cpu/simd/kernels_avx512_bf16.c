@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of AVX-512 with AVX512_BF16. It has separate matrix products for operands that are rounded to bfloat16;
- * all others are AVX-512's.
+ * The kernels of AVX-512 with AVX512_BF16. This set has separate matrix products for operands that are rounded to
+ * bfloat16. All other kernels are those of AVX-512.
  */
 #include "cpu/simd/kernels.h"
 

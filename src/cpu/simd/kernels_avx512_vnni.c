@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Multiplies weights of few bits by integers with vpdpbusd, which multiplies unsigned bytes (the weights) by signed
- * ones and adds four neighbours, exactly.
+ * bytes and adds four neighbouring products exactly.
  */
 #include "cpu/simd/kernels.h"
 
@@ -19,7 +19,7 @@ enum { FULL = 127 * 256, AHEAD = 1024 };
 
 #define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* ---- the vector ------------------------------------------------------------------------------------------------------- */
+/* ---- the vector -------------------------------------------------------------------------------------------------- */
 
 /* Stores the high and low bytes of 16 numbers, and returns the numbers as integers. */
 VFN vi prepare_bytes(int8_t *high_bytes, int8_t *low_bytes, vf x) {
@@ -29,7 +29,7 @@ VFN vi prepare_bytes(int8_t *high_bytes, int8_t *low_bytes, vf x) {
     return q;
 }
 
-/* Half a block: 16 numbers to bytes and to the sums of four. */
+/* Converts half a block, 16 numbers, to bytes and to -bias times the sums of four. Returns the numbers as integers. */
 VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     vi q = prepare_bytes(s->high + at, s->low + at, v_mul(x, inverse));
     vi two = vi_add(q, _mm512_shuffle_epi32(q, _MM_PERM_CDAB)); /* within each group of four lanes */
@@ -39,8 +39,8 @@ VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     return q;
 }
 
-/* Adds the numbers of a half. Without a finite scale they can be any integers, and their sum may wrap, which is
- * undefined in GCC's _mm512_reduce_add_epi32. */
+/* Returns the sum of the integers of a half. Without a finite scale they can be any integers, and their sum may wrap,
+ * which is undefined in GCC's _mm512_reduce_add_epi32. */
 VFN int prepare_sum(vi q) {
     __m256i eight = _mm256_add_epi32(_mm512_castsi512_si256(q), _mm512_extracti64x4_epi64(q, 1));
     __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
@@ -48,9 +48,8 @@ VFN int prepare_sum(vi q) {
     return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, _MM_PERM_CDAB)));
 }
 
-/* Computes the scale of 32 numbers, and returns the factor to multiply them by. Numbers without a finite scale
- * (infinities, NaN) must give NaN, which the scale carries. The maximum of two numbers drops a NaN, so NaN is tested
- * separately. */
+/* Computes the scale of 32 numbers, and returns the factor to multiply them by. Infinities, NaN and numbers from 2^120
+ * on must result in NaN, so the scale is NaN. The maximum of two numbers drops a NaN, so NaN is tested separately. */
 VFN float prepare_scale(vf first, vf second, float *scale) {
     float most = _mm512_reduce_max_ps(v_max(v_abs(first), v_abs(second)));
     const bool nan = _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q);
@@ -58,7 +57,8 @@ VFN float prepare_scale(vf first, vf second, float *scale) {
     return most > 0x1p-100f && most < 0x1p120f ? FULL / most : 0;
 }
 
-/* Computes sums of four products of a step's weights `u`. Without a bias, the products with the low bytes are added to those with the high bytes in place. */
+/* Returns the sums of four products of a step's weights `u`. Without a bias, the products with the low bytes are added
+ * to those with the high bytes in place. */
 VFN vf dot_sums(const kquant_form f, vi u, const cpu_int_dot_step *s) {
     vi high = vi_shl(_mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high)), 8);
     if (!f.bias) return v_from(_mm512_dpbusd_epi32(high, u, _mm512_load_si512(s->low)));
@@ -68,7 +68,7 @@ VFN vf dot_sums(const kquant_form f, vi u, const cpu_int_dot_step *s) {
 #include "cpu/simd/body/kquant_dot_avx512.h"
 #include "cpu/simd/body/rows_dot_avx512.h"
 
-/* INT4 is a form of kquants.def in all but the name. INT8's `low` is the bits of a byte. */
+/* INT4 is a form of kquants.def in all but the name. For INT8, `low` is the number of bits of a byte. */
 VFN kquant_form form_of(const cpu_weights format) {
     if (format == CPU_WEIGHTS_INT8) return (kquant_form){.block = KQUANT_SMALL, .low = 8, .sub = 32, .bias = 128};
     if (format == CPU_WEIGHTS_INT4) return (kquant_form){.block = KQUANT_SMALL, .low = 4, .sub = 32, .bias = 8};
@@ -100,7 +100,7 @@ static VTARGET void kernels_avx512_vnni_prepare(void *out, const float *x, int64
     }
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------------ */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 VFN __m256i half_step(const void *low, const void *high) {
     __m256i both = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low));
@@ -108,7 +108,8 @@ VFN __m256i half_step(const void *low, const void *high) {
 }
 
 /* Returns the fifth bits of two blocks in the order of a step, 16 bits each: the first block's first half, the second
- * block's first half, the first block's second half, the second block's second half. If there is no second block, its bits are 0. */
+ * block's first half, the first block's second half, the second block's second half. Without a second block, its bits
+ * are 0. */
 VFN __mmask64 fifths_of(const uint8_t *first, const uint8_t *second) {
     uint32_t a, b = 0;
     memcpy(&a, first, sizeof a);
@@ -130,7 +131,8 @@ VFN vi weights_of(const kquant_form f, const char *row, int64_t step, bool half)
                                 _mm512_set1_epi8(16));
 }
 
-/* Selects, for each sum of four, its factor among 16 fp16 numbers of the blocks; `at` is the first one of the step. */
+/* Returns, for each sum of four, the lane of its factor among 16 fp16 numbers of the blocks. `at` is the lane of the
+ * step's first factor. */
 VFN vi factor_lanes(const kquant_form f, int at) {
     return vi_add(vi_set(at), _mm512_maskz_mov_epi32(0xf0f0, vi_set(kquant_supers(f))));
 }
@@ -144,7 +146,8 @@ VFN void dot_step(const kquant_form f, vf *sums, const vf *factor, const char *r
     }
 }
 
-/* Multiplies up to 16 fp16 numbers of the weights by the corresponding numbers of the vectors: scales by scales, minima by sums. */
+/* Multiplies up to 16 fp16 numbers of the weights by the corresponding numbers of the vectors: scales by scales, and
+ * minima by sums. */
 VFN void dot_factors(const kquant_form f, vf *sums, vf *factor, const uint16_t *scales, const float *beside,
                      int64_t column_bytes, int64_t count, const int C) {
     vf own = v_load_f16_n(scales, count);
@@ -186,7 +189,7 @@ VFN void rows_dots(const kquant_form f, float *y, rows_place p, const uint16_t *
         for (int j = 0; j < C; j++, p.x += p.column_bytes) rows_tile(f, y + j, C, p, scales, k, rows, 1);
 }
 
-/* Processes row after row, as in body/gemv_body.h, or all of them at once. */
+/* Processes row after row, as in body/gemv_body.h, or all rows at once. */
 VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
               int rows, const int C) {
     const kquant_form f = form_of(format);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define CPU_REDUCE_BLOCK 1024
-#define CPU_REDUCE_INNER 256 /* strided kernels walk this many columns at once; needs no scratch from the caller */
+#define CPU_REDUCE_INNER 256 /* strided kernels process this many columns at once, without scratch from the caller */
 
 typedef enum cpu_reduce_code {
     CPU_REDUCE_SUM,

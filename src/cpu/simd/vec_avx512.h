@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Vectors of 16 floats for AVX-512. Each kernels_*.c includes one of the vec_*.h files once. The bodies after it
- * (vec_math.h, elementwise_body.h, reduce_body.h, gemm_body.h) use only these names.
+ * Vectors of 16 floats for AVX-512. Each kernels_*.c includes one of the vec_*.h files once. The bodies that are
+ * included after it (vec_math.h, elementwise_body.h, reduce_body.h, gemm_body.h) use only these names.
  *
  * v_max(a, b) and v_min return b if either is NaN (or NaN on NEON), so a bound comes first: v_max(bound, x) keeps x's
  * NaN.

@@ -41,7 +41,7 @@ VFN vf v_cos(vf x) { return cosf(x); }
 
 #else
 
-/* exp(x) is 0 below EXP_LEAST. ln 2 is split in two parts; q starts with its highest power. */
+/* exp(x) is 0 below EXP_LEAST. ln 2 is split in two parts; the coefficients of q start with its highest power. */
 #define EXP_LEAST    (-104.0f)
 #define EXP_ONE_LN2  0x1.715476p+0f
 #define EXP_LN2_HIGH 0x1.62e400p-1f
@@ -77,7 +77,7 @@ VFN vf v_exp2(vf x) {
     return v_scale(exp_core(v_mul(v_sub(x, n), v_set(0x1.62e430p-1f))), n);
 }
 
-/* The core of log: log(1 + f) for sqrt(1/2) <= 1 + f <= sqrt(2). */
+/* The polynomial q in log(1 + f) = f - f^2/2 + f^3 q(f), for sqrt(1/2) <= 1 + f <= sqrt(2). */
 VFN vf log_core(vf f) {
     vf q = v_fma(v_set(0x1.1457a0p-4f), f, v_set(-0x1.de3c12p-4f));
     q = v_fma(q, f, v_set(0x1.e6f06cp-4f));
@@ -173,8 +173,8 @@ VFN vf v_erf(vf x) {
     return v_select(v_lt(a, v_set(0.93f)), small, v_copysign(large, x));
 }
 
-/* Computes the sine (`turn` 0) or cosine (1) of x = n pi/2 + r. Arguments too large for the three-part reduction go to
- * the library. */
+/* Computes the sine (`turn` 0) or cosine (1) of x = n pi/2 + r. If an argument is too large for the three-part
+ * reduction, the C library computes all lanes. */
 VFN vf sin_cos(vf x, int turn) {
     if (vm_any(v_le(v_set(30000.0f), v_abs(x)))) return v_each(turn ? cosf : sinf, x);
     vf n = v_round(v_mul(x, v_set(0x1.45f306p-1f)));
@@ -205,8 +205,8 @@ VFN vf v_cos(vf x) { return sin_cos(x, 1); }
 VFN vf one_over_one_and(vf e) { return v_div(v_set(1), v_add(v_set(1), e)); }
 #else
 /* 1 / (1 + e) for 0 <= e <= 1: the minimax parabola, with error 1/99, and two Newton steps. A division takes longer
- * than all of it, and the instruction for an approximate reciprocal returns different bits on processors of other
- * makers. */
+ * than all of these steps, and the instruction for an approximate reciprocal returns different bits on processors of
+ * other makers. */
 VFN vf one_over_one_and(vf e) {
     vf d = v_add(v_set(1), e), r = v_fma(v_fma(v_set(32.0f / 99), e, v_set(-80.0f / 99)), e, v_set(98.0f / 99));
     r = v_fma(r, v_fnma(d, r, v_set(1)), r);
@@ -221,8 +221,8 @@ VFN vf v_sigmoid(vf x) {
 
 #ifndef VEC_PLAIN
 
-/* Computes four at once, interleaved step by step. A single chain of steps is so long that a processor that looks some
- * hundred instructions ahead would wait for most of them. */
+/* Computes four sigmoids at once, interleaved step by step. A single chain of steps is so long that a processor that
+ * looks some hundred instructions ahead would wait for most of them. */
 VFN void v_sigmoid_four(vf y[4], const vf x[4]) {
     vf a[4], n[4], r[4], q[4], e[4];
     vm none[4];

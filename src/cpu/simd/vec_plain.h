@@ -23,7 +23,7 @@ typedef int vm;
 VFN vf v_load(const float *p) { return *p; }
 VFN void v_store(float *p, vf v) { *p = v; }
 VFN void v_store_quads(float *p, int64_t step, vf v) {
-    /* groups of four neighbours, `step` floats apart; here, one of them */
+    /* the groups are of four neighbours, `step` floats apart, but a plain vector is only one of them */
     (void)step;
     *p = v;
 }

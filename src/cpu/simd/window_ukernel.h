@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Windows that slide over planes (a one-channel image with its padding), CPU_WINDOW_LANES results at a time, and the
- * same points copied side by side as a panel of a matrix of patches.
+ * Kernels for windows that slide over planes (a one-channel image with its padding), CPU_WINDOW_LANES results at a
+ * time, and the same points copied side by side as a panel of a matrix of patches.
  */
 #ifndef CPU_SIMD_WINDOW_UKERNEL_H
 #define CPU_SIMD_WINDOW_UKERNEL_H
@@ -33,12 +33,13 @@ typedef struct cpu_window_patches {
 } cpu_window_patches;
 
 typedef struct cpu_window_kernels {
-    /* Computes `blocks` times CPU_WINDOW_LANES results of one line. taps[t] is where tap t begins, and `start` is the
-     * initial value of a result. */
+    /* Computes `blocks` times CPU_WINDOW_LANES results of one line. taps[t] points to the first number that tap t
+     * reads, and `start` is the initial value of a result. */
     void (*line[CPU_WINDOW_KINDS])(float *out, int64_t blocks, const float *const *taps, const float *weights,
                                    int64_t count, float start);
-    /* Copies whole runs of lanes. The excess ends up where the next segment or row will be, or, for the last row, in
-     * CPU_WINDOW_LANES floats after it. Columns without a point have undefined content. */
+    /* Copies rows k0 .. k1-1 of the panel in whole runs of lanes. The excess is written where the next segment or row
+     * will be or, for the last row, to the CPU_WINDOW_LANES floats after it. Columns without a point have undefined
+     * content. */
     void (*pack)(float *to, const cpu_window_patches *p, int64_t k0, int64_t k1);
 } cpu_window_kernels;
 

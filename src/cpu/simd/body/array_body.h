@@ -3,9 +3,9 @@
  *
  * A product of two fp16 has 22 bits. In units of 2^-16 and below 2^22 it is rounded by adding 1.5 * 2^23: a fused
  * multiply-add rounds once, and the low bits of the result are the integer. Halves would be rounded to even, so the
- * left factor is the next larger float. That lifts a half above the half and, because products are on a grid of 22
- * bits, changes nothing else. The bits of 1.5 * 2^23 are in each term and are subtracted at the end. From 2^21,
- * products are integers and are converted directly.
+ * left factor is moved to the next float away from 0. This moves a product that is a half beyond the half and, because
+ * products are on a grid of 22 bits, changes no other result. The bits of 1.5 * 2^23 are in each term and are
+ * subtracted at the end. From 2^21, products are integers and are converted directly.
  */
 #ifndef CPU_SIMD_BODY_ARRAY_BODY_H
 #define CPU_SIMD_BODY_ARRAY_BODY_H
@@ -16,7 +16,7 @@
 
 #define ARRAY_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Computes both arrays with bit operations only, so that the compiler vectorizes it. */
+/* Computes both arrays with bit operations only, so that the compiler vectorizes the loop. */
 static VTARGET void KERNEL(array_left, f32)(float *up, float *least, const float *x, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         int32_t bits, larger, bound;
@@ -32,7 +32,8 @@ static VTARGET void KERNEL(array_left, f32)(float *up, float *least, const float
 }
 
 #ifdef VEC_PLAIN
-/* `a` is as array_left made it. */
+/* Returns the rounded product of a left factor and b, or 0 if |b| is below `least`. `a` and `least` come from
+ * array_left. */
 VFN int32_t array_term(float a, float least, float b) {
     const float size = fabsf(b);
     int32_t bits;
@@ -55,8 +56,8 @@ VFN void array_add(int32_t (*sum)[CPU_ARRAY_COLUMNS], cpu_array_left left, const
 #else
 #define ARRAY_VECTORS (VL == 16 ? 4 : 2)
 
-/* Returns the absolute value from which a right factor's product with `a` is an integer. `exact` receives the original
- * `a`. */
+/* Returns the absolute value from which right factors have products with `a` that are integers. *exact receives the
+ * left factor without the change by array_left. */
 VFN float array_split(float a, float *exact) {
     int32_t bits, split;
     memcpy(&bits, &a, sizeof bits);

@@ -16,8 +16,9 @@ VFN float *score_at(attention_row r, int64_t j) {
 
 /* ---- 2^x --------------------------------------------------------------------------------------------------------- */
 
-/* Below this a probability counts as 0. Even with a million keys, it would be lost in the rounding of the sum. A
- * product with two such factors is still not subnormal, which would cost the processor a hundred cycles. */
+/* A score this far below the maximum has the probability 0. Even with a million keys, its probability would be lost in
+ * the rounding of the sum. A product of two larger factors is never subnormal, which would cost the processor a hundred
+ * cycles. */
 #define ATTENTION_LEAST  (-50.0f)
 #define ATTENTION_UNSEEN (-1e30f)
 #define ATTENTION_NONE   (-1e29f) /* the maximum of an empty set */
@@ -73,7 +74,8 @@ static const float attention_lanes[64] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
                                           32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
                                           48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
 
-/* Computes the maximum of the visible part of each column into `top`. The invisible part becomes ATTENTION_UNSEEN. */
+/* Updates `largest` with the maximum of the visible part of each column. The invisible part becomes
+ * ATTENTION_UNSEEN. */
 VFN void columns_top(float *s, int64_t rows, int64_t first, float *largest) {
     vf top[GEMM_NRV];
     int64_t whole = first + 1 < 0 ? 0 : first + 1 < rows ? first + 1 : rows;
@@ -134,7 +136,8 @@ static VTARGET void KERNEL(attention_scale, f32)(float *to, int64_t step, const 
 
 /* ---- a row ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the maximum of each lane. Columns from `count` to the end of the panel are not seen. */
+/* Returns the maximum of each lane and of `top`. Columns from `count` to the end of the panel become
+ * ATTENTION_UNSEEN. */
 VFN vf row_top(attention_row s, int64_t count, vf top) {
     vf other = top;
     int64_t j = 0;
@@ -227,8 +230,8 @@ static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row
 
 /* ---- streamed ---------------------------------------------------------------------------------------------------- */
 
-/* Stores whole vectors. The last one of a line overlaps the next line's beginning, which is written later. After a
- * panel's last line, other data has already been written. */
+/* Stores whole vectors. The last vector of a line overlaps the beginning of the next line, which is written later. For
+ * a panel's last line, only the remaining floats are stored, because what follows has already been written. */
 static VTARGET void KERNEL(attention_strips, f32)(float *to, const float *from, int64_t step, int64_t rows,
                                                   int64_t depth) {
     enum { REST = GEMM_MR % VL };

@@ -24,8 +24,8 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* op(run, point, group of three, position in it): everything in a group is reached by one address and multiples of
- * a_row. */
+/* op(run, point, group of three points, position in the group). One address and multiples of a_row reach all points of
+ * a group. */
 #define CH_ROWS_0(op, h)
 #define CH_ROWS_1(op, h) op(h, 0, 0, 0)
 #define CH_ROWS_2(op, h) CH_ROWS_1(op, h) op(h, 1, 0, 1)
@@ -60,7 +60,7 @@ VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
         __builtin_prefetch(t->c[h] + (r) * t->c_row + (j) * VL, 1);                                                    \
         if (t->other[h]) __builtin_prefetch(t->other[h] + (r) * t->other_row + (j) * VL);                              \
     }
-/* The same for the last panel of a layer, in which some columns are missing: n0, n1, .. of each vector. */
+/* The same for the last panel of a layer, in which some columns are missing: n[j] columns of vector j exist. */
 #define CH_OTHER_N(h, r, j)                                                                                            \
     c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load_n(t->other[h] + (r) * t->other_row + (j) * VL, n[j]));
 #define CH_STORE_N(h, r, j) v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, conv_finish(&f, c##h##_##r##_##j), n[j]);
@@ -217,7 +217,7 @@ VFN void conv_out(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, vf s
         v_store_n(to, conv_finish(l->finish, sum), n);
 }
 
-/* Computes result `at` with the taps from0 .. to0 of its columns. */
+/* Computes result `at` with taps from0 .. to0-1 of each row. */
 VFN void conv_one(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c, int64_t n,
                   const cpu_conv_kind kind) {
     vf sum = conv_start(l, c, kind);
@@ -231,7 +231,7 @@ VFN void conv_one(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0
     conv_out(l, at, c, n, sum);
 }
 
-/* Does the same for four vectors of channels, whose chains are independent. */
+/* Like conv_one, but for four vectors of channels, whose chains are independent. */
 VFN void conv_wide(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c,
                    const cpu_conv_kind kind) {
     vf s0 = conv_start(l, c, kind), s1 = conv_start(l, c + VL, kind);
@@ -277,11 +277,11 @@ VFN void conv_four(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, con
 
 enum { CONV_SEVEN = 7 };
 
-/* Computes seven results, three or five taps wide, one or two points apart. Each point is read once for all its
- * taps. */
+/* Computes seven results of windows that are three or five taps wide and one or two points apart. Each point is read
+ * once for all its taps. */
 VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, const int kernel, const int step) {
     const vf start = conv_start(l, c, CPU_CONV_WEIGHTS);
-    /* No arrays in loops, so that they stay in registers. */
+    /* Arrays are not indexed in loops, so that they stay in registers. */
     vf s[CONV_SEVEN] = {start, start, start, start, start, start, start};
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c,
@@ -335,8 +335,8 @@ VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, co
     CH_OUT(6);
 }
 
-/* Seven results for all channels. These are separate functions, because compile time grows much faster than code
- * size. */
+/* These compute seven results for all channels. These are separate functions, because compile time grows much faster
+ * than code size. */
 #define CH_SEVENS(kernel, step)                                                                                        \
     static VTARGET __attribute__((noinline)) void conv_sevens_##kernel##_##step(const cpu_conv_line *l, int64_t at) {  \
         const int64_t whole = l->channels / VL * VL;                                                                   \
@@ -386,7 +386,7 @@ VFN void conv_line(const cpu_conv_line *l, const cpu_conv_kind kind) {
 
 /* ---- minimal filtering ------------------------------------------------------------------------------------------- */
 
-/* Transforms six values in place. The points are 0, 1, -1, 2, -2 and infinity. */
+/* Transforms six values in place. The interpolation points are 0, 1, -1, 2, -2 and infinity. */
 VFN void conv_bt(vf *d, int step) {
     const vf d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step], d5 = d[5 * step];
     const vf four = v_set(4), five = v_set(5), two = v_set(2);

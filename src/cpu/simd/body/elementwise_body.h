@@ -38,9 +38,10 @@ static inline float remainder_of(float x, float y) {
 VFN vf v_floor_div(vf x, vf y) { return quotient_of(x, y); }
 VFN vf v_mod(vf x, vf y) { return remainder_of(x, y); }
 #else
-/* A quotient below 2^24 that is rounded up to an integer is one too large, and never too small. Then x - y floor(x /
- * y), rounded once, is exact, except where it is the sum that the definition itself rounds; there its sign decides.
- * Larger quotients are computed one by one. */
+/* If a quotient below 2^24 is rounded up to an integer, its floor is one too large; it is never too small. The
+ * remainder x - y floor(x / y), rounded once, is exact or, where the definition itself rounds a sum, has the right
+ * sign. If its sign differs from that of y, the floor is too large. If a quotient is larger, all lanes are computed one
+ * by one. */
 VFN vm v_quotient_is_far(vf q, vf y) { return vm_or(v_le(v_set(0x1p+24f), v_abs(q)), v_eq(v_abs(y), v_set(INFINITY))); }
 VFN vm v_opposes(vf r, vf y) { /* neither is zero, and their signs differ */
     return vm_or(vm_and(v_lt(r, v_set(0)), v_lt(v_set(0), y)), vm_and(v_lt(v_set(0), r), v_lt(y, v_set(0))));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Matrix products of pairs of bfloat16 with AVX512_BF16's vdpbf16ps: gemm_body.h with words that hold two neighbours in
- * k. Separate from kernels_avx512_bf16.c, so that a test can compile it with these instructions emulated.
+ * k. This file is separate from kernels_avx512_bf16.c, so that a test can compile it with these instructions emulated.
  */
 #ifndef CPU_SIMD_BODY_GEMM_BF16_AVX512_H
 #define CPU_SIMD_BODY_GEMM_BF16_AVX512_H
@@ -34,7 +34,7 @@ VFN vf gemm_pack_along(const void *p, int half, int64_t n, int round) {
     return (vf)_mm512_cvtne2ps_pbh(second, first);
 }
 
-/* Loads words of an element of row `p` and the one below it in row `next`, for n columns. */
+/* Loads words that combine an element of row `p` with the element below it in row `next` (0 if NULL), for n columns. */
 VFN vf gemm_pack_across(const void *p, const void *next, int half, int64_t n, int round) {
     (void)round;
     n = n < 0 ? 0 : n < 16 ? n : 16;

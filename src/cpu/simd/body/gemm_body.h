@@ -69,7 +69,8 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
-/* Does the same if all columns exist. Inlined with constants for width, dtype and round. */
+/* Packs [k][width] from a source whose neighbours run across, if all columns exist. Inlined with constants for width,
+ * dtype and round. */
 VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t count,
                      bool round) {
     int rest = width % VL;
@@ -124,7 +125,7 @@ static VTARGET void pack_across(float *target, int width, const void *data, cpu_
     }
 }
 
-/* Packs odd strides: each k (or pair) is gathered first. */
+/* Packs a source with any other strides. Each k (or pair) is gathered first. */
 static VTARGET void pack_across_strided(float *target, int width, const void *data, cpu_dtype dtype, int64_t k_stride,
                                         int64_t c_stride, int64_t cols, int64_t k0, int64_t k1, bool round) {
     float rows[2][64];
@@ -136,7 +137,7 @@ static VTARGET void pack_across_strided(float *target, int width, const void *da
     }
 }
 
-/* Packs [kw][width] from a source whose neighbours run along k: element (k, c) is at c*stride + k. VL of them at a time
+/* Packs [kw][width] from a source whose neighbours run along k: element (k, c) is at c*stride + k. VL columns at a time
  * are transposed in registers. */
 static VTARGET void pack_transposed(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
                                     int64_t cols, int64_t k0, int64_t k1, bool round) {
@@ -171,7 +172,7 @@ static VTARGET void KERNEL(pack, GEMM_TYPE)(float *target, int width, const void
         pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
-/* Stores elements from j of a row of A in quads: groups of four, `step` floats apart. */
+/* Stores a vector of a row of A, starting at element j, in quads: groups of four, `step` floats apart. */
 VFN void store_quads(float *row, int64_t step, int64_t j, vf v) {
     v_store_quads(row + j / GEMM_QUAD * step + j % GEMM_QUAD, step, v);
 }
@@ -237,12 +238,12 @@ static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, con
     }
 #define TILE_STEPS_4(ROWS, w)                                                                                          \
     TILE_STEP(ROWS, w) TILE_STEP(ROWS, (w) + 1) TILE_STEP(ROWS, (w) + 2) TILE_STEP(ROWS, (w) + 3)
-/* How many steps of k ahead the panels are prefetched. B comes from L2, A at first from L3. */
+/* Steps of k by which the panels are prefetched ahead. B comes from L2, A at first from L3. */
 enum { AHEAD_B = 8, AHEAD_A = 24 };
 
 /* AVX-512 uses exactly four steps per iteration. Short code with one-byte offsets is decoded as fast as it executes. So
- * the prefetched data has separate addresses, which the compiler may not merge with the panels', and it may not group
- * the prefetches of several steps. On other sets, a long iteration costs less than its branch. */
+ * the prefetched data has separate addresses, which the compiler may not merge with those of the panels, and it may not
+ * group the prefetches of several steps. On other sets, a long iteration costs less than its branch. */
 #if VL == 16
 #define GEMM_TURN        4
 #define TURN_BEGIN       __asm__("" : "+r"(ahead_a), "+r"(ahead_b));
@@ -368,7 +369,7 @@ static VTARGET void KERNEL(gemm_finish, GEMM_TYPE)(const gemm_finish *f, float *
     cpu_matrix_view partial = {f->partial, CPU_F32, f->partial_stride, 1};
     for (int64_t r = 0; r < rows; r++, tile += stride) {
         if (!f->first) add_row(tile, &partial, i + r, j, cols);
-        /* If the partial sums are C itself, they include what C held after the first block. */
+        /* If the partial sums are C itself, they include the old content of C after the first block. */
         if (f->accumulate && (f->partial == f->c.data ? f->first : f->last)) add_row(tile, &f->c, i + r, j, cols);
         if (f->first && f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
         if (!f->last) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The tallest tile of AVX-512, 14 x 32, in assembly. 28 sums, 2 vectors of B and 2 broadcast words of A occupy all 32
- * registers. Compilers' code for this in C moves sums through memory in each iteration. Included by kernels_avx512.c
- * before gemm_body.h, which uses all tiles of 14 rows from here.
+ * registers. For the same tile in C, compilers move sums through memory in each iteration. Included by kernels_avx512.c
+ * before gemm_body.h, which takes all tiles of 14 rows from this file.
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k. It prefetches the panels ahead and one line that is
  * needed soon. The last FETCHING turns also each prefetch a line of the memory to which the sums are added or written.
@@ -14,7 +14,7 @@
 
 #include "cpu/simd/gemm_ukernel.h"
 
-/* What the assembly reads in addition to its registers; it contains the offsets. */
+/* Values that the assembly reads in addition to its registers. The assembly contains their offsets. */
 typedef struct tile_call {
     int64_t fetching_turns, steps; /* 0, 8: turns with lines of C; single steps after them */
     float *c;                      /* 16 */
@@ -57,7 +57,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     "vfmadd231ps %%zmm0, %%zmm3, %%zmm" #s2 "\n\t"                \
     "vfmadd231ps %%zmm1, %%zmm3, %%zmm" #s3 "\n\t"
 
-/* One step of k: its words of A begin at `at` bytes, and those of the next row are `row` bytes further. */
+/* One step of k. Its words of A begin at `at` bytes, with one row every `row` bytes. */
 #define TILE_STEP_OF(at, row, b0, b1, ahead_a, ahead_b0, ahead_b1) \
     "vmovups " #b0 "(%[b]), %%zmm0\n\t"                           \
     "vmovups " #b1 "(%[b]), %%zmm1\n\t"                           \
@@ -110,7 +110,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
     "vmovups %%zmm" #s1 ", 64(%[a])\n\t"                          \
     "add %[b], %[a]\n\t"
 
-/* Stores the sums to C, multiplied by alpha, or added to its content or to another addend. */
+/* Multiplies the sums by alpha and stores them to C, possibly after adding C's content or another addend. */
 #define TILE_END \
     "mov 48(%[call]), %[addend]\n\t" \
     "vbroadcastss 40(%[call]), %%zmm0\n\t" \
@@ -229,8 +229,8 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
             : TILE_REGISTERS);                                    \
     }
 
-/* A turn's piece of a panel: 14 words of one k, whose lines were prefetched to L1 some k earlier, and the prefetch of a
- * later one. Four turns copy four adjacent pieces, one per panel. (Unrolling the four turns made the loop 5 %
+/* Copies a turn's piece of a panel, 14 words of one k, whose lines were prefetched to L1 some k earlier, and prefetches
+ * a later piece. Four turns copy four adjacent pieces, one per panel. (Unrolling the four turns made the loop 5 %
  * slower.) */
 #define PASS_PIECE(load, last)                                    \
     load " (%[take]), %%zmm2%{%%k1%}%{z%}\n\t"                    \

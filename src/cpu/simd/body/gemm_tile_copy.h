@@ -3,19 +3,19 @@
  * defined. GEMM_COPIES(X) expands X(type's name, GEMM_MR, bytes per element, function that copies four neighbours,
  * function that copies GEMM_MR, type).
  *
- * Loads and stores of the copies cost nothing during the multiply-adds; in separate loops they took a tenth of a
- * product with 256 columns. Words are copied COPY_LEAD steps of k before they are read, or for another block.
+ * Loads and stores of the copies cost nothing during the multiply-adds; in separate loops they took a tenth of the time
+ * of a product with 256 columns. Words are copied COPY_LEAD steps of k before they are read, or for another block.
  */
 #ifndef CPU_SIMD_BODY_GEMM_TILE_COPY_H
 #define CPU_SIMD_BODY_GEMM_TILE_COPY_H
 
 enum {
     COPY_LEAD = 16,
-    COPY_AHEAD = 512, /* bytes in a row; a line is prefetched when four fours are copied */
+    COPY_AHEAD = 512, /* bytes in a row; one line per row is prefetched for every four quads */
     COLUMNS_LEAD = 16 /* lines of B */
 };
 
-/* Reads unpacked B: a line of it is used for the arithmetic and written to its panel. */
+/* Reads unpacked B. Each line is used for the arithmetic and written to the panel. */
 #define LINE_COPY(r, j)                                                                                                \
     vf b##j = load_any(line + (j) * VL * size, dtype);                                                                 \
     v_store(b + at_b + (j) * VL, b##j);

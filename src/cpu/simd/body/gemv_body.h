@@ -56,7 +56,7 @@ VFN vi gemv_load_u8(const uint8_t *p) {
 VFN vf gemv_float(vi v) { return vcvtq_f32_s32(v); }
 #endif
 
-/* Unpacks a byte's low and high nibbles, minus 8. */
+/* Return the low or the high nibbles of bytes, minus 8, as fp32. */
 #if VL == 16
 VFN vf gemv_nibble(vi index) { /* the low four bits of each lane are the index */
     return _mm512_permutexvar_ps(index, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
@@ -82,7 +82,7 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
     if (i < count) v_store_n(out + i, v_load_f16_n(scales + i, count - i), count - i);
 }
 
-/* ---- tiles: rows times C columns, a constant after inlining --------------------------------------------------------- */
+/* ---- tiles: rows times C columns, a constant after inlining ------------------------------------------------------ */
 /* With one vector, rows are processed one after the other, so that the weights are one stream from the first byte to
  * the last, which hardware prefetchers follow. Four rows in parallel are four short streams, read at half that rate
  * (docs/notes/decoding.md). A row's sums continue while the next row begins.
@@ -92,10 +92,10 @@ static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t coun
 
 #define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
 
-/* Sums per row and column, used in turn if a vector is short: a single one would wait for its last addition. */
+/* Sums per row and column, used in turn if a vector is short: a single sum would wait for its last addition. */
 enum { GEMV_CHAINS = VL == 1 ? 4 : VL == 4 ? 2 : 1, GEMV_INT4_AHEAD = 1024, GEMV_MOST_ROWS = 4 };
 
-/* Rows whose sums fit into the registers with those of C columns: 32 of them, or 16 with AVX2. */
+/* The number of rows whose sums with C columns fit into the registers: 32 registers, or 16 with AVX2. */
 #define GEMV_ROWS(C)                                                                                                   \
     ((C) == 1 || VL == 1 ? 1 : VL == 16 ? ((C) == 8 ? 2 : 4) : VL == 8 ? 8 / (C) : (C) == 8 ? 1 : 8 / (C))
 
@@ -119,7 +119,7 @@ VFN vf gemv_number_n(cpu_weights format, const void *row, int64_t i, int64_t n) 
     return gemv_load_bf16_n((const uint16_t *)row + i, n);
 }
 
-/* R neighbouring rows. */
+/* Multiplies R neighbouring rows by C columns. */
 VFN void gemv_numbers(const cpu_weights format, float *y, const char *rows, int64_t row_bytes, const float *x,
                       int64_t step, int64_t k, const int R, const int C) {
     const int64_t line = format == CPU_WEIGHTS_F32 ? 16 : 32;
@@ -147,7 +147,8 @@ VFN void gemv_numbers(const cpu_weights format, float *y, const char *rows, int6
     GEMV_EACH(r, R) gemv_finish(y + r * C, sums[r], C);
 }
 
-/* Adds a block's vectors. The second half of x is 16 weights further, and the sum over both is scaled once. */
+/* Adds a block's products with C vectors. The second half of the block in x is 16 numbers further. The sum over both
+ * halves is scaled once. */
 VFN void gemv_block(vf *sums, vf low, vf high, float scale, const float *x, int64_t step, const int C) {
     vf factor = v_set(scale);
     GEMV_EACH(j, C) {

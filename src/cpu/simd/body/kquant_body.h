@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
- * Multiplies weights in blocks (core/base/kquant.h) by vectors, and unpacks them to rows, in terms of vec_*.h: the
- * part of gemv_body.h for these forms. The form is a constant wherever this is inlined. A weight is computed with a
- * single rounding, so it equals the weight that is read as fp32, except for the sign of a zero.
+ * Multiplies weights in blocks (core/base/kquant.h) by vectors, and unpacks them to rows, in terms of vec_*.h. This is
+ * the part of gemv_body.h for these forms. The form is a constant wherever a function is inlined. A weight is computed
+ * with a single rounding, so it equals the weight that is read as fp32, except for the sign of a zero.
  */
 #ifndef CPU_SIMD_BODY_KQUANT_BODY_H
 #define CPU_SIMD_BODY_KQUANT_BODY_H
 
 #include "core/base/kquant.h"
 
-/* Shift right; bits i, i + 1, ... of `word`, one per lane in its lowest bit; look up kquant_steps for codes below 16. */
+/* kquant_shift shifts right. kquant_spread puts bits i, i + 1, ... of `word` into the lowest bits of the lanes.
+ * kquant_step looks up kquant_steps for codes below 16. */
 #if defined(VEC_PLAIN)
 VFN vi kquant_shift(vi v, int down) { return v >> down; }
 VFN vi kquant_spread(uint32_t word, int i) { return (vi)(word >> i & 1); }
@@ -45,7 +46,8 @@ VFN vi kquant_step(vi v) {
 }
 #endif
 
-/* Returns a plane's bits of VL weights, starting at element `i`. They are in neighbouring bytes or, if rows have one byte, in neighbouring bits. */
+/* Returns a plane's bits of VL weights, starting at element `i`. The bits are in neighbouring bytes or, if rows have
+ * one byte, in neighbouring bits. */
 VFN vi kquant_bits(const kquant_form f, const uint8_t *plane, int bits, int i) {
     if (kquant_width(f, bits) == 1) {
         uint32_t word;
@@ -128,7 +130,7 @@ VFN void kquant_rows(const cpu_weights format, float *y, const void *w, const ui
     }
 }
 
-/* `first` and `count` are multiples of 32. */
+/* Unpacks `count` weights of each row, starting at weight `first`. Both are multiples of 32. */
 VFN void kquant_unpack(const kquant_form f, float *out, int64_t step, const void *w, int64_t row_bytes,
                        const uint16_t *supers, int64_t row_supers, int64_t rows, int64_t first, int64_t count) {
     vf factor, shift;

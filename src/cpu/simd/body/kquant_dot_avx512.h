@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Multiplies blocks of 256 (core/base/kquant.h) by integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c
- * for these forms. That file itself handles blocks of 32. All scales of a block are converted to fp32 at once and
- * multiplied by the vector's scales; codes are multiplied as bytes, 64 at a time. Minima are multiplied by the
- * sums of the vector's numbers, and biases are in `start` as for the other forms.
+ * Multiplies blocks of 256 (core/base/kquant.h) by integers with AVX-512 VNNI. This is the part of
+ * kernels_avx512_vnni.c for these forms; that file itself handles blocks of 32. All scales of a block are converted to
+ * fp32 at once and multiplied by the vector's scales; codes are multiplied as bytes, 64 at a time. Minima are
+ * multiplied by the sums of the vector's numbers, and biases are in `start` as for the other forms.
  */
 #ifndef CPU_SIMD_BODY_KQUANT_DOT_AVX512_H
 #define CPU_SIMD_BODY_KQUANT_DOT_AVX512_H
@@ -13,9 +13,9 @@
 
 enum { KQUANT_STEPS = KQUANT_SUPER / 64, KQUANT_AHEAD = 1024 };
 
-/* ---- the vector ------------------------------------------------------------------------------------------------------- */
+/* ---- the vector -------------------------------------------------------------------------------------------------- */
 
-/* The factors for a block's scales, then for its minima; each of `sums` covers 16 numbers. */
+/* Sets the factors for a block's scales, then for its minima; each of `sums` covers 16 numbers. */
 VFN void kquant_prepare_beside(const kquant_form f, cpu_int_dot_block *block, const float scales[8],
                                const float sums[16]) {
     const int subs = kquant_subs(f);
@@ -45,7 +45,7 @@ static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_
     }
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------------------ */
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
 /* Returns one plane's bits of 64 weights, shifted left by `up` in their bytes; the bits around them are not zero.
  * Two consecutive runs of 32 are in the same bytes, because planes have at most four bits. */
@@ -72,7 +72,7 @@ VFN vi kquant_bytes_of(const kquant_form f, const uint8_t *block, const int step
     return vi_or(low, vi_and(high, _mm512_set1_epi8((char)(((1 << f.high) - 1) << f.low))));
 }
 
-/* Selects, for each sum of four, the factor among a block's 16 numbers. */
+/* Returns, for each sum of four, the lane of its factor among a block's 16 numbers. */
 VFN vi kquant_factor_lanes(const kquant_form f, const int step) {
     if (f.sub == 32) return _mm512_inserti64x4(vi_set(2 * step), _mm256_set1_epi32(2 * step + 1), 1);
     return vi_add(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3), vi_set(4 * step));
@@ -86,7 +86,8 @@ VFN vf kquant_sixteen(const uint8_t *bytes, const int count, const int bias) {
     return v_from(bias ? vi_sub(v, vi_set(bias)) : v);
 }
 
-/* Computes the products of a block's scales and the vectors' scales (`factor`), and the amounts that its minima subtract from the sums. */
+/* Sets `factor` to the products of a block's scales and the vectors' scales, and adds to `sums` what the minima of the
+ * block subtract. */
 VFN void kquant_dot_scales(const kquant_form f, vf *sums, vf *factor, const uint8_t *block, const uint16_t *supers,
                            const char *beside, int64_t column_bytes, const int C) {
     const uint8_t *scales = block + kquant_scales_at(f);

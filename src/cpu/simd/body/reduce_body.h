@@ -163,7 +163,7 @@ static VTARGET void KERNEL(log_sum_exp, f32)(float *y, const float *x, int64_t r
 }
 
 /* For columns j .. j+n-1 with n <= CPU_REDUCE_INNER, computes the maxima and the sums of exp(x - max), and stores the
- * exponentials if y is given. */
+ * exponentials if y is not NULL. */
 VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride,
                      float *top, float *sum) {
     KERNEL(reduce_strided_max, f32)(top, x, length, n, x_stride);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Sixteen rows of weights times integers with AVX-512 VNNI: the part of kernels_avx512_vnni.c for forms of eight or
- * four bits, with blocks of 32 without high bits and minima. A lane is a row. The products of a block are therefore added as integers,
- * and become fp32 once. Rows are not stored like that, so four bytes of each row are brought into one vector. All
- * vectors of activations share that work.
+ * Sixteen rows of weights times integers with AVX-512 VNNI. This is the part of kernels_avx512_vnni.c for forms of
+ * eight or four bits that have blocks of 32 and neither high bits nor minima. Each lane is a row, so the products of a
+ * block are added as integers and become fp32 once. Rows are not stored in this order, so four bytes of each row are
+ * brought into one vector. All vectors of activations share that work.
  */
 #ifndef CPU_SIMD_BODY_ROWS_DOT_AVX512_H
 #define CPU_SIMD_BODY_ROWS_DOT_AVX512_H
@@ -21,7 +21,8 @@ enum {
  * with one vector, if the matrix did not fit into the L3 cache (docs/notes/decoding.md). */
 VFN bool rows_take(const kquant_form f) { return f.block == KQUANT_SMALL && !f.high && !f.minimum; }
 
-/* What 32 neighbours of a vector become: `start` is -bias times their sum, where the sums begin. */
+/* 32 neighbours of a vector in the form that these kernels read. The sums of products begin with `start`, which is
+ * -bias times the sum of the 32. */
 typedef struct rows_block {
     int8_t high[32], low[32];
     int32_t start;
@@ -40,8 +41,8 @@ static VTARGET void rows_prepare(void *out, const float *x, int64_t k, kquant_fo
     }
 }
 
-/* words[d], lane r: bytes 4 d to 4 d + 3 of sixteen at p + r * step, or of those pairs of bytes that `keep` selects.
- * There are `rows` rows; the last of them is repeated. */
+/* Sets lane r of words[d] to bytes 4 d to 4 d + 3 of the sixteen bytes at p + r * step. Pairs of bytes that `keep` does
+ * not select become 0. If there are fewer than sixteen rows, the last row is repeated. */
 VFN void rows_words(vi words[4], const char *p, int64_t step, const __mmask8 keep, const int rows) {
     vi v[4];
     EACH(i, 4) {
@@ -60,7 +61,7 @@ VFN void rows_words(vi words[4], const char *p, int64_t step, const __mmask8 kee
     words[2] = _mm512_unpacklo_epi64(c, d), words[3] = _mm512_unpackhi_epi64(c, d);
 }
 
-/* scales[n], lane r: scale n of row r, of up to ROWS_NUMBERS. */
+/* Sets lane r of scales[n] to scale n of row r, for up to ROWS_NUMBERS scales. */
 VFN void rows_scales(vf scales[ROWS_NUMBERS], const uint16_t *p, int64_t step, int64_t count, const int rows) {
     vi words[4];
     if (count == ROWS_NUMBERS)
@@ -78,7 +79,8 @@ typedef struct rows_place {
     int64_t row_bytes, row_scales, column_bytes;
 } rows_place;
 
-/* Word d of a block's eight, as unsigned codes. Nibbles come from four words: the low ones, then the high ones. */
+/* Returns word d of a block's eight as unsigned codes. Nibbles come from four words: first the low nibbles, then the
+ * high ones. */
 VFN vi rows_codes(const kquant_form f, const vi *words, const int d) {
     if (f.low == 8) return vi_xor(words[d], _mm512_set1_epi8((char)0x80));
     vi nibbles = vi_and(d < 4 ? words[d] : _mm512_srli_epi16(words[d - 4], 4), _mm512_set1_epi8(15));
@@ -128,7 +130,7 @@ VFN void rows_ahead(const char *w, int64_t at, int64_t row_bytes) {
     for (int r = 0; r < VL; r++) __builtin_prefetch(w + r * row_bytes, 0, 3);
 }
 
-/* Of up to sixteen rows. y[r * y_step + j] is row r times column j. */
+/* Multiplies up to sixteen rows by C columns: y[r * y_step + j] = row r times column j. */
 VFN void rows_tile(const kquant_form f, float *y, int64_t y_step, rows_place p, const uint16_t *scales, int64_t k,
                    const int rows, const int C) {
     const int bytes = f.low == 8 ? 32 : 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The kernels of window_ukernel.h; included once by each kernels_*.c. Written with the compiler's vectors of 16 lanes,
- * which VTARGET maps to the instruction set. Products and sums are rounded separately in all of them.
+ * which VTARGET maps to the instruction set. Products and sums are rounded separately in all instruction sets.
  */
 #ifndef CPU_SIMD_BODY_WINDOW_BODY_H
 #define CPU_SIMD_BODY_WINDOW_BODY_H
