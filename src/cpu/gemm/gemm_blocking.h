@@ -27,8 +27,8 @@ typedef struct gemm_plan {
     int64_t item_panels;       /* panels of B of one item; fewer than b_panels if the items' B are side by side */
     int last_height;           /* height of the last panel of A */
     gemm_tile tile, last_tile; /* for full panels of A, and for the last one */
-    gemm_pack_a_tile
-        pack_a_tile; /* packs a full panel of a streamed A in the first tile that reads it; NULL if none does */
+    /* Packs a full panel of a streamed A in the first tile that reads it; NULL if no tile does. */
+    gemm_pack_a_tile pack_a_tile;
     gemm_pack_b_tile pack_b_tile; /* the same for a streamed B */
     int64_t k_blocks, k_block;
     int64_t items, streamed_blocks; /* items whose tasks run together, and tasks per item */

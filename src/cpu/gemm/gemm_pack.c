@@ -46,7 +46,7 @@ static void gemm_pack_stored(const gemm_plan *p, bool is_a, const cpu_stored *s,
     }
 }
 
-/* Packs panels. If neighbors across k are adjacent in memory, a few elements of k are packed for all panels before the
+/* Packs panels. If neighbours across k are adjacent in memory, a few elements of k are packed for all panels before the
  * next ones. Each page is then read from end to end, in as many streams as the hardware prefetches. */
 void gemm_pack_panels(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, float *words, int64_t from, int64_t to,
                       int64_t k0, int64_t k1, int64_t part0, int64_t part1) {

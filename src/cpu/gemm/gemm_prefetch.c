@@ -7,8 +7,8 @@
 
 enum {
     PASS_PARTS = 16, /* number of tiles that copy four panels */
-    PASS_LEAD =
-        4 /* elements of k that these tiles prefetch ahead; with more, lines are evicted again if rows are 2^n apart */
+    /* Elements of k that these tiles prefetch ahead. With more, lines are evicted again if rows are 2^n apart. */
+    PASS_LEAD = 4
 };
 
 /* Counts groups of GEMM_PASS_PANELS panels that tiles copy one after the other. The last group may copy some panels

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What a thread does for its next block while it computes tiles of the current one.
+ * Prepares a thread's next block (prefetching, copying, packing) while the thread computes tiles of the current one.
  */
 #ifndef CPU_GEMM_GEMM_PREFETCH_H
 #define CPU_GEMM_GEMM_PREFETCH_H
@@ -18,8 +18,8 @@ typedef struct gemm_prefetch {
     int64_t from, to, k0, k1;
     float *words;   /* receives the packed block; NULL if the block is only prefetched */
     int64_t packed; /* panels, or elements of k, packed so far */
-    gemm_tile
-        pass; /* tile that also copies a part of GEMM_PASS_PANELS panels; NULL if the block is packed between tiles */
+    /* Tile that also copies a part of GEMM_PASS_PANELS panels; NULL if the block is packed between tiles. */
+    gemm_tile pass;
 } gemm_prefetch;
 
 /* Describes the panels of block `block` of the streamed operand `v` in the pass k0 .. k1. They are prepared during

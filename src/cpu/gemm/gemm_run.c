@@ -201,7 +201,7 @@ static void gemm_run_block(const gemm_run *r, const packed_view *stationary, int
     }
 }
 
-/* Counts the tasks for packing the stationary operand. The operand is divided along k if neighbors across k are
+/* Counts the tasks for packing the stationary operand. The operand is divided along k if neighbours across k are
  * adjacent in memory, else into groups of *panels panels. */
 static int64_t gemm_run_pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
     const gemm_plan *p = r->p;
