@@ -186,7 +186,8 @@ typedef struct over_rows {
     float scale;
 } over_rows;
 
-/* Adds the sums for a block of keys. The first `begun` panels of keys already hold sums; the others are empty. */
+/* Adds the sums for a block of keys. The first `begun` panels of keys already hold sums; the sums of the other panels
+ * begin with this block of rows. */
 static void backward_add_over_rows(const row_block *b, const key_block *k, const over_rows *x, bool form,
                                    int64_t begun) {
     const attention_run *r = b->r;

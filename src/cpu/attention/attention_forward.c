@@ -67,7 +67,7 @@ typedef struct panel {
     float *q, *out, *top, *sums;
 } panel;
 
-/* Processes the block of keys from `begin` for a panel that sees `count` of them. */
+/* Processes the block of keys from `begin` for a panel that sees `count` keys of the block. */
 static void attention_forward_block(const attention_run *r, float *m, const panel *p, bool v_form, int64_t begin,
                                     int64_t count, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
