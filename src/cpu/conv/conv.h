@@ -120,7 +120,7 @@ typedef struct cpu_conv_window_step {
 
 propane_status cpu_conv_window_run(const cpu_run *run, const void *step, propane_error *err);
 
-/* A convolution, the depthwise one after it, and what comes next, as one step (conv_bottleneck.c). */
+/* A convolution, the depthwise convolution after it, and what comes next, as one step (conv_bottleneck.c). */
 typedef struct cpu_conv_bottleneck_step {
     cpu_conv_direct first, last;
     cpu_conv_window window;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Runs a convolution, the depthwise one after it, and what comes next (a 1x1 convolution, or the mean of each channel)
- * as one step. Intermediate images are never whole in memory. A task keeps only the part that it works on, in thread
- * memory that stays in L2.
+ * Runs a convolution, the depthwise convolution after it, and what comes next (a 1x1 convolution, or the mean of each
+ * channel) as one step. Intermediate images are never whole in memory. A task keeps only the part that it works on, in
+ * thread memory that stays in L2.
  *
  * A task computes a band of lines of the depthwise results for a chunk of channels. First it computes the lines of the
  * image that the window reads, with zeros for the padding at the left and right, so that the window needs no border
@@ -140,8 +140,8 @@ propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, pro
 
 /* ---- dividing ---------------------------------------------------------------------------------------------------- */
 
-/* Returns true if a task must compute all channels: a 1x1 convolution reads them, or the first convolution works on a
- * copy of its lines, which each chunk would have to make again. */
+/* Returns true if a task must compute all channels: a 1x1 convolution reads them, or the first convolution reads a copy
+ * of its operand's lines, which each chunk would have to make again. */
 static bool bottleneck_takes_whole(const mil_conv *first, bool last) {
     return last || first->kernel[0] * first->kernel[1] > 1 || first->c_in % ALIASED == 0;
 }

@@ -45,7 +45,7 @@ static void winograd_task_in(void *context, int task, int worker) {
     }
 }
 
-/* Computes one of the 36 matrix products with a panel of its weights. */
+/* Computes one of the 36 matrix products with a panel of that product's weights. */
 static void winograd_task_product(void *context, int task, int worker) {
     static const int64_t tap = 0;
     const winograd_call *call = context;
