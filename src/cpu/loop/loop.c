@@ -274,8 +274,7 @@ static void loop_reduce_products(const loop_state *s, float *y, int a, int b) {
 static void loop_run_reduce(loop_state *s, const loop_instr *i) {
     const loop_program *t = s->t;
     const float *x = s->in[i->src[0]];
-    bool more =
-        s->fold_at > s->part_at; /* after the first chunk, results are written to a second place and then joined */
+    bool more = s->fold_at > s->part_at; /* later chunks are reduced to a second place and then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
     if (i->src[1] >= 0)
         loop_reduce_products(s, y, i->src[0], i->src[1]);
@@ -449,8 +448,8 @@ static void loop_join_parts(loop_state *s, const loop_pass *pass) {
     }
 }
 
-/* Runs a pass over one part. Every other pass takes the parts in reverse order, starting where the previous one ended,
- * because that data is still cached. */
+/* Runs a pass over one part. Every other pass processes the parts in reverse order, starting where the previous one
+ * ended, because that data is still cached. */
 static void loop_part_task(void *context, int task, int worker) {
     const loop_context *c = context;
     const loop_program *t = c->t;

@@ -63,7 +63,7 @@ typedef struct loop_register {
     loop_class extent;
     int64_t slot; /* offset in floats in the worker's scratch; -1 for a constant scalar, which has none */
     float value;  /* value of a constant scalar */
-    short direct; /* view of a store in whose memory it is computed if the tile is dense fp32 there; -1 if none */
+    short direct; /* view of a store in whose memory it is computed, if the tile is dense fp32 there; -1 if none */
 } loop_register;
 
 /* One traversal of the fold. Instructions [once, chunk) run before the traversal, [chunk, end) for each chunk. */

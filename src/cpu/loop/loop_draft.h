@@ -28,7 +28,8 @@ typedef struct loop_draft {
     loop_register registers[LOOP_MAX_REGISTERS];
 } loop_draft;
 
-/* Returns true if one tile can hold all elements of a reduction, as operations that need them all at once require. */
+/* Returns true if one tile can hold all elements of a reduction. Operations that read the elements again after the
+ * reduction require this. */
 bool cpu_loop_fits(const mil_type *shape, unsigned axes);
 int64_t cpu_loop_reduced_count(const mil_type *shape, unsigned axes);
 
