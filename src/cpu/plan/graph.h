@@ -17,7 +17,7 @@
 typedef enum cpu_node_kind {
     CPU_NODE_OP,         /* one operation, emitted through its family's row */
     CPU_NODE_TILE,       /* elementwise operations, reductions and softmaxes over one iteration space */
-    CPU_NODE_GEMM,       /* a matrix product with what is done to its result */
+    CPU_NODE_GEMM,       /* a matrix product and the operations on its result */
     CPU_NODE_ATTENTION,  /* forward, or backward */
     CPU_NODE_FUSED_CONV, /* a convolution or linear layer with constant weights, or several */
     CPU_NODE_ABSORBED    /* computed by its readers instead */
@@ -52,11 +52,11 @@ typedef struct cpu_fused_conv {
     const mil_value *mean;
 } cpu_fused_conv;
 
-/* What a matrix product reads instead of an operand: weights in their stored form (fuse/fuse_quantized_weights.c). */
+/* Weights in their stored form, which a matrix product reads instead of an operand (fuse/fuse_quantized_weights.c). */
 typedef struct cpu_stored_weights {
-    const mil_value *data,
-        *scales; /* data is NULL if the operand was not recognized; scales is NULL if there are none */
-    int format;  /* cpu_weights (gemv.h) */
+    /* data is NULL if the operand was not recognized; scales is NULL if there are none. */
+    const mil_value *data, *scales;
+    int format; /* cpu_weights (simd/gemv_ukernel.h) */
 } cpu_stored_weights;
 
 typedef struct cpu_node {
@@ -89,8 +89,8 @@ typedef struct cpu_graph {
     int *uses;    /* by value id: how many operands and results name it */
     /* Indices of the operations that read each value, in order, once per operand that reads it. */
     int *readers;
-    int *read_from;              /* by value id: its readers are at [read_from[id], read_from[id + 1]) */
-    bool *absorbed;              /* by value id: a cast that only matrix products read, which convert on their own */
+    int *read_from; /* by value id: its readers are at [read_from[id], read_from[id + 1]) */
+    bool *absorbed; /* by value id: a cast that only matrix products read; they convert the operand themselves */
     cpu_stored_weights *weights; /* by value id */
 
     int node_count;
@@ -126,7 +126,7 @@ static inline int cpu_graph_reads(const cpu_graph *g, const mil_value *v, const 
 /* Lists the operations that read the value, each once, and returns their number. Returns -1 if there are more than
  * `most`, or if the value is a result of the function. */
 int cpu_graph_readers(const cpu_graph *g, const mil_value *v, const mil_op **out, int most);
-/* Returns the only operation that reads the value, once; NULL if there are other reads, or if the value is a result of
+/* Returns the reader of the value if that is its only use; NULL if there are other uses, or if the value is a result of
  * the function. */
 const mil_op *cpu_graph_only_reader(const cpu_graph *g, const mil_value *v);
 /* True for an operation of a fused loop that has not been merged with others yet. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the pipeline: the stages of planning. Only this file knows their order.
+ * Owns the pipeline: the stages of planning. Only this file defines their order.
  *
  *   copy       into a separate module, passes (plan_copy.c)
  *   lower      composite operations to simple ones, permutations before matrix products, constants (lower/)

@@ -8,7 +8,7 @@
 
 /* Copies the function into a separate module (plan_copy.c). */
 PROPANE_CHECK propane_status cpu_plan_copy_function(planner *p, const mil_function *f, propane_error *err);
-/* Places results in their output buffers, and parts of a concat in their slice of it (plan_place.c). */
+/* Places results in their output buffers, and parts of a concat in their slices of its result (plan_place.c). */
 PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *err);
 /* Chooses the images with innermost channels: results of layers with constant weights and of operations after them
  * (plan_channels.c). */
