@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rule "cast": a cast from fp16 to fp32 that only matrix products read costs nothing, because they read fp16
- * directly.
+ * Owns the rule "cast": a cast from fp16 to fp32 that only matrix products read costs nothing, because these products
+ * read fp16 directly.
  */
 #include "core/mil/ops.h"
 #include "cpu/fuse/fuse.h"

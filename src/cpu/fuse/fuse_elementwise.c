@@ -84,8 +84,8 @@ static bool fuse_elementwise_is_spread(const mil_value *v, const mil_type *shape
     return !mil_shape_equal(&v->type, shape) || mil_type_count(shape) == 1;
 }
 
-/* Returns the most registers that the operation's instructions write (ops/emit_elementwise.c): one for each result and
- * for each operand that it spreads. */
+/* Returns the most registers that the operation's instructions write (ops/emit_elementwise.c): those for its result,
+ * and one for each operand that it spreads. */
 static int fuse_elementwise_registers_of(const mil_op *op, bool rounds) {
     const cpu_family family = cpu_family_of(op);
     const bool reduces = family == CPU_FAMILY_reduce || family == CPU_FAMILY_softmax;
