@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Expands composite operations (the normalisations and attention) into elementwise operations, reductions and matrix
- * products, so that the planner fuses them like anything else. fp16 values are computed in fp32 between the casts,
- * which cost nothing inside a fused step.
+ * products, so that the planner can fuse them. fp16 values are computed in fp32 between the casts, which cost nothing
+ * inside a fused step.
  */
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Expands elementwise rows with parameters into simpler elementwise rows, which fuse with their neighbours.
+ * Expands elementwise operations with parameters into simpler elementwise operations, which fuse with their neighbours.
  */
 #include "core/mil/ops/shape_util.h"
 #include "cpu/lower/lower.h"

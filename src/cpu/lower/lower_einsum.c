@@ -3,7 +3,7 @@
  * operands have becomes a batch dimension if it is needed later; otherwise the product sums over it. Sums of fp16
  * operands that would be rounded more than once are computed in fp32.
  *
- * Left to the slow reference: a letter that occurs twice in one operand, integers, and more than eight dimensions in an
+ * The slow reference handles a letter that occurs twice in one operand, integers, and more than eight dimensions in an
  * intermediate value.
  */
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Expands rows that move elements into reshapes, transposes, slices and pads, most of which are views and cost nothing.
+ * Expands operations that move elements into reshapes, transposes, slices and pads, most of which are views and cost
+ * nothing.
  */
 #include <string.h>
 
