@@ -148,7 +148,7 @@ static void emit_axis_one_hot_columns(const along_call *c, int64_t outer, int64_
     }
 }
 
-/* Writes row by row: the hot dimension is the result's last one. */
+/* Writes row by row: the hot dimension is the last dimension of the result. */
 static void emit_axis_one_hot_rows(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     double line[COLUMNS], hit = 0;

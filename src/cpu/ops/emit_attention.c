@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Emits the attention that fuse_attention.c has found: forward, backward, or with a mask that is an input. It becomes
- * one step. Finds the strides of positions and channels in the memory of its operands and results.
+ * Emits attention (see fuse_attention.c) as one step: forward, backward, or with a mask that is an input. Finds the
+ * strides of positions and channels in the memory of its operands and results.
  */
 #include <string.h>
 

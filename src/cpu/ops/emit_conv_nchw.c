@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Convolutions that are not single matrix products. The patches of an image are the columns of a matrix that never
- * exists as a whole. Each task packs the columns of its points directly from the padded image, in the form that the
- * tiles read. It multiplies them by the weights, which are packed at plan time if they are constant, and writes its
- * part of the result. If there are few points, all tasks share one packed block and divide the output channels.
+ * Emits convolutions that are not single matrix products. The patches of an image are the columns of a matrix that
+ * never exists as a whole. Each task packs the columns of its points directly from the padded image, in the form that
+ * the tiles read. It multiplies these columns by the weights, which are packed at plan time if they are constant, and
+ * writes its part of the result. If there are few points, all tasks share one packed block and divide the output
+ * channels.
  *
  * cpu/ops/emit_depthwise_pool.c handles one input channel per group. 1x1 convolutions of stride 1 are matrix products
  * (emit_matmul.c).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Depthwise convolution and pooling. A task handles one plane, which is copied into the worker's memory with its
+ * Emits depthwise convolution and pooling. A task handles one plane, which is copied into the worker's memory with its
  * padding. For strides above 1, the columns are sorted by their position in the stride, so that the elements that one
  * tap reads for adjacent results are adjacent too. Then lines of results are computed 16 at a time, with one load per
  * tap and no edge cases.

@@ -404,7 +404,7 @@ static propane_status emit_matmul_prepare_own(planner *p, const product *r, matm
     return emit_matmul_pack_constant(p, r, a, 1, &a->packed_b, err);
 }
 
-/* `weights` describes what A is made from. If it is NULL or has no data, A is a normal operand. */
+/* `weights` describes what A is made from. If `weights` is NULL or has no data, A is a normal operand. */
 static propane_status emit_product(planner *p, product *r, const cpu_node *node, const cpu_stored_weights *weights,
                                    const mil_value *makes, propane_error *err) {
     const bool folded = node->folded != NULL;
