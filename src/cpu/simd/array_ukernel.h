@@ -11,8 +11,8 @@ enum { CPU_ARRAY_ROWS = 4, CPU_ARRAY_COLUMNS = 64 };
 
 /* The left factors, row by row, in the form that the kernels read (made by the kernel `left`). */
 typedef struct cpu_array_left {
-    const float
-        *up; /* factors times 2^16, moved to the next float away from 0, so that halves are rounded away from 0 */
+    /* Factors times 2^16, moved to the next float away from 0, so that halves are rounded away from 0. */
+    const float *up;
     const float *least; /* the smallest absolute value of a right factor whose product is kept */
     int64_t step;       /* floats from one row to the next */
 } cpu_array_left;

@@ -15,8 +15,8 @@
 
 enum { CPU_CONV_HALF = 7 }; /* the largest `half` of all instruction sets */
 
-/* How a sum is finished. Bias and other are added. If `swish`, x becomes at least `least`, and then x * clip(p x + q,
- * 0, 1). Finally, x is clipped to low .. high. NaN stays NaN. */
+/* How a sum is finished. Bias and other are added. If `swish`, x is raised to `least` if it is smaller, and then
+ * becomes x * clip(p x + q, 0, 1). Finally, x is clipped to low .. high. NaN stays NaN. */
 typedef struct cpu_conv_finish {
     bool swish;
     float least, p, q, low, high;
@@ -65,7 +65,7 @@ typedef struct cpu_conv_line {
 typedef struct cpu_conv_winograd {
     const float *x; /* the image's point at the tile's first corner; may be outside the image */
     int64_t x_row, x_col, top, bottom, left,
-        right; /* inside: [top, bottom) x [left, right) of the 6 x 6; wanted: the same of the 4 x 4 */
+        right; /* points [top, bottom) x [left, right) of the 6 x 6 are inside, of the 4 x 4 wanted */
     float *v;
     int64_t v_next; /* floats from one of the 36 operands or results to the next */
     const float *m;

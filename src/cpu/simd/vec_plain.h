@@ -23,7 +23,7 @@ typedef int vm;
 VFN vf v_load(const float *p) { return *p; }
 VFN void v_store(float *p, vf v) { *p = v; }
 VFN void v_store_quads(float *p, int64_t step, vf v) {
-    /* the groups are of four neighbours, `step` floats apart, but a plain vector is only one of them */
+    /* other sets store groups of four neighbours, `step` floats apart; a plain vector is one number */
     (void)step;
     *p = v;
 }

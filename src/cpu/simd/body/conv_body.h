@@ -335,8 +335,8 @@ VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, co
     CH_OUT(6);
 }
 
-/* These compute seven results for all channels. These are separate functions, because compile time grows much faster
- * than code size. */
+/* These functions compute seven results for all channels. They are not one function, because compile time grows much
+ * faster than code size. */
 #define CH_SEVENS(kernel, step)                                                                                        \
     static VTARGET __attribute__((noinline)) void conv_sevens_##kernel##_##step(const cpu_conv_line *l, int64_t at) {  \
         const int64_t whole = l->channels / VL * VL;                                                                   \

@@ -6,7 +6,7 @@
  *   GEMM_STEP, GEMM_MR   smallest and largest height
  *   GEMM_NRV, GEMM_NR    vectors (1 to 4) and numbers in a row of a tile
  *   GEMM_PACKING         1: the tiles that pack, for both source types, exist already (gemm_tile_avx512.h);
- *                        GEMM_COPIES: they are made by gemm_tile_copy.h; neither: there are none
+ *                        GEMM_COPIES: gemm_tile_copy.h makes these tiles; neither: there are no such tiles
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
  *
  * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of
@@ -256,8 +256,8 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
 #define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0) TILE_STEPS_4(ROWS, 4) TILE_STEPS_4(ROWS, 8) TILE_STEPS_4(ROWS, 12)
 #endif
 /* The parts of a tile other than its steps. In addition to the arithmetic, each iteration prefetches a line that is
- * needed soon, and the last ones prefetch a row of C each. Prefetched all at once, these rows would delay the
- * panels. */
+ * needed soon, and each of the last iterations prefetches a row of C. Prefetched all at once, these rows would delay
+ * the panels. */
 #define TILE_START(HEIGHT)                                                                                             \
     enum { height = HEIGHT };                                                                                          \
     const float *row = fetch->row;                                                                                     \

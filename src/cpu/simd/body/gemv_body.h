@@ -167,7 +167,8 @@ VFN void gemv_blocks(const cpu_weights format, float *y, const uint8_t *row, con
         int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
         gemv_scales(scale, scales + first, count);
         for (int64_t b = 0; b < count; b++) {
-            /* There are so few bytes that the hardware prefetcher is not far enough ahead; with eight bits it is. */
+            /* Four bits per weight are so few bytes that the hardware prefetcher is not far enough ahead. With eight
+             * bits, it is. */
             if (format == CPU_WEIGHTS_INT4) __builtin_prefetch(row + (first + b) * 16 + GEMV_INT4_AHEAD, 0, 3);
             _Pragma("GCC unroll 4") for (int64_t i = 0; i < 16; i += VL) {
                 const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;

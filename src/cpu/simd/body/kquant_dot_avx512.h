@@ -47,7 +47,7 @@ static VTARGET void kquant_prepare(void *out, const float *x, int64_t k, kquant_
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* Returns one plane's bits of 64 weights, shifted left by `up` in their bytes; the bits around them are not zero.
+/* Returns one plane's bits of 64 weights, shifted left by `up` in their bytes; the bits around them are not cleared.
  * Two consecutive runs of 32 are in the same bytes, because planes have at most four bits. */
 VFN vi kquant_plane_at(const kquant_form f, const uint8_t *plane, const int bits, const int step, const int up) {
     const int first = kquant_up(f, bits, 64 * step), second = kquant_up(f, bits, 64 * step + 32);
