@@ -34,7 +34,7 @@ typedef struct cpu_blas {
     const char *identity; /* the file with its size and time, or with the system's release; part of the cache's key */
     cpu_blas_sgemm sgemm;
     bool measured;      /* auto: used only if it is faster */
-    bool single;        /* runs on the calling thread only, so the pool calls it from several */
+    bool single;        /* runs on the calling thread only, so the pool calls it from several threads */
     double least_flops; /* of a product; below it, a call and a row of the table do not pay */
 } cpu_blas;
 

@@ -107,8 +107,8 @@ static void cpu_program_alone_task(void *context, int task, int worker) {
 
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
                                propane_error *err) {
-    if (pool_threads() !=
-        program->planned_threads) /* scratch was planned for these; fewer threads may need more scratch */
+    /* Scratch was planned for this number of threads, and a smaller number may need more scratch. */
+    if (pool_threads() != program->planned_threads)
         return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
                             program->planned_threads, pool_threads());
     for (int b = 0; b < program->buffer_count; b++) {

@@ -49,7 +49,7 @@ typedef struct cpu_buffer {
     int64_t bytes;
     const void *data; /* CPU_STORAGE_CONST */
     int64_t offset;   /* in bytes; CPU_STORAGE_TEMP: in the block; CPU_STORAGE_CONST: in the constants */
-    int first, last;  /* the first and last step that touch it; first > last if none does */
+    int first, last;  /* the first and last step that touch the buffer; first > last if none does */
     int alias;        /* CPU_STORAGE_TEMP: the buffer whose memory this one uses, perhaps an output; -1 if none */
 } cpu_buffer;
 
@@ -66,7 +66,7 @@ typedef struct cpu_program {
     cpu_buffer *buffers;
     cpu_step *steps;
     unsigned char **base; /* [buffer_count]; constants are set once, the rest at each run */
-    int64_t block_bytes;  /* bytes of memory for values between inputs and outputs */
+    int64_t block_bytes;  /* bytes of memory for scratch and for values between inputs and outputs */
     void *constants;
     size_t constant_bytes;
     int threads;         /* from the options; 0 means the pool's */
@@ -85,8 +85,8 @@ typedef struct cpu_program {
     driver_share *shares; /* as in driver_program */
     int share_count;
     void **in, **out; /* room for the addresses of one run */
-    struct cpu_program *inside,
-        *outside; /* inside: list of the programs of this one's blocks; outside: next program in such a list */
+    /* inside: list of the programs of this one's blocks; outside: next program in such a list */
+    struct cpu_program *inside, *outside;
     struct cpu_list *lists; /* the lists of its operations (cpu_list.h) */
 } cpu_program;
 
