@@ -41,7 +41,7 @@ bool cpu_loop_fits(const mil_type *shape, unsigned axes) {
 
 typedef struct space {
     int rank[3];                /* outer, fold, inner */
-    int axis[3][LOOP_MAX_RANK]; /* axes of the node's shape; for merged ones, the innermost */
+    int axis[3][LOOP_MAX_RANK]; /* axes of the node's shape; for merged axes, the innermost */
     int64_t dim[3][LOOP_MAX_RANK];
 } space;
 

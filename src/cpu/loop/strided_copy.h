@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Copies of boxes of elements between layouts, without conversion.
+ * Copies boxes of elements between layouts, without conversion.
  */
 #ifndef CPU_LOOP_STRIDED_COPY_H
 #define CPU_LOOP_STRIDED_COPY_H
