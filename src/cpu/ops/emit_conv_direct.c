@@ -13,7 +13,7 @@ enum {
     CACHE_BYTES = 800 << 10, /* of L2 that a block of the image and two panels of weights may use */
     LEAST_BLOCK_BYTES = 256 << 10,
     DEPTH_WHOLE = 1024, /* elements of a single tap in one pass */
-    DEPTH_PASS = 768,   /* more are divided into passes of about this */
+    DEPTH_PASS = 768,   /* more elements are divided into passes of about this many */
     TASKS_A_THREAD = 4,
     ALIASING = 4096, /* points that are this many bytes apart map to the same cache sets */
     PITCH_MORE = 16, /* floats of padding to avoid that */

@@ -286,7 +286,8 @@ static propane_status emit_cell(planner *p, const mil_op *op, propane_error *err
     return PROPANE_OK;
 }
 
-/* The products are planned once for the weights of both directions and both kinds, so these must have the same type. */
+/* The products are planned once for the weights of both directions and both kinds (weight_ih and weight_hh),
+ * so these must have the same type. */
 static bool emit_recurrent_takes_cell(const mil_op *op) {
     const mil_dtype weights = mil_in(op, "weight_ih")->type.dtype;
     if (mil_in(op, "weight_hh")->type.dtype != weights) return false;
