@@ -10,7 +10,7 @@
 #include "cpu/plan/graph.h"
 #include "cpu/plan/table.h"
 
-/* An output that may reuse an input's memory. */
+/* A result of a step that may be written over an operand of the step. */
 typedef struct cpu_emit_pair {
     int step, from, to; /* buffers */
 } cpu_emit_pair;
