@@ -88,7 +88,8 @@ static inline size_t cpu_int_dot_block_bytes(int64_t k) { /* the same, for block
     return (size_t)(k / 64) * sizeof(cpu_int_dot_step) + (size_t)(k / 256) * sizeof(cpu_int_dot_block);
 }
 
-/* y[r * columns + j] as in cpu_gemv_tile. Columns are cpu_int_dot_column_bytes(k) apart. */
+/* y[r * columns + j] as in cpu_gemv_tile. Columns are cpu_int_dot_column_bytes(k) apart,
+ * or cpu_int_dot_block_bytes(k) for blocks of 256. */
 typedef void (*cpu_int_dot_tile)(float *y, const void *w, const uint16_t *scales, const void *x, int64_t k, int rows);
 typedef struct cpu_int_dot_kernels {
     /* Converts one column of k numbers to 64-byte aligned memory. k is a multiple of the form's block. NULL if this

@@ -8,8 +8,8 @@
 #include "cpu/simd/attention_ukernel.h"
 #include "cpu/simd/vec_math.h"
 
-/* Returns the address of a score. Panel widths are multiples of VL, so a vector is never split between two. The width
- * is a constant, so no division remains. */
+/* Returns the address of a score. Panel widths are multiples of VL, so a vector is never split between two panels. The
+ * width is a constant, so no division remains. */
 VFN float *score_at(attention_row r, int64_t j) {
     return r.at + (int64_t)((uint64_t)j / GEMM_NR) * r.step + (int64_t)((uint64_t)j % GEMM_NR);
 }
