@@ -7,14 +7,14 @@
 
 #define ACCUMULATE_STEP 65536.0f     /* 2^16: a sum in units of 2^-16 is an integer */
 #define ACCUMULATE_TOP  2147483648.0 /* 32768 in those units */
-enum { ACCUMULATE_LEAST = -16 };     /* a product is dropped if its exponents add up to less */
+enum { ACCUMULATE_LEAST = -16 };     /* a product is dropped if the exponents of its factors add up to less */
 
 float accumulate_read(float v) {
     v = fp16_to_f32(fp16_from_f32(v));
     return isnan(v) ? 98304.0f : isinf(v) ? copysignf(65536.0f, v) : v;
 }
 
-/* Returns the exponent; a subnormal has that of the smallest normal number. */
+/* Returns the exponent of v. An fp16 subnormal has the exponent of the smallest normal number. */
 static inline int accumulate_exponent(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the tables of tables.def, those made from a number, and their evaluation.
+ * Owns the tables of tables.def, makes tables of leaky ReLU and clip, and evaluates tables.
  */
 #include "ane/h13/activation.h"
 
@@ -80,7 +80,7 @@ engine_table engine_table_clip(double low, double high) {
 
 static double activation_half(const uint16_t *half, int i) { return (double)fp16_to_f32(half[i]); }
 
-/* Returns log2 of the steps per unit, a signed 6-bit number. */
+/* Returns log2 of the steps per unit, 0 to 63. */
 static int activation_step(const uint16_t *half) { return half[STEP] & 0x40 ? 0 : half[STEP] & 0x3f; }
 
 static double activation_knots(const uint16_t *half, double at) {
@@ -93,7 +93,7 @@ static double activation_line(const uint16_t *half, int tail, double x) {
     return activation_half(half, tail) * x + activation_half(half, tail + 1);
 }
 
-/* Evaluates functions whose argument is split into fraction and exponent. x is in (low, high). */
+/* Evaluates functions whose argument is split into fraction and exponent. x is finite and in [low, high]. */
 static double activation_reduced(const uint16_t *half, int kind, double x) {
     double scale = ldexp(1, activation_step(half));
     int exponent;
@@ -128,7 +128,7 @@ double engine_table_value(const uint16_t *half, double x) {
         return activation_reduced(half, kind, x);
     }
     double at = x * ldexp(1, activation_step(half)) + (kind == KIND_MIDDLE ? 16 : 0);
-    if (half[STEP] & 0x40) at = x > 0 ? 33 : x < 0 ? -1 : 16; /* a grid without width, so two lines */
+    if (half[STEP] & 0x40) at = x > 0 ? 33 : x < 0 ? -1 : 16; /* the grid has no width, so the function is two lines */
     if (isinf(x)) return activation_half(half, x > 0 ? ABOVE : BELOW);
     if (at < 0) return activation_line(half, TAIL_LOW, x);
     if (at > 32) return activation_line(half, TAIL_HIGH, x);

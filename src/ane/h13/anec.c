@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Reads and writes .anec, the container of the Linux driver's tools: a packed header of 1,704 bytes, and the payload
- * (text, then constants at the next multiple of 0x40) at 0x1000 or at 0x800. The payload itself shows which of the two
- * it is: its first task begins with a plain task number, followed by the record of the kernel DMA or, on H14 only,
- * perhaps the record of the dimensions. Layout: eiln/ane libane/ane.h, eiln/anecc.
+ * (text, then constants at the next multiple of 0x40) at offset 0x1000 or 0x800. The reader takes the offset at which
+ * it recognises a first task. Such a task has number 0, and its first record writes the kernel DMA or, on H14 only,
+ * possibly the dimensions. Layout: eiln/ane libane/ane.h, eiln/anecc.
  */
 #include <string.h>
 
@@ -19,8 +19,7 @@ static bool anec_task_at(const uint8_t *data, size_t bytes, size_t at) {
     return (first & 0xfc00ffff) == 0 && (record == 0x4401f800 || record == 0xf401f800);
 }
 
-/* Recognises text of H14: a frame of zeros, then a task whose first record is of the kernel DMA or of the
- * dimensions. */
+/* Recognises text of H14: a frame of zeros, then a task whose first record writes the kernel DMA or the dimensions. */
 static bool anec_h14_at(const uint8_t *data, size_t bytes, size_t at) {
     enum { KERNEL = 0x640, DIMENSIONS = 19, FRAME = 16 };
     if (bytes < 80 || at > bytes - 80) return false;

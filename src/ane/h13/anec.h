@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Byte offsets in the header of an .anec file. All numbers are little endian and aligned at most to their size.
+ * Lists byte offsets in the header of an .anec file. All numbers are little endian and aligned to their size.
  */
 #ifndef ANE_H13_ANEC_H
 #define ANE_H13_ANEC_H
@@ -15,8 +15,8 @@ enum {
     ANEC_TILES = 40,         /* u32[32]: size of each base register's buffer, in pages of 0x4000 bytes; 0 if none */
     ANEC_NCHW = 168,         /* u64[32][6]: N, C, H, W, bytes of a plane, bytes of a row */
     ANEC_HEADER = 1704,      /* bytes */
-    ANEC_PAYLOAD = 0x1000,   /* where it is written today */
-    ANEC_PAYLOAD_OLD = 0x800 /* where the driver's library reads it */
+    ANEC_PAYLOAD = 0x1000,   /* offset of the payload in files of today's tools */
+    ANEC_PAYLOAD_OLD = 0x800 /* offset at which the driver's library reads the payload */
 };
 
 #endif

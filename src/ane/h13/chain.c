@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Joins two consecutive tasks if the second is the only reader of what the first stores, so that the value stays in the
- * on-chip buffer. It is placed after the first task's data, with the strides of the second task's source, and the words
- * of the two DMAs are set back to "off". Only forms of published programs are joined: a planar or neural task that
- * streams its result out, then a planar task with one source or a neural one. Everything else goes through memory.
+ * on-chip buffer. The value is placed after the first task's data, with the strides of the second task's source, and
+ * the words of both DMAs are reset to "off". Only forms of published programs are joined: a planar or neural task that
+ * streams its result out, followed by a neural task or a planar task with one source. All other values are stored in
+ * memory.
  *
- * Configuration words follow published chains: the source's word names the engine that made it (4 neural, 8 planar),
- * and two planar tasks mark the handover (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md, softmax and
- * layer_norm).
+ * Configuration words follow published chains. The source's word names the engine that made the value (4 neural, 8
+ * planar), and a pair of planar tasks marks the handover (joshuaswarren/mil-hwx-compiler research/h13-td-fields.md,
+ * softmax and layer_norm).
  */
 #include "ane/h13/task_emit.h"
 #include "core/base/int_math.h"
@@ -15,7 +16,8 @@ enum { CHAIN_HAND = 0x1000, CHAIN_TAKE = 0x4000 };
 
 static bool chain_neural(const emitted *t) { return engine_get_bits(&t->task, 0x38, 20, 1); }
 
-/* Returns the reason why the result cannot stay on chip, or NULL if it can. It must stream out plane by plane, untiled. */
+/* Returns the reason why the task's result cannot stay on chip, or NULL if it can. The result must stream out plane by
+ * plane, untiled. */
 static const char *chain_gives(const emitted *t) {
     const engine_task *w = &t->task;
     uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
@@ -30,8 +32,8 @@ static const char *chain_gives(const emitted *t) {
     return engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15) ? NULL : "it is computed in parts";
 }
 
-/* Returns the reason why the task cannot read a value on chip, or NULL if it can. It must read one source by DMA,
- * untiled, and nothing that is on chip. */
+/* Returns the reason why the task cannot read a value on chip, or NULL if it can. The task must have a single source,
+ * which it reads by DMA, untiled. */
 static const char *chain_takes(const emitted *t) {
     const engine_task *w = &t->task;
     uint32_t mode = engine_get_bits(w, 0x34, 4, 3), ne = engine_get_bits(w, 0xc804, 0, 4);
@@ -45,7 +47,7 @@ static const char *chain_takes(const emitted *t) {
     return engine_get(w, 0x28) == engine_get_bits(w, 0x14, 16, 15) ? NULL : "its reader works in parts";
 }
 
-/* Returns whether b reads exactly what a stores, element by element. */
+/* Returns whether b reads exactly the tensor that a stores in scratch memory, and no kernel from scratch memory. */
 static bool chain_same(const emitted *a, const emitted *b) {
     const engine_task *x = &a->task, *y = &b->task;
     return a->result == b->source && a->result == ENGINE_BAR_SCRATCH &&
@@ -54,7 +56,7 @@ static bool chain_same(const emitted *a, const emitted *b) {
            engine_get(x, 0x10) == engine_get(y, 0xc) && b->kernel != ENGINE_BAR_SCRATCH;
 }
 
-/* Returns the end of the first task's places on chip. */
+/* Returns the first free byte on chip after the data of the first task. */
 static int64_t chain_end(const emitted *t) {
     const engine_task *w = &t->task;
     int64_t h = engine_get_bits(w, 0, 16, 15);
@@ -63,13 +65,14 @@ static int64_t chain_end(const emitted *t) {
     return round_up(max_i64(max_i64(first, second), engine_get(w, 0x4834)), 16);
 }
 
-/* Places the whole value with the reader's strides; a reader that processes wide rows in parts gets whole ones. */
+/* Returns a place on chip for the whole value, with the strides of its reader b. If b's strides are those of parts of
+ * wide rows, whole rows are placed instead. */
 static emit_l2 chain_place(const emitted *a, const emitted *b) {
     const engine_task *y = &b->task;
     int64_t w = engine_get_bits(y, 0, 0, 15), c = engine_get_bits(y, 0xc, 0, 17), wide = round_up(2 * w, 16);
     emit_l2 at = {chain_end(a), engine_get(y, 0x480c), engine_get(y, 0x4810), engine_get(y, 0x4814), 0};
     if (at.channel < wide || at.row < c * at.channel) at.channel = wide, at.row = at.depth = c * wide;
-    /* the space in front is free again */
+    /* if a's source is on chip, the space before that source is free again */
     int64_t bytes = (int64_t)engine_get_bits(y, 0, 16, 15) * at.row;
     if (!engine_get_bits(&a->task, 0x13800, 0, 1) && bytes <= (int64_t)engine_get(&a->task, 0x4808)) at.base = 0;
     return at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Walks a function, assigns every value a place and every operation its tasks, and makes the object. Scratch memory is
- * assigned by the lifetimes of values; the tasks' scratch (kernels) is after it.
+ * Walks a function, assigns every value a place and every operation its tasks, and makes the object. Values share
+ * scratch memory according to their lifetimes. The scratch memory of tasks (staged kernels) follows that of values.
  */
 #include "ane/h13/compile.h"
 
@@ -19,7 +19,7 @@ enum { COMPILE_ZEROS = 16384, SURFACES_MAX = ENGINE_BARS - ENGINE_BAR_SURFACES }
 
 /* ---- places ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Compares the symbols of two surfaces: a result's is its name and "@output", so that b10 comes before b1
+/* Compares the symbols of two surfaces. The symbol of a result is its name and "@output", so b10 comes before b1
  * (allbilly/mlx-ane-sd artifacts/m1-full-ane/programs/head/linux-plan.json). */
 static int compile_by_symbol(const void *a, const void *b) {
     const mil_value *x = *(mil_value *const *)a, *y = *(mil_value *const *)b;
@@ -76,12 +76,12 @@ static propane_status compile_surfaces(compile *c, propane_error *err) {
 
 typedef struct compile_lives {
     fit_span *spans;
-    int *which, *span_of, *earliest; /* by span; by value: its span plus 1; the first step that may write it */
+    int *which, *span_of, *earliest; /* value of a span; span of a value, plus 1; first step that may write a value */
     int count;
 } compile_lives;
 
-/* Returns the first step that may write the result: a matrix product that absorbs an operation writes it when the
- * product runs. */
+/* Returns the first step that may write the operation's result. If a product absorbs the operation, the result is
+ * written when the product runs. */
 static int compile_earliest(const compile *c, const compile_lives *l, const mil_op *op, int step) {
     engine_table table;
     bool relu;
@@ -94,7 +94,8 @@ static int compile_earliest(const compile *c, const compile_lives *l, const mil_
     return x && x->def ? l->earliest[x->id] : step;
 }
 
-/* Opens the span of the memory that v owns or, as the first part of a concatenation, is in. */
+/* Opens the span of the memory that v owns or is a part of. If an earlier part of a concatenation opened the span,
+ * extends it. */
 static propane_status compile_span(compile *c, compile_lives *l, const mil_op *op, mil_value *v, int step,
                                    propane_error *err) {
     emit_tensor t;
@@ -132,9 +133,9 @@ static propane_status compile_spans(compile *c, compile_lives *l, propane_error 
     for (const mil_op *op = c->function->first; op; op = op->next, step++) {
         if (op->info->code == MIL_OP_const) continue;
         compile_used(c, l, op, step);
-        if (compile_attention_of(c, op, &a)) compile_used(c, l, a.scores, step); /* attention runs here */
+        if (compile_attention_of(c, op, &a)) compile_used(c, l, a.scores, step); /* the chain runs at this step */
         const mil_op *brought = compile_brought(c, op);
-        if (brought) compile_used(c, l, brought, step); /* and so does this one */
+        if (brought) compile_used(c, l, brought, step); /* and so does the activation */
         for (int r = 0; r < op->result_count; r++) PROPANE_TRY(compile_span(c, l, op, op->results[r], step, err));
     }
     return fit_spans(l->spans, l->count, ENGINE_PAGE, &c->scratch, err);
@@ -171,7 +172,7 @@ static void compile_users(compile *c) {
     for (int i = 0; i < f->result_count; i++) c->users[f->results[i]->id]++;
 }
 
-/* Marks constants from which others were computed: overwriting them would not change what is read. */
+/* Marks the constant operands of a folded operation: overwriting them would not change the constant that tasks read. */
 static void compile_folded(compile *c, const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++)

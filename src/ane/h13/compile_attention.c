@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Compiles attention of one head as one chain: a matrix product, an optional scalar factor, softmax and a matrix
- * product, each read only by the next. All its tasks are made at the last product, so values in between have no place
- * in memory.
+ * product, each read only by the next. All tasks of the chain are made at the last product, so the values in between
+ * have no place in memory.
  */
 #include "ane/h13/compile_parts.h"
 #include "core/base/float16.h"
@@ -10,7 +10,8 @@
 
 enum { ATTENTION_ROOM = 0x1ff000 }; /* bytes of the on-chip buffer for a chain */
 
-/* Reads a product of two computed matrices without batches. */
+/* Reads a product of two computed matrices without batches. Returns false for any other operation, or if transpose_y is
+ * not `transposed`. */
 static bool compile_attention_product(const mil_op *op, bool transposed, lower_product *p) {
     propane_error err;
     mil_matmul m;

@@ -11,13 +11,15 @@ static const mil_value *compile_chain_owner(const compile *c, const mil_value *v
     return v;
 }
 
-/* Returns the uses of the first value on the way from v to its owner that is not used exactly once; else 1. */
+/* Follows the views from v to the value that owns the memory. Returns the number of uses of the first value that is not
+ * used exactly once, or 1 if there is none. */
 static int compile_chain_uses(const compile *c, const mil_value *v) {
     for (;; v = mil_in(v->def, "x"))
         if (c->users[v->id] != 1 || c->places[v->id].owner == v->id || !v->def) return c->users[v->id];
 }
 
-/* Tries to keep an operand, which an operation made, on chip. Returns NULL if it stays, or the reason why not. */
+/* Tries to keep on chip an operand that an earlier operation made. Returns NULL on success, else the reason why the
+ * operand comes from memory. */
 static const char *compile_chain_one(compile *c, const mil_value *v, int before, bool alone, char *room, size_t bytes) {
     const mil_value *owner = compile_chain_owner(c, v);
     int uses = compile_chain_uses(c, v);

@@ -7,8 +7,8 @@
 
 /* ---- layout ------------------------------------------------------------------------------------------------------------------------------ */
 
-/* Copies between rows of different strides: of equal length, or with several rows of one side in one row of the
- * other. */
+/* Copies between tensors with different strides of rows. Either the rows have equal lengths, or a row of one side holds
+ * several rows of the other. */
 propane_status compile_layout(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     emit_tensor a, y;
@@ -22,7 +22,7 @@ propane_status compile_layout(compile *c, const mil_op *op, propane_error *err) 
         y.c = a.c, y.h = a.h, y.plane = y.row * a.h;
         return lower_copy(&c->e, &a, &y, err);
     }
-    /* [rows of the wide side, parts of each, the small side] on both sides */
+    /* both sides as [rows of the wide side, parts of such a row, elements of a part] */
     int64_t parts = wide / small, rows = a.c * a.h * a.w / wide;
     bool split = a.w > y.w;
     emit_tensor from = {a.bar, a.base, rows, parts, small, a.row, a.row * parts, a.total};
@@ -36,16 +36,16 @@ propane_status compile_layout(compile *c, const mil_op *op, propane_error *err) 
 
 /* ---- several dimensions in front of rows and columns -------------------------------------------------------------- */
 
-/* A dimension that is copied: its length, and the bytes from one element to the next in the source and in the result. */
+/* A dimension to copy: its length, and the bytes from one element to the next in the source and in the result. */
 typedef struct compile_axis {
     int64_t count, from, to;
 } compile_axis;
 
 typedef struct compile_move {
-    compile_axis axes[MIL_MAX_RANK]; /* without those below */
+    compile_axis axes[MIL_MAX_RANK]; /* all axes but `width` and `turned` */
     int count;
     compile_axis width;  /* the last dimension of the source */
-    compile_axis turned; /* the dimension that becomes the result's last; its count is 0 if that is the width */
+    compile_axis turned; /* the dimension that becomes the result's last; `count` is 0 if that is `width` */
 } compile_move;
 
 /* Returns the bytes between neighbours in dimension d of a tensor of that type. */
@@ -57,7 +57,8 @@ static int64_t compile_step(const emit_tensor *t, const mil_type *type, int d) {
     return inner * t->plane;
 }
 
-/* Adds an axis in front of those that are there, joined with the last one if `join` is set and both sides step alike. */
+/* Adds an axis outside the axes of the list. Joins it with the axis that was added last if `join` is set and one stride
+ * per side serves both axes. */
 static void compile_move_add(compile_move *m, compile_axis axis, bool join) {
     compile_axis *last = m->count ? &m->axes[m->count - 1] : NULL;
     if (axis.count == 1) return;
@@ -67,7 +68,7 @@ static void compile_move_add(compile_move *m, compile_axis axis, bool join) {
         m->axes[m->count++] = axis;
 }
 
-/* Returns the longest axis and takes it from the list. */
+/* Removes the longest axis from the list and returns it. Returns an axis of one element if the list is empty. */
 static compile_axis compile_move_longest(compile_move *m) {
     int at = 0;
     if (!m->count) return (compile_axis){1, 0, 0};
@@ -78,7 +79,7 @@ static compile_axis compile_move_longest(compile_move *m) {
     return longest;
 }
 
-/* Copies as many axes as a task has, and makes a task for every place in the others. */
+/* Makes tasks that each copy the width and two more axes, one task for every position on the remaining axes. */
 static propane_status compile_move_all(compile *c, compile_move m, const emit_tensor *a, const emit_tensor *y,
                                        propane_error *err) {
     const bool turns = m.turned.count != 0;
@@ -142,7 +143,8 @@ static propane_status compile_slice_any(compile *c, const mil_op *op, const mil_
 
 /* ---- transposes, slices and concatenations ------------------------------------------------------------------------ */
 
-/* Exchanges axes of [c, h, w]: through channels if the width moves, by strides otherwise. */
+/* Exchanges axes of [c, h, w]: a task exchanges channels and width if the width moves; otherwise, strides are
+ * enough. */
 propane_status compile_transpose(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     int perm[MIL_MAX_RANK], rank = x->type.rank, p[3] = {0, 1, 2};
@@ -157,7 +159,7 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
         same = same && ((d < lead) == (perm[d] < lead) || (x->type.dim[perm[d]] == 1 && x->type.dim[d] == 1));
     if (!rows_only && (!same || !compile_plain(&x->type))) return compile_transpose_any(c, op, perm, &a, &y, err);
     for (int d = lead; d < rank; d++) p[d - lead + pad] = perm[d] < lead ? d - lead + pad : perm[d] - lead + pad;
-    /* y[i0, i1, i2] = x with axis p[k] at ik, seen as copies of [c, h, w] of x into strides of y */
+    /* y[i0, i1, i2] is the element of x with index ik on axis p[k]; x, as [c, h, w], is copied with strides of y */
     const int64_t stride_y[3] = {y.plane, y.row, 2}, dims[3] = {a.c, a.h, a.w}, stride_x[3] = {a.plane, a.row, 2};
     int64_t to[3];
     for (int k = 0; k < 3; k++) to[p[k]] = stride_y[k]; /* stride in y of each axis of x */
@@ -168,7 +170,7 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
         }
         return lower_copy(&c->e, &a, &y, err);
     }
-    /* the axis of x that becomes y's width is the channel of the task, and x's width becomes its channel */
+    /* the task reads the axis that becomes y's width as channels, and turns x's width into channels */
     int wide = p[2], rest = 3 - wide - 2;
     emit_tensor from = {a.bar, a.base, dims[wide], dims[rest], dims[2], stride_x[rest], stride_x[wide], a.total};
     emit_tensor into = {y.bar, y.base, dims[2], dims[rest], dims[wide], to[rest], to[2], y.total};
@@ -233,7 +235,7 @@ propane_status compile_concat(compile *c, const mil_op *op, propane_error *err) 
             from.base += o * dims[0] * a.plane;
             to.base += at * strides[which] + (outer > 1 ? o * (y.c / outer) * y.plane : 0);
             from.c = to.c = dims[0], to.h = a.h, to.w = a.w;
-            if (from.bar == to.bar && from.base == to.base) continue; /* the part was made here */
+            if (from.bar == to.bar && from.base == to.base) continue; /* the part was made in place */
             PROPANE_TRY(lower_copy(&c->e, &from, &to, err));
         }
         at += dims[which];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of operations that compile, and the compilation of elementwise operations and activations. If
- * the engine lacks the form of an operation, the error names that form.
+ * Owns the list of operations that this compiler supports, and compiles elementwise operations and activations. If the
+ * engine lacks the form of an operation, the error names that form.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -104,7 +104,8 @@ static uint32_t compile_planar(mil_opcode code) {
 
 static uint16_t compile_half(double v) { return fp16_from_f64(v); }
 
-/* Computes x op v, or v op x. A quotient is x / v: compile_rewrite has replaced all others. */
+/* Computes x op v, or v op x if `first` is set. A quotient is always x / v, because compile_rewrite has replaced all
+ * others. */
 static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_value *x, double v, bool first,
                                           propane_error *err) {
     emit_tensor a, y;
@@ -124,7 +125,7 @@ static propane_status compile_with_scalar(compile *c, const mil_op *op, mil_valu
     }
     default: break;
     }
-    if (a.h == 1 && a.w == 1) { /* constants per channel, as Apple's compiler does it */
+    if (a.h == 1 && a.w == 1) { /* constants per channel, as Apple's compiler makes them */
         uint16_t *pair = ARENA_ARRAY(c->object->arena, 2 * a.c, uint16_t);
         if (!pair) return propane_fail_memory(err, (size_t)a.c * 4);
         for (int64_t i = 0; i < a.c; i++) pair[a.c + i] = compile_half(1 / v);
@@ -154,7 +155,7 @@ static bool compile_smaller(const emit_tensor *a, const emit_tensor *b) {
     return a->c <= b->c && a->h <= b->h && a->w <= b->w && a->c * a->h * a->w < b->c * b->h * b->w;
 }
 
-/* Returns x if the value is relu of that same x and has no other use, else NULL. */
+/* Returns x if v is relu(x) and is used only once, else NULL. */
 static mil_value *compile_relu_of(const compile *c, mil_value *v, const mil_value *x) {
     const mil_op *def = v->def;
     if (!def || def->info->code != MIL_OP_relu || c->users[v->id] != 1) return NULL;
@@ -173,8 +174,8 @@ static bool compile_aligned(const mil_type *a, const mil_type *b) {
     return same || ones_a == 1 || ones_b == 1;
 }
 
-/* Handles a b that is repeated within each batch of a. Returns the number of batches of a, each of which uses its
- * part of b or, if *shared is set, all of b. Returns 0 in any other case. */
+/* Returns the number of batches of a if b is repeated within each batch, else 0. Each batch uses its part of b or, if
+ * *shared is set, all of b. */
 static int64_t compile_batches(const mil_type *a, const mil_type *b, bool *shared) {
     int64_t outer = 1, ca = a->rank < 3 ? 1 : a->dim[a->rank - 3], cb = b->rank < 3 ? 1 : b->dim[b->rank - 3];
     *shared = compile_plain(b);
@@ -208,7 +209,7 @@ static propane_status compile_by_batch(compile *c, const mil_op *op, uint32_t co
     return PROPANE_OK;
 }
 
-/* Returns the computed operand that is repeated for every row, column or channel of the other; NULL if there is none. */
+/* Returns the computed operand that is repeated for every row, column or channel of the other, or NULL. */
 static mil_value *compile_repeated(const mil_op *op) {
     propane_error err;
     emit_tensor a, b;
@@ -302,7 +303,7 @@ propane_status compile_unary(compile *c, const mil_op *op, propane_error *err) {
     emit_tensor a, y;
     engine_table table;
     bool relu;
-    if (op->info->code == MIL_OP_relu) { /* x + relu(x): the addition clamps */
+    if (op->info->code == MIL_OP_relu) { /* in x + relu(x), the addition clamps its second operand */
         const mil_op *user = compile_only_user(c, op->results[0]);
         if (user && user->info->code == MIL_OP_add && mil_in(user, "y") == op->results[0] && mil_in(user, "x") == x)
             return PROPANE_OK;

@@ -11,8 +11,8 @@
 
 /* ---- operations that a product absorbs --------------------------------------------------------------------------- */
 
-/* Returns a constant operand with one number per output, as a row vector (axis 2) or by channel (axis 0); NULL if it
- * has another shape. */
+/* Returns the elements of a constant with one number per output along `axis`: 2 for a row vector, 0 for channels.
+ * Returns NULL for any other operand. */
 static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outputs, int axis) {
     int64_t d[3];
     if (!k->constant || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
@@ -57,7 +57,7 @@ static propane_status compile_take(compile *c, const mil_value *v, int64_t outpu
             bool relu = false;
             if (out->scale != 0x3c00 || !compile_activation(op, &out->made, &relu)) break;
             if (!relu && outputs < 0) break; /* a computed kernel has no room for a table */
-            if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* the table needs that word */
+            if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* such a table needs the words itself */
             out->relu = relu;
             if (!relu) out->table = &out->made;
         }
@@ -68,7 +68,7 @@ static propane_status compile_take(compile *c, const mil_value *v, int64_t outpu
     return PROPANE_OK;
 }
 
-/* Returns the origin of the kernel's elements, without a name if they are never overwritten. */
+/* Returns the origin of the elements of constant v. The name is NULL if they are never overwritten. */
 static lower_origin compile_origin(const compile *c, const mil_value *v, int64_t row, int64_t column) {
     return v ? (lower_origin){compile_patched(c, v), mil_type_count(&v->type), 0, row, column} : (lower_origin){0};
 }
@@ -170,8 +170,8 @@ static bool compile_constant_product(const mil_op *op) {
     return w && w->constant && w->type.rank == 2 && (!bias || bias->constant);
 }
 
-/* Returns the next product if it is the only reader of this one's result, so that both become one; NULL if there is
- * none. */
+/* Returns the product with a constant that is the only reader of `between`, so that it can be joined with the product
+ * before it. Returns NULL if there is none. */
 static const mil_op *compile_second(const compile *c, const mil_value *between) {
     const mil_op *op = compile_only_user(c, between);
     if (!op || (op->info->code != MIL_OP_linear && op->info->code != MIL_OP_matmul)) return NULL;
@@ -201,12 +201,12 @@ static propane_status compile_read_second(compile *c, const mil_op *op, int64_t 
     return q->weight ? PROPANE_OK : propane_fail_memory(err, (size_t)(q->n * q->k) * 2);
 }
 
-/* Compiles a product with a constant and the product that reads it as three tasks. *done is false if there is none,
- * or it does not fit. */
+/* Compiles a product with a constant, and the product that reads its result, as three tasks. Sets *done to false if
+ * there is no second product, or both do not fit on chip. */
 static propane_status compile_two(compile *c, const mil_op *op, const lower_product *p, const mil_value *between,
                                   const emit_tensor *a, bool *done, propane_error *err) {
     const mil_op *next = p->weight && !p->transpose_x ? compile_second(c, between) : NULL;
-    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* compiled only to find out whether it fits */
+    lower_product q = {.m = p->m, .k = p->n, .weight = p->weight}; /* only to find out whether both products fit */
     emit_tensor y;
     compile_post post;
     *done = next && lower_matmul_two_fit(p, &q);

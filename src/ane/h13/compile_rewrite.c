@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the forms that the engine lacks and that other operations express: compressed weights as dense ones, and the rows
- * of rewrite_rows. Everything after this step sees a copy of the function without them.
+ * Replaces forms that the engine lacks by equivalent operations: compressed weights by dense ones, and the operations
+ * of rewrite_rows. The rest of the compiler reads a copy of the function without such forms.
  */
 #include "ane/h13/compile_parts.h"
 #include "core/mil/build.h"
@@ -8,7 +8,7 @@
 #include "core/mil/ops/shape_util.h"
 #include "core/pass/pass.h"
 
-/* Returns the value that takes the result's place, or NULL if the operation stays. */
+/* Returns the value that replaces the operation's result, or NULL if the operation stays. */
 typedef mil_value *(*rewrite_make)(mil_builder *b, const mil_op *op);
 
 /* Builds x * (1 / y). The engine has no quotient. */
@@ -19,7 +19,7 @@ static mil_value *rewrite_divide(mil_builder *b, const mil_op *op) {
     return one ? mil_build_binary(b, MIL_OP_mul, x, one->results[0]) : NULL;
 }
 
-/* Builds a concatenation of the values with one more dimension. */
+/* Builds a concatenation of the values, each reshaped to have one more dimension. */
 static mil_value *rewrite_stack(mil_builder *b, const mil_op *op) {
     mil_value *const *values;
     int count = mil_in_list(op, "values", &values), axis;
@@ -33,7 +33,7 @@ static mil_value *rewrite_stack(mil_builder *b, const mil_op *op) {
     return mil_build_concat(b, parts, count, axis);
 }
 
-/* Builds `times` copies of x one after the other: halves first, so that many repetitions take few operations. */
+/* Builds `times` copies of x along `axis`. Concatenates halves, so that many copies take few operations. */
 static mil_value *rewrite_repeat(mil_builder *b, mil_value *x, int64_t times, int axis) {
     if (times == 1 || !x) return x;
     mil_value *half = rewrite_repeat(b, x, times / 2, axis), *const parts[] = {half, half, x};
@@ -49,8 +49,9 @@ static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
     return y == x ? mil_build_unary(b, MIL_OP_identity, x) : y;
 }
 
-/* Builds a transpose without dimensions of 1, except the last ones of x and of the result, because those determine the
- * bytes of a row. `perm` is the operation's own. */
+/* Builds a transpose of x without dimensions of 1. Keeps the last dimension of x and that of the result, because they
+ * determine the bytes of a row. `perm` is the permutation of the original operation. Returns NULL if every dimension
+ * stays. */
 static mil_value *rewrite_squeezed(mil_builder *b, mil_value *x, const mil_type *out, const int *perm) {
     int64_t dim[MIL_MAX_RANK], order[MIL_MAX_RANK];
     int place[MIL_MAX_RANK], kept = 0, rank = out->rank, to = 0;
@@ -66,8 +67,8 @@ static mil_value *rewrite_squeezed(mil_builder *b, mil_value *x, const mil_type 
     return mil_build_reshape(b, y, out->dim, rank);
 }
 
-/* Builds a reshape if the transpose moves only dimensions of 1, and a transpose of fewer dimensions if it moves more
- * than the last three. */
+/* Builds a reshape if the transpose moves only dimensions of 1. Builds a transpose of fewer dimensions if the first of
+ * more than three dimensions moves. */
 static mil_value *rewrite_transpose(mil_builder *b, const mil_op *op) {
     mil_value *x = mil_in(op, "x");
     const mil_type *out = &op->results[0]->type;
@@ -83,7 +84,7 @@ static mil_value *rewrite_transpose(mil_builder *b, const mil_op *op) {
     return out->rank > 3 && perm[0] ? rewrite_squeezed(b, x, out, perm) : NULL;
 }
 
-/* Returns the operand of a product without the exchange of its last two dimensions, or NULL if it has none. */
+/* If a transpose makes v and exchanges its last two dimensions, returns v without that exchange, else NULL. */
 static mil_value *rewrite_turned(mil_builder *b, const mil_value *v) {
     int perm[MIL_MAX_RANK], rank = v->type.rank;
     int64_t order[MIL_MAX_RANK];
@@ -101,7 +102,8 @@ static int64_t rewrite_matrices(const mil_type *t) {
     return count;
 }
 
-/* Returns the operand if the operation that makes v only places or repeats its matrices, else NULL. */
+/* Returns the operand of the operation that makes v if the operation only moves or repeats whole matrices, else
+ * NULL. */
 static mil_value *rewrite_placed(const mil_value *v) {
     int perm[MIL_MAX_RANK], rank = v->type.rank;
     mil_opcode code = v->def && !v->constant ? v->def->info->code : MIL_OP_const;
@@ -116,7 +118,8 @@ static mil_value *rewrite_placed(const mil_value *v) {
     return planes && perm[rank - 2] == rank - 2 ? x : NULL;
 }
 
-/* Returns which matrix of rewrite_placed(v) is matrix `i` of v. */
+/* Returns the index in rewrite_placed(v) of the matrix that is matrix `i` of v, or -1 if the permutation cannot be
+ * read. */
 static int64_t rewrite_source_matrix(const mil_value *v, int64_t i) {
     const mil_type *x = &mil_in(v->def, "x")->type;
     int perm[MIL_MAX_RANK], rank = v->type.rank;
@@ -133,7 +136,8 @@ static int64_t rewrite_source_matrix(const mil_value *v, int64_t i) {
     return from;
 }
 
-/* Returns the value whose matrices y repeats, each `*times` times in a row; y itself, with 1, if there is none. */
+/* Returns the value whose matrices y repeats, and sets *times to how often each matrix is repeated in a row. If there
+ * is no such value, returns y and sets *times to 1. */
 static mil_value *rewrite_repeated(mil_value *y, int64_t *times) {
     enum { MOST_STEPS = 8, MOST_MATRICES = 0x1ffff };
     const int64_t count = rewrite_matrices(&y->type);
@@ -174,7 +178,7 @@ static mil_value *rewrite_matmul(mil_builder *b, const mil_op *op) {
     return mil_build_reshape(b, mil_build_matmul(b, x, few, false, ty), out->dim, out->rank);
 }
 
-/* Builds the factor of a reshaped product in front of the reshape, where the product's task absorbs it. */
+/* Moves the factor of a reshaped product before the reshape, where the product's task can absorb the factor. */
 static mil_value *rewrite_factor(mil_builder *b, const mil_op *op) {
     double v;
     mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
@@ -186,7 +190,7 @@ static mil_value *rewrite_factor(mil_builder *b, const mil_op *op) {
     return mil_build_reshape(b, mil_build_binary(b, MIL_OP_mul, product, y), out->dim, out->rank);
 }
 
-/* The rows, in the order in which the function is searched for them. */
+/* The operations that are replaced, in the order in which the function is searched for them. */
 static const struct {
     mil_opcode code;
     rewrite_make make;
@@ -202,7 +206,8 @@ static bool rewrite_fits(int row, const mil_op *op) {
     return op->info->code != MIL_OP_real_div || !compile_scalar(mil_in(op, "y"), &v);
 }
 
-/* Puts the new value in place of the old one, under the old name, by which it may be a result. */
+/* Replaces an operation by what its row builds, if anything. The new value keeps the old name, because it may be a
+ * result of the function. */
 static propane_status rewrite_one(mil_function *f, int row, mil_op *op, propane_error *err) {
     mil_value *old = op->results[0];
     const char *name = old->name;
@@ -214,7 +219,7 @@ static propane_status rewrite_one(mil_function *f, int row, mil_op *op, propane_
     if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
     if (!with) return PROPANE_OK;
     for (mil_op *made = before ? before->next : f->first; made != op; made = made->next)
-        made->line = op->line, made->column = op->column; /* errors name the operation of the program */
+        made->line = op->line, made->column = op->column; /* errors name the original operation's place */
     mil_replace_uses(f, old, with);
     mil_op_remove(op);
     return mil_rename(f, with, name, err);

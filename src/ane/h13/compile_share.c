@@ -2,26 +2,27 @@
  * Decides which values share the memory of others, so that no task copies them: reshapes, slices and exchanges of rows
  * and channels view their operand, and the parts of a concatenation are written where they end up.
  *
- * Memory with the strides of its own type suits every operation. Other strides suit the readers and writers of
- * compile_by_element, which pass a tensor's strides on to the DMA.
+ * Every operation can read and write a value with the strides of its type. Other strides suit only concatenations,
+ * slices and the operations of compile_by_element, which pass a tensor's strides on to the DMA.
  */
 #include "ane/h13/compile_parts.h"
 #include "core/mil/ops/shape_util.h"
 
-enum { SHARE_ALIGN = 64 }; /* bytes; where a row that is fetched or stored may begin */
+enum { SHARE_ALIGN = 64 }; /* bytes; a row that is fetched or stored begins at a multiple of this */
 
 static bool compile_is_slice(const mil_op *op) {
     return op->info->code == MIL_OP_slice_by_index || op->info->code == MIL_OP_slice_by_size;
 }
 
-/* Sets the strides of a value, unless they are those of its type. */
+/* Sets the strides of a place, or 0 if they are those of the value's type. */
 static void compile_strides(compile_place *p, const emit_tensor *own, int64_t row, int64_t plane) {
     bool dense = (own->h == 1 || row == own->row) && (own->c == 1 || plane == own->plane);
     p->row = dense ? 0 : row;
     p->plane = dense ? 0 : plane;
 }
 
-/* Returns the tensor of v with the strides of its place, but without its address. */
+/* Sets *out to the tensor of v with the strides of its place, but without its address. Returns false if the engine does
+ * not support the type. */
 static bool compile_placed(const compile *c, const mil_value *v, emit_tensor *out) {
     propane_error err;
     const compile_place *p = &c->places[v->id];
@@ -32,7 +33,7 @@ static bool compile_placed(const compile *c, const mil_value *v, emit_tensor *ou
 
 /* ---- values that view their operand ------------------------------------------------------------------------------ */
 
-/* What a view adds to the place of its operand: bytes, and its own strides. */
+/* A view: its offset in bytes from its operand, and its strides. */
 typedef struct share_view {
     int64_t offset, row, plane;
 } share_view;
@@ -59,7 +60,7 @@ static bool compile_view_slice(const mil_op *op, const emit_tensor *a, const emi
     return y->c == dims[0] && y->h == dims[1] && y->w == dims[2] && out->offset % SHARE_ALIGN == 0;
 }
 
-/* Reads rows as channels. */
+/* Sets *out to the view that exchanges rows and channels. Returns false for any other transpose. */
 static bool compile_view_transpose(const mil_op *op, const emit_tensor *a, const emit_tensor *y, share_view *out) {
     propane_error err;
     int perm[MIL_MAX_RANK], rank = op->results[0]->type.rank;
@@ -93,7 +94,7 @@ static bool compile_is_reshape(const mil_op *op) {
     }
 }
 
-/* Makes the result view its operand if the operation only names other bytes of it. */
+/* Makes the result a view of its operand if the operation only selects or reinterprets the operand's bytes. */
 static void compile_view(compile *c, const mil_op *op) {
     bool reshape = compile_is_reshape(op), slice = compile_is_slice(op);
     if (!reshape && !slice && op->info->code != MIL_OP_transpose) return;
@@ -116,19 +117,20 @@ static void compile_view(compile *c, const mil_op *op) {
 
 /* ---- parts of a concatenation ------------------------------------------------------------------------------------ */
 
-/* Returns whether the operation that makes v stores it with any strides. */
+/* Returns whether the operation that makes v can store it with any strides. */
 static bool compile_writer_strides(const compile *c, const mil_value *v) {
     if (compile_is_slice(v->def) || v->def->info->code == MIL_OP_concat) return true;
     return compile_by_element(v->def) && !compile_may_be_absorbed(c, v->def);
 }
 
-/* Lets the operand of a concatenation be made in place, `offset` bytes into y, whose strides are those of `to`. */
+/* Lets v, an operand of a concatenation, be made in place if that is possible: `offset` bytes into y, with the strides
+ * of `to`. */
 static void compile_part(compile *c, mil_value *v, const mil_value *y, const emit_tensor *to, int64_t offset) {
     emit_tensor own;
     compile_place made = {.owner = c->places[y->id].owner, .offset = c->places[y->id].offset + offset, .inside = true};
     if (c->users[v->id] != 1 || !compile_placed(c, v, &own) || offset % SHARE_ALIGN) return;
     compile_strides(&made, &own, to->row, to->plane);
-    while (v->def && compile_is_reshape(v->def) && !made.row) { /* whatever views the part is there, too */
+    while (v->def && compile_is_reshape(v->def) && !made.row) { /* the operand of a view is made in the same place */
         mil_value *x = mil_in(v->def, "x");
         if (c->users[x->id] != 1 || x->constant || !compile_same_bytes(&x->type, &v->type)) return;
         if (!mil_dtype_is_float(x->type.dtype)) return;

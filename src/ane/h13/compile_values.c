@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the compiler's queries about a value: its tensor on the engine, its shape as channels, rows and columns, its
+ * Owns the compiler's queries about a value: its tensor on the engine, its shape as channels, rows and columns, and its
  * readers.
  */
 #include <inttypes.h>

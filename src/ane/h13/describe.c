@@ -143,7 +143,7 @@ static void describe_words(const engine_task *t, text *out) {
 /* ---- whole programs ---------------------------------------------------------------------------------------------------------- */
 
 static const char *describe_role(const engine_object *o, const engine_surface *s) {
-    if (!o->task_count) return s->output ? "output" : "input"; /* by the file: its tasks are not read */
+    if (!o->task_count) return s->output ? "output" : "input"; /* as the file states, because its tasks are not read */
     if (s->read && s->written) return "read and written";
     if (s->read || s->written) return s->read ? "read" : "written";
     return "not used by any task";

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Writes a compiled program as JSON: one object with surfaces and tasks. A task has its line in words, and every
- * register that it writes, by address, with the fields that are not 0.
+ * Writes a compiled program as JSON: one object with surfaces and tasks. A task has its header words, and every
+ * register that it writes, by address, with the fields that are not 0. Tasks of H13 also have their description in
+ * words.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ static json_t *describe_json_task(const engine_object *o, const engine_task *t) 
     return task;
 }
 
-/* Context for tasks of H14 and later, described by the rows of later.def. */
+/* State during the walk over the tasks of other generations than H13, which the rows of later.def describe. */
 typedef struct describe_json_later {
     uint32_t subtype;
     json_t *tasks, *header, *registers; /* header and registers belong to the current task */

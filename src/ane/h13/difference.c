@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Compares two compiled programs by task and register, with the names of the fields.
+ * Compares two compiled programs by task and register, and names the fields that differ.
  */
 #include <stdio.h>
 
@@ -59,7 +59,7 @@ static int difference_tasks(const engine_object *a, const engine_object *b, text
     return words;
 }
 
-/* Returns the number of words of the constants that differ, including those that only one program has. */
+/* Prints and returns how many words of the constants differ, including words that only one program has. */
 static int difference_constants(const engine_object *a, const engine_object *b, text *out) {
     const int words = engine_words_that_differ(a->constants, a->constant_bytes, b->constants, b->constant_bytes);
     if (a->constant_bytes != b->constant_bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the tables that the writer and reader of H14's tasks share: the moves between registers of H13 and H14, and the
- * kind of a task's kernel.
+ * Owns what the writer and reader of H14's tasks share: the table of moves between registers of H13 and H14, and the
+ * tests for tables and for rows side by side.
  */
 #include <pthread.h>
 

@@ -6,10 +6,11 @@
 #include "core/base/int_math.h"
 
 typedef struct live_range {
-    int64_t from, to; /* bytes; empty if there is no value */
+    int64_t from, to; /* bytes [from, to); empty if there is no value */
 } live_range;
 
-/* Returns the place of a value with these dimensions, from the five words at `address`. */
+/* Returns the range of a value with these dimensions. The five registers starting at `address` hold its base and
+ * strides. */
 static live_range live_of(const engine_task *t, uint32_t address, int64_t c, int64_t h, int64_t w) {
     int64_t base = engine_get(t, address), channel = engine_get(t, address + 4), row = engine_get(t, address + 8);
     int64_t depth = engine_get(t, 0x4) ? (int64_t)engine_get(t, 0x4) - 1 : 0;
@@ -37,7 +38,7 @@ static live_range live_kept_source(const engine_task *t) {
     return live_of(t, 0x4808, engine_get_bits(t, 0xc, 0, 17), engine_get_bits(t, 0, 16, 15), engine_get(t, 0) & 0x7fff);
 }
 
-/* Returns whether the task reads something that begins in the range. */
+/* Returns whether the task reads a source on chip that begins in the range. */
 static bool live_reads(const engine_task *t, live_range r) {
     uint32_t mode = engine_get_bits(t, 0x34, 4, 3);
     int64_t first = engine_get(t, 0x4808), second = engine_get(t, 0x481c);

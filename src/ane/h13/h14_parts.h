@@ -47,32 +47,32 @@ enum {
     H14_END = 0x1a18,
     H14_WORDS = H14_END / 4,
     H14_LANE_OFF = 0x20,
-    H14_LANE_LEAST = 0x40, /* bytes of a lane that has none */
+    H14_LANE_LEAST = 0x40, /* bytes of a lane without a record */
     H14_TAG = 16           /* the lowest bit of a tag */
 };
 
 /* A task's registers during writing or reading. */
 typedef struct h14_registers {
     uint32_t value[H14_WORDS];
-    bool given[H14_WORDS]; /* whether a record writes it */
+    bool given[H14_WORDS]; /* whether a record writes the register */
 } h14_registers;
 
-/* A block whose words are those of H13 at other addresses; base and words refer to H14. */
+/* A block whose words are those of H13 at other addresses; `base` and `words` are those of H14. */
 typedef struct h14_block {
     uint32_t base;
     int words;
 } h14_block;
 enum { H14_BLOCKS = 4 };
-/* Lists those blocks for a task of the neural or the planar engine: common, l2, and that of the engine. Returns
- * their number. */
+/* Lists those blocks of a neural or planar task: common, l2, and ne or pe. Returns their number. */
 int h14_like_blocks(bool neural, h14_block out[H14_BLOCKS]);
-/* Returns engine_later_moves of a register of those blocks, which is looked up once per process. */
+/* Sets *out to the moves of a register in those blocks, and returns their number. The table of moves is filled once per
+ * process from engine_later_moves. */
 int h14_moves(uint32_t address, const later_move **out);
 
-/* Returns whether the task is an activation's table without a kernel, through which the neural engine passes values. */
+/* Returns whether the task only passes values through an activation's table, without a kernel. */
 bool h14_is_table(const engine_task *t);
-/* Returns the channels that a lane takes side by side in a copy that exchanges channels and width. H13 has no such
- * field. */
+/* Returns how many channels a lane processes side by side in a neural copy that exchanges channels and width, or 1 for
+ * other tasks. H13 has no field for that number. */
 int h14_rows_turned(const engine_task *t);
 uint32_t h14_log2(int power); /* `power` must be a power of two */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Converts text of H14 to tasks in the form of H13, which the interpreter runs. Refuses a bit without a row of
- * later.def, and a DMA word without a known pair.
+ * Converts text of H14 to tasks in the form of H13 for the interpreter. Refuses a bit that no row of later.def names,
+ * and a DMA word without a known equivalent on H13.
  */
 #include <string.h>
 
@@ -11,13 +11,13 @@ enum { H14_NO_BAR = -1, H14_HEADER_WORDS = 9 };
 
 typedef struct h14_reader {
     engine_task *tasks; /* NULL to only count them */
-    int count;          /* tasks begun */
+    int count;          /* tasks begun so far */
     bool open;
     uint32_t offset;
     int header_words;
     uint32_t header[H14_HEADER_WORDS];
     h14_registers r;
-    int bar[H14_WORDS]; /* of the record that writes the word */
+    int bar[H14_WORDS]; /* base register of the record that writes the word */
     int record_bar;
     propane_status status;
     propane_error *err;
@@ -80,7 +80,8 @@ static void h14_unstride(h14_reader *r, uint32_t address, uint32_t h13, engine_t
     for (uint32_t i = 0; i < 4; i++) engine_set(t, h13 + 4 * i, h14_value(r, address + 4 * i));
 }
 
-/* Sets an address's offset, and returns its base register in *bar. */
+/* Copies the offset of an address from the H14 register `address` to the H13 register `h13`, and sets *bar to its base
+ * register. */
 static propane_status h14_pointed(h14_reader *r, uint32_t address, uint32_t h13, engine_task *t, int *bar) {
     *bar = r->bar[address / 4];
     if (!h14_given(r, address) || *bar == H14_NO_BAR || h14_value(r, address + 4))

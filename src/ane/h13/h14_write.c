@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Converts tasks in the form of H13 to text of H14. Words of blocks that are alike follow the rows of later.def; those
- * of DMA and kernels are composed here.
+ * Converts tasks in the form of H13 to text of H14. Words of blocks that are alike follow the rows of later.def; this
+ * file composes the words of DMA and kernels.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 /* An address, and the base register that it is relative to. */
 typedef struct h14_address {
     uint32_t at;
-    int bar, words; /* words: 2, or 1 for only the low half */
+    int bar, words; /* `words` is 2, or 1 if only the low half is written */
     uint32_t low;
 } h14_address;
 
@@ -38,7 +38,7 @@ static void h14_set(h14_writer *w, uint32_t address, uint32_t value) {
     w->r.given[address / 4] = true;
 }
 
-/* Sets a register, which needs no record if it holds `absent`. */
+/* Sets a register, unless `value` is `absent`, which the register holds without a record. */
 static void h14_set_unless(h14_writer *w, uint32_t address, uint32_t value, uint32_t absent) {
     if (value != absent) h14_set(w, address, value);
 }
@@ -51,11 +51,11 @@ static void h14_point(h14_writer *w, uint32_t at, int bar, uint32_t low, int wor
 
 /* ---- blocks that are alike --------------------------------------------------------------------------------------------------- */
 
-/* Adjusts words that mean more than, or something different from, those of H13. */
+/* Adjusts words whose bits mean more on H14 than on H13, or something different. */
 static uint32_t h14_like_change(const h14_writer *w, uint32_t address, uint32_t value) {
     enum { RUNTIME = 1 << 16, DMA_FORMAT = 3 << 6, ROWS_SIDE_BY_SIDE = 1 << 29, ALIASES = 3 << 4 };
     bool runtime = h14_get(w, 0xc800, 16, 1), fetches = h14_get(w, 0x4804, 0, 2) != 0;
-    uint32_t aliases = w->neural && fetches && w->index ? ALIASES : 0; /* clear after another task */
+    uint32_t aliases = w->neural && fetches && w->index ? ALIASES : 0; /* clear in all tasks but the first */
     int rows = h14_rows_turned(w->t);
     switch (address) {
     case H14_NE: return w->table ? value | RUNTIME : value;
@@ -79,8 +79,8 @@ static void h14_like_word(h14_writer *w, uint32_t address) {
 
 static int64_t h14_groups(const h14_writer *w) { return h14_get(w, 0x24, 0, 13); }
 
-/* Counts a result's elements: a reduction leaves one pixel per plane, and an exchange of channels and width turns
- * the width into channels. */
+/* Counts a result's rows, channels, depth and groups. A reduction leaves one pixel per plane. If channels and width are
+ * exchanged, the width counts as channels. */
 static void h14_result_counts(const h14_writer *w, int64_t counts[4]) {
     uint32_t mode = h14_get(w, 0x34, 4, 3);
     bool reduces = mode == 5 || mode == 6, turned = h14_get(w, 0x34, 28, 1), exchanged = h14_get(w, 0x30, 10, 1);
@@ -93,16 +93,16 @@ static void h14_result_counts(const h14_writer *w, int64_t counts[4]) {
     counts[3] = h14_groups(w);
 }
 
-/* Drops strides on chip (channels, rows, depth, groups) for dimensions with one element, because those have no
- * record. */
+/* Drops the on-chip strides (channels, rows, depth, groups) of dimensions with one element, because no record writes
+ * such strides. */
 static void h14_on_chip(h14_writer *w, uint32_t address, const int64_t counts[4]) {
     const int order[4] = {1, 0, 2, 3};
     for (uint32_t i = 0; i < 4; i++)
         if (counts[order[i]] <= 1) w->r.given[address / 4 + 1 + i] = false;
 }
 
-/* Counts the rows, channels, depth and groups of a source on chip. `flags` marks repetition in width, height, depth
- * and channels. If channels and width are exchanged, the channels' stride is the stride of the width. */
+/* Counts the rows, channels, depth and groups of a source on chip. Bits 0 to 3 of `flags` mark repetition in width,
+ * height, depth and channels. If channels and width are exchanged, the width counts as channels. */
 static void h14_source_counts(const h14_writer *w, uint32_t flags, bool exchanged, int64_t counts[4]) {
     int64_t channels = flags & 8 ? 1 : h14_get(w, 0xc, 0, 17), width = flags & 1 ? 1 : h14_get(w, 0, 0, 15);
     counts[0] = flags & 2 ? 1 : h14_get(w, 0, 16, 15);
@@ -137,7 +137,7 @@ static void h14_like(h14_writer *w) {
 
 /* ---- DMA ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Writes a word whose pairs are known only as a whole. */
+/* Writes a word whose fields are unknown: later.def pairs its whole H13 value with an H14 value. */
 static propane_status h14_paired(h14_writer *w, uint32_t address, uint32_t h13, bool tagged) {
     uint32_t value = engine_get(w->t, h13), other;
     if (!engine_later_pair(ENGINE_H14, address, false, value, &other))
@@ -201,7 +201,7 @@ static void h14_table(h14_writer *w) {
     h14_point(w, H14_TABLE_BASE, bar, at, 1);
 }
 
-/* Returns a lane's word without its tag, for constants, a surface, or scratch memory. */
+/* Returns the word, without a tag, of a lane that fetches from constants, scratch memory or a surface. */
 static uint32_t h14_lane_word(int bar) {
     return bar == ENGINE_BAR_CONSTANTS ? 0x21 : bar == ENGINE_BAR_SCRATCH ? 0xe41 : 0xe21;
 }
@@ -242,8 +242,8 @@ static void h14_put(h14_writer *w, uint32_t word) {
     text_append_n(w->out, bytes, sizeof bytes);
 }
 
-/* Writes one record for registers from `at` to `last`, and returns where it ended. Runs of two or more become
- * separate records unless a mask reaches to the block's end. */
+/* Writes one record that starts at word `at`, and returns the word after the record. A run of two or more words becomes
+ * a record without a mask, unless only a masked record reaches the word `last`. */
 static uint32_t h14_record(h14_writer *w, uint32_t at, uint32_t last) {
     enum { MASK = 16, RUN_MOST = 64 };
     uint32_t run = 1, mask = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Reads .hwx: Mach-O load commands with the magic 0xbeefface. It extracts sections, surfaces, text and constants.
- * Surfaces are tensor descriptors joined with the program descriptor's list of resources, whose i-th entry is base
- * register 4 + i, on H14 i. Sizes and offsets are checked against the file. Commands that are not needed to run are
- * skipped.
+ * Reads .hwx files: Mach-O load commands after a header with the magic 0xbeefface. Extracts sections, surfaces, text
+ * and constants. A surface combines a tensor descriptor with an entry of the program descriptor's list of resources.
+ * Entry i of that list belongs to base register 4 + i on H13, and to base register i on H14. Sizes and offsets are
+ * checked against the file. Commands that execution does not need are skipped.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ enum {
     TENSOR_BYTES = 0x88,
     RESOURCES = 252, /* entries in the program descriptor, from +0x30 to +0x810 */
     COMMANDS_MAX = 4096,
-    SURFACES_MAX = 1024, /* far more than base registers; names are compared pair by pair */
+    SURFACES_MAX = 1024, /* far more than base registers; limits the pairs of names that are compared */
     NAME_MAX_BYTES = 1024
 };
 
@@ -34,7 +34,7 @@ typedef struct hwx_reader {
     size_t bytes;
     engine_object *o;
     const uint8_t *program; /* the program descriptor */
-    int names;              /* number of surface names seen */
+    int names;              /* number of surface names read so far */
     struct hwx_name {
         const char *name;
         uint64_t address;
@@ -66,13 +66,14 @@ static propane_status hwx_sections(hwx_reader *r, const uint8_t *command, uint32
     return PROPANE_OK;
 }
 
-/* Copies the string at `offset` of a command; it must end within the command. */
+/* Copies the string at `offset` of a command. The string must end within the command, or with the command if fewer than
+ * 256 bytes are left. */
 static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t size, uint32_t offset, int index,
                                  const char **out, propane_error *err) {
     const uint8_t *end = offset < size ? memchr(command + offset, 0, size - offset) : NULL;
     size_t length = end ? (size_t)(end - command) - offset : 0;
     if (offset < size && !end && size - offset < 256)
-        length = size - offset, end = command + size; /* zero padding is cut */
+        length = size - offset, end = command + size; /* the zero padding was cut off */
     if (!end)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: load command %d: its name at 0x%x does not end within its 0x%x bytes", r->o->source,
@@ -159,10 +160,9 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Finds surfaces by name in the list of names, and the address given there in the list of resources. */
+/* Finds the address of each surface by its name, and its base register by that address in the list of resources. */
 static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
-    int first =
-        bytes_u32(r->program + 8) == KIND_PROGRAM_H14 ? ENGINE_BAR_SURFACES : 0; /* the resource of base register 4 */
+    int first = bytes_u32(r->program + 8) == KIND_PROGRAM_H14 ? ENGINE_BAR_SURFACES : 0; /* base register 4 */
     for (int i = 0; i < r->o->surface_count; i++) {
         engine_surface *s = &r->o->surfaces[i];
         const struct hwx_name *n = r->name;

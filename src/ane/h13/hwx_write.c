@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Writes .hwx for H13 and H14 in the newer compiler's layout: scratch memory at the bottom of the address space, then
  * the surfaces in the order of their base registers, and text and constants last. Anything not needed to run (symbols,
- * the compiler's notes) is left out, except for one line that identifies the writer.
+ * the compiler's notes) is left out, except for a text that identifies the writer.
  */
 #include <string.h>
 
@@ -80,7 +80,7 @@ static void hwx_segment(hwx_writer *w, const char *name, uint64_t address, uint6
 
 static uint64_t hwx_surface_bytes(const engine_surface *s) { return (uint64_t)s->n * s->bytes; }
 
-/* Assigns addresses in the order of base registers. */
+/* Assigns addresses to the surfaces, in the order of base registers, and to the text. Counts the relocations. */
 static void hwx_place(hwx_writer *w) {
     uint64_t at = VM_BASE + (uint64_t)round_up((int64_t)w->o->scratch_bytes, ENGINE_PAGE);
     for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) {
@@ -121,7 +121,7 @@ static void hwx_segments(hwx_writer *w) {
 
 static const char *hwx_function(const hwx_writer *w) { return w->o->subtype == ENGINE_H14 ? "main" : "net"; }
 
-/* Counts the bits of the events that the tasks raise, plus one per task. */
+/* Counts the event bits in the headers of all tasks, plus one per task. */
 static uint32_t hwx_events(const engine_object *o) {
     uint32_t count = 0;
     for (int i = 0; i < o->task_count; i++, count++)
@@ -136,10 +136,10 @@ static uint32_t hwx_longest(const engine_object *o) {
     return most;
 }
 
-/* Writes the descriptor words of programs for H14 [joshuaswarren/mil-hwx-compiler research/oracles/h14,
- * program_descriptor]. Inferred: +0x858 is the scratch memory, +0x860 the sum of hwx_events, +0x880 the longest
- * task's estimate. Also inferred: resources are stored by base register; the published records show five (the first
- * surface's, and scratch memory at 2). */
+/* Writes the program descriptor for H14 [joshuaswarren/mil-hwx-compiler research/oracles/h14, program_descriptor].
+ * Inferred: +0x858 is the size of scratch memory, +0x860 the result of hwx_events, and +0x880 the longest estimate of a
+ * task. Also inferred: entry i of the resources belongs to base register i. The published records show five entries,
+ * with scratch memory at 2 and the first surface at 4. */
 static void hwx_program_h14(hwx_writer *w) {
     const engine_object *o = w->o;
     uint8_t *p = hwx_command(w, 4, PROGRAM_NAMES_H14 + 8);
@@ -237,7 +237,7 @@ static void hwx_commands(hwx_writer *w) {
     if (w->data) memcpy(p + 8, identity, sizeof hwx_identity);
 }
 
-/* Writes the places of the lanes' base words that point into the constants. */
+/* Writes a relocation for each lane's base word that points into the constants. */
 static void hwx_relocations(hwx_writer *w) {
     uint8_t *out = w->data + w->relocations_at;
     for (int i = 0; i < w->o->task_count && w->o->subtype == ENGINE_H13; i++) {

@@ -29,7 +29,7 @@ int engine_kernel_planes(const engine_kernel *k, int lane, engine_plane *planes)
     return count;
 }
 
-/* Returns whether each plane is padded, as in grouped kernels. Otherwise each lane is. */
+/* Returns whether each plane is padded, as in grouped kernels. Otherwise, only lanes are. */
 static bool kernel_pads_planes(const engine_kernel *k) { return k->groups > 1; }
 
 /* ---- packing -------------------------------------------------------------------------------------------------------------- */

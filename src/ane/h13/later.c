@@ -19,7 +19,7 @@ typedef struct later_block {
     uint32_t like;
 } later_block;
 
-/* An include below sees only the rows that it defines. */
+/* Each include below sees one kind of row; the other kinds are defined as empty. */
 #define UNWRITTEN(g, address, value)
 #define NEVER(g, address)
 #define ALWAYS(g, address)
@@ -201,7 +201,7 @@ static int later_mask_count(uint32_t mask) {
     return count;
 }
 
-/* Returns the number of words after a record's header. */
+/* Returns the number of words after a record's first word. */
 static int later_record_words(uint32_t head) {
     return head >> 31 ? 1 + later_mask_count(head >> 15 & 0xffff) : (int)(head >> 15 & 0x3f) + 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Tasks of H14 to H19: frames, records, and the rows of later.def about registers.
+ * Reads tasks of H14 to H19: frames, records, and the rows of later.def about registers.
  *
  *   stream  = tasks, each at a multiple of 16 bytes; frames of 16 bytes whose first word has no size are skipped
  *   task    = header (8 words, from H16 on 9; one more if its last word has both low bits set) + records
@@ -15,12 +15,13 @@
 
 typedef enum later_part { LATER_TASK, LATER_HEADER, LATER_RECORD, LATER_WORD } later_part;
 
-/* The start of a task (`value` is its length in words, `address` its offset), a header word, a record (`value` is its header word),
- * or a register's value. */
+/* A part of the text: the start of a task (`address` is its offset, `value` its length in words), a header word
+ * (`address` is 4 * its index), a record (`value` is its first word), or the word that a record writes to a
+ * register. */
 typedef struct later_step {
     later_part part;
     uint32_t address, value;
-    int bar; /* LATER_RECORD: base register, or -1 */
+    int bar; /* base register of an address record; -1 for any other part */
 } later_step;
 typedef void (*later_visit)(void *context, const later_step *step);
 
@@ -30,35 +31,36 @@ typedef struct later_text {
     uint64_t bytes;
     uint32_t subtype;
 } later_text;
-/* Calls `visit` for everything in the text. Errors name the task and word. A task is visited only if all its sizes
- * are right. */
+/* Calls `visit` for every part of the text. A task is visited only if all its sizes are valid. Errors name the task and
+ * the word. */
 PROPANE_CHECK propane_status engine_later_walk(const later_text *t, later_visit visit, void *context,
                                                propane_error *err);
 
 typedef struct later_field {
     const char *name;
-    int low, bits, index; /* index: position among registers that are alike, or -1 */
+    int low, bits, index; /* `index` is the position among registers with the same layout, or -1 */
     engine_mark mark;
 } later_field;
-/* Lists the fields of a register or header word (address 4 * word), at most LATER_FIELDS. */
+/* Lists the fields of a register or header word (address 4 * word), at most LATER_FIELDS, and returns their number. */
 enum { LATER_FIELDS = 24 };
 int engine_later_fields(uint32_t subtype, bool header, uint32_t address, later_field out[LATER_FIELDS]);
-/* Returns the bits of a word that belong to none of its fields. */
+/* Returns the bits of `value` that belong to none of the fields. */
 uint32_t engine_later_unknown(uint32_t value, const later_field *fields, int count);
-/* Returns NULL if no block of that generation has the register. */
+/* Returns the name of the block that has the register, or NULL if no block of the generation has it. */
 const char *engine_later_block(uint32_t subtype, uint32_t address);
 
-/* Returns the number of words of a block, and its first register in *base; 0 if the generation has no such block. */
+/* Sets *base to the first register of a block and returns the block's number of words. Returns 0 if the generation has
+ * no such block. */
 int engine_later_block_of(uint32_t subtype, const char *name, uint32_t *base);
-/* Returns the value of a register that no record of a task writes. */
+/* Returns the value that a register has if no record of a task writes it. */
 uint32_t engine_later_unwritten(uint32_t subtype, uint32_t address);
 /* Returns whether programs of Apple's compiler write the register in a record if it holds `value`. */
 bool engine_later_is_written(uint32_t subtype, uint32_t address, uint32_t value);
-/* Returns the word that corresponds to `value` of H13; with `reverse` the other way round. Returns false if no
- * program shows it. */
+/* Sets *out to the value of register `address` that corresponds to `value` on H13. With `reverse`, converts from
+ * register `address` to H13. Returns false if no program shows the pair. */
 bool engine_later_pair(uint32_t subtype, uint32_t address, bool reverse, uint32_t value, uint32_t *out);
-/* The `bits` bits of the register from bit `low` up correspond to those of H13's register `from` from bit `from_low`
- * up. */
+/* `bits` bits of a register, starting at bit `low`, correspond to as many bits of H13's register `from`, starting at
+ * bit `from_low`. engine_later_moves lists the moves of a register and returns their number. */
 typedef struct later_move {
     int low, bits;
     uint32_t from;
@@ -66,13 +68,13 @@ typedef struct later_move {
 } later_move;
 int engine_later_moves(uint32_t subtype, uint32_t address, later_move out[LATER_FIELDS]);
 
-/* Prints each task in one line; `words` adds every word by field. Unknown bits and unreadable text are printed as
- * such. */
+/* Prints one line per task; `words` adds every word by field. Marks unknown bits, and prints an error where the text
+ * cannot be read. */
 void engine_later_describe(const later_text *t, bool words, text *out);
-/* Returns how many words of four bytes differ, including those that only one side has. */
+/* Returns how many four-byte words differ, including words that only one side has. */
 int engine_words_that_differ(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes);
-/* Prints the fields that differ, task by task, and returns the number of different words. If the programs
- * are of two generations, only words are counted; the generation counts as one. */
+/* Prints the fields that differ, task by task, and returns the number of words that differ. If the programs are of
+ * different generations, prints no fields, and counts the generation as one more word. */
 int engine_later_difference(const later_text *a, const later_text *b, text *out);
 
 #endif

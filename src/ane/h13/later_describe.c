@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Describes tasks of H14 and later in words: sizes, dimensions and base registers if rows name them, and every word by
- * field.
+ * Describes tasks of H14 and later in words: sizes, base registers, dimensions if rows of later.def name them, and
+ * every word by field.
  */
 #include "ane/h13/later.h"
 
@@ -9,7 +9,7 @@
 
 typedef struct later_words {
     const later_text *text;
-    text *out, rows; /* the words of the current task */
+    text *out, rows; /* `rows` are the words of the current task */
     bool words, open;
     uint32_t offset, size, id, win, hin, cin;
     int records, bars[8], bar_count;

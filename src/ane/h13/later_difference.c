@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Compares two programs of one later generation by task and register, with the names of the fields.
+ * Compares two programs of H14 or a later generation by task and register, and names the fields that differ.
  */
 #include "ane/h13/later.h"
 #include "ane/h13/object.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The words of a text in order: a task's start, its header words, base registers and registers by address. */
+/* The words of a text are sorted by task, then by kind in this order, then by address. */
 typedef enum later_difference_kind {
     LATER_DIFFERENCE_HEADER,
     LATER_DIFFERENCE_BAR,
@@ -33,7 +33,7 @@ static void later_difference_add(void *context, const later_step *s) {
         return;
     }
     if (s->part == LATER_RECORD && s->bar < 0) return;
-    if (r->count == r->room) { /* cannot happen: each row is a word of the text */
+    if (r->count == r->room) { /* cannot happen, because each row is a word of the text */
         r->failed = true;
         return;
     }
@@ -104,7 +104,8 @@ static void later_difference_fields(uint32_t subtype, const later_difference_row
     text_append(out, "\n");
 }
 
-/* Prints the differences of one task, whose rows are next in both lists, and returns their number. */
+/* Prints the differences of one task and returns their number. *at_a and *at_b are at the task's rows and move past
+ * them. */
 static int later_difference_task(uint32_t subtype, uint32_t task, const later_difference_rows *a, size_t *at_a,
                                  const later_difference_rows *b, size_t *at_b, text *out) {
     text lines = {0};
@@ -128,7 +129,7 @@ static int later_difference_task(uint32_t subtype, uint32_t task, const later_di
 }
 
 int engine_words_that_differ(const uint8_t *a, uint64_t a_bytes, const uint8_t *b, uint64_t b_bytes) {
-    enum { MOST = INT32_MAX / 4 }; /* a few such counts still fit into an int */
+    enum { MOST = INT32_MAX / 4 }; /* the sum of a few such counts still fits into an int */
     uint64_t both = a_bytes < b_bytes ? a_bytes : b_bytes, all = a_bytes > b_bytes ? a_bytes : b_bytes, words = 0, at;
     for (at = 0; at + 4 <= both; at += 4) words += memcmp(a + at, b + at, 4) != 0;
     if (at < all) words += (at < both && memcmp(a + at, b + at, (size_t)(both - at)) != 0) + (all - both + 3) / 4;

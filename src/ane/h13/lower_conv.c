@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lowers convolution with constant kernels: one task, sixteen lanes, all known forms (dense, grouped, depthwise, stride
- * 2). The kernel goes into the constant section as ane/h13/kernel.h packs it.
+ * Lowers convolution with constant kernels: one task, up to sixteen lanes, all known forms (dense, grouped, depthwise,
+ * stride 2). The kernel is packed into the constant section in the form of ane/h13/kernel.h.
  */
 #include <string.h>
 
@@ -40,8 +40,9 @@ static int64_t lower_conv_shape(const emitter *e, const lower_conv *k, const emi
     return code << 16 | (wide ? code << 12 | code << 8 : 0);
 }
 
-/* Returns a row's padding. Grouped rows are kept apart like others only if they are multiples of the banks' 0x400
- * bytes (joshuaswarren/mil-hwx-compiler research/oracles/h13/conv_probe_k3_c256_n256_s16_st1_g4_bias0_same.json). */
+/* Returns the padding after each row. Rows of grouped convolutions get the full padding only if they are multiples of
+ * 0x400 bytes, after which the banks repeat (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/conv_probe_k3_c256_n256_s16_st1_g4_bias0_same.json). */
 static int64_t lower_conv_pad(const emitter *e, const lower_conv *k, const emit_tensor *x, bool grouped, int64_t raw) {
     int64_t channel = emit_channel(x->w, true);
     if (channel > 0x40 || (x->h == 1 && e->subtype == ENGINE_H14)) return 0;

@@ -19,8 +19,9 @@ static emit_tensor lower_part(const emit_tensor *x, int64_t from, int64_t count)
     return part;
 }
 
-/* Views vectors of too many channels as rows of fewer, which one task processes row by row (TileHeight). `shape` is one
- * of them. Changes nothing if they have rows already or their number cannot be split. */
+/* Views tensors of one row and more than `slab` channels as rows of fewer channels, which one task processes row by row
+ * (TileHeight). `shape` is the tensor with all channels. Changes nothing if a tensor has several rows, or the channels
+ * do not divide evenly into at most 64 rows. */
 static void lower_fold(int64_t slab, const emit_tensor *shape, emit_tensor *const *tensors, int count) {
     enum { MOST_ROWS = 64 };
     int64_t c = shape->c, rows = div_up(c, slab);
@@ -90,15 +91,15 @@ propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint1
 
 /* ---- a smaller second operand is brought on chip first ----------------------------------------------------------- */
 
-/* Returns the bytes after each row of the copy's source: an odd number of 16-byte units, at least three, spreads
- * rows over all banks. Only a single channel needs this; several channels are spread anyway. (joshuaswarren/mil-hwx-compiler
- * research/oracles/h13/env_bcast_*) */
+/* Returns the padding after each row of the copy's source. Rows of an odd number of 16-byte units, at least three, are
+ * spread over all banks. Only a single channel needs this; several channels are spread anyway.
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_bcast_*) */
 static int64_t lower_bring_pad(const emit_tensor *b, int64_t channel) {
     if (b->c > 1 || b->h == 1 || channel >= 0x80) return 0;
     return max_i64(channel / 0x10 | 1, 3) * 0x10 - channel;
 }
 
-/* Gives a task that passes its source on the table at `at` among the constants. */
+/* Sets the words with which a copying task applies the table at offset `at` of the constants. */
 static void lower_table_words(emitted *t, const engine_table *table, int lanes, int64_t at) {
     emit_lanes(t, ENGINE_BAR_CONSTANTS, lanes, at, 0, ENGINE_TABLE_BYTES);
     emit_set(t, 0xc804, table->bias ? 0x121c08 : 0x121c0c);
@@ -108,8 +109,9 @@ static void lower_table_words(emitted *t, const engine_table *table, int lanes, 
     t->root = table->root;
 }
 
-/* Copies b, through the table if there is one, to the start of the on-chip buffer, where it stays; *bytes receives its
- * size. Several rows are kept out of the same banks (joshuaswarren/mil-hwx-compiler research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
+/* Copies b to the start of the on-chip buffer, where the copy stays, and applies `table` unless it is NULL. *bytes
+ * receives the size of the copy. Padding keeps several rows out of the same banks (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/binary_real_div_c512_constant_scalar.json). */
 static emit_l2 lower_bring(emitter *e, const emit_tensor *b, const engine_table *table, int64_t *bytes) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(b->w, true), row = b->c * channel, wide = round_up(2 * b->w, 16);
@@ -128,7 +130,7 @@ static emit_l2 lower_bring(emitter *e, const emit_tensor *b, const engine_table 
     return kept;
 }
 
-/* Makes the planar task of x with the operand on chip. */
+/* Makes the planar task y = x op b, where b occupies the first `bytes` bytes on chip. */
 static void lower_against(emitter *e, uint32_t op, const emit_tensor *x, const emit_l2 *b, int64_t bytes, uint32_t mode,
                           uint32_t flags, const emit_tensor *y) {
     emitted *t = emit_task(e, false);
@@ -196,8 +198,9 @@ static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t pad, int
     return t;
 }
 
-/* Returns the neural engine's work unit for planes. *pad receives the bytes after each row: the unit's width and 16
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_act_gelu_1x64x8x8_exact.json and those of h14). */
+/* Returns the neural engine's work unit for planes. *pad receives the padding after each row: the bytes of the unit's
+ * width plus 16, or 0 (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_act_gelu_1x64x8x8_exact.json and those
+ * of h14). */
 static uint32_t lower_activation_shape(const emitter *e, const emit_tensor *x, int64_t *pad) {
     bool small = e->subtype == ENGINE_H14 && x->h <= 8 && x->w <= 8 && x->h * x->w > 1;
     uint32_t code = small ? 4 : emit_shape(x->h, x->w);

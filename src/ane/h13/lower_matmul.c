@@ -87,13 +87,14 @@ void lower_matmul_product_words(emitted *t, const lower_product *p) {
     emit_set(t, 0xc810, p->scale);
 }
 
-/* Returns the words for few pixels. H14 uses them for up to 64 pixels, provided the kernel is not large. */
+/* Returns the scheduling bits for few pixels, or 0 for more. H14 uses the bits for up to 64 pixels unless the kernel is
+ * large. */
 static int64_t lower_matmul_small(const emitter *e, const lower_product *p) {
     if (e->subtype == ENGINE_H14) return p->m <= 64 && p->k * p->n <= 1 << 19 ? 4 : 0;
     return p->m <= 8 && p->k <= 512 ? 0x44404 : 0;
 }
 
-/* Lowers a plain convolution: the columns of x are already its channels in memory. */
+/* Lowers a product as a plain convolution: x is stored transposed, so its columns are already channels in memory. */
 static propane_status lower_matmul_constant_plain(emitter *e, const lower_product *p, const emit_tensor *x,
                                                   const emit_tensor *y, propane_error *err) {
     emitted *t = emit_task(e, true);
@@ -130,7 +131,7 @@ void lower_matmul_source_staged(emitted *t, const emit_tensor *staged, const emi
     emit_source_l2(t, kept, 0x160);
 }
 
-/* Makes the matrix product of the value on chip; the caller sets the place of the result. */
+/* Makes the task of a product whose first operand is on chip at `source`. The caller sets the place of the result. */
 static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const emit_l2 *source, uint32_t config) {
     emitted *t = emit_task(e, true);
     emit_dims(t, p->k, 1, p->m);
@@ -141,7 +142,7 @@ static emitted *lower_matmul_on_chip(emitter *e, const lower_product *p, const e
     return t;
 }
 
-/* Makes the same product of a staged value, with the words of its DMA. */
+/* Makes the task of a product whose first operand is staged, including the words of that operand's DMA. */
 static emitted *lower_matmul_from_staged(emitter *e, const lower_product *p, const emit_l2 *kept,
                                          const emit_tensor *staged) {
     emitted *t = lower_matmul_on_chip(e, p, kept, 0x160);
@@ -173,11 +174,11 @@ static propane_status lower_matmul_constant(emitter *e, const lower_product *p, 
     }
     emitted *t = lower_matmul_from_staged(e, p, &at->kept, &at->staged);
     lower_matmul_store_turned(t, y, row);
-    at->count = e->count; /* the next product of the same operand may follow */
+    at->count = e->count; /* the next product may use the same operand */
     return lower_matmul_constant_lanes(e, t, p, err);
 }
 
-/* Returns the place of the first product's result as the second one's source: channels n, width m. */
+/* Returns the place on chip of the first product's result, which the second product reads: n channels of width m. */
 static emit_l2 lower_matmul_between(const lower_product *p) {
     int64_t channel = round_up(2 * p->m, 16), row = p->n * channel;
     return (emit_l2){0, channel, row, row, 0};
@@ -194,7 +195,7 @@ propane_status lower_matmul_two(emitter *e, const lower_product *p, const lower_
     emit_tensor staged;
     emit_l2 between = lower_matmul_between(p), kept = lower_matmul_stage(e, x, between.row, &staged);
     emitted *t = lower_matmul_from_staged(e, p, &kept, &staged);
-    if (e->subtype == ENGINE_H14) emit_set(t, 0x4804, 0x104); /* as in attention: the result stays, too */
+    if (e->subtype == ENGINE_H14) emit_set(t, 0x4804, 0x104); /* as in attention, where the result also stays on chip */
     emit_keep(t, &between, 0x140);
     PROPANE_TRY(lower_matmul_constant_lanes(e, t, p, err));
     t = lower_matmul_on_chip(e, q, &between, 0x120);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Lowers products of two computed operands, and those whose first operand is constant. The first operand is the kernel
- * of a 1x1 convolution, the second its image. A kernel with several rows per lane is copied to scratch memory with
- * interleaved rows. Batches are staged together, as rows of one task, and multiplied one after the other
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/batched).
+ * Lowers products of two computed operands, and products whose first operand is constant. The first operand is the
+ * kernel of a 1x1 convolution, and the second operand its image. A kernel with several rows per lane is first copied to
+ * scratch memory with its rows interleaved. Batches are staged together, as rows of one task, and multiplied one after
+ * the other (joshuaswarren/mil-hwx-compiler research/oracles/h13/batched).
  */
 #include "ane/h13/kernel.h"
 #include "ane/h13/lower_matmul.h"
@@ -15,18 +15,19 @@ enum {
 
 /* ---- the kernel --------------------------------------------------------------------------------------------------- */
 
-/* Where lanes fetch the rows of the first operand. */
+/* The kernel: the addresses from which lanes fetch the rows of the first operand. */
 typedef struct product_kernel {
-    int bar, il;              /* il: rows that a lane holds side by side */
-    int64_t base, line;       /* line: bytes of a lane */
+    int bar, il;              /* `il` is the number of rows that a lane holds side by side */
+    int64_t base, line;       /* `line` is the number of bytes of a lane */
     int64_t lane_step, batch; /* bytes from lane to lane and from batch to batch */
-    int64_t task;             /* the task that staged it */
-    bool staged, planar;      /* planar: by the planar engine */
+    int64_t task;             /* index of the task that staged the kernel */
+    bool staged, planar;      /* `planar`: staged by the planar engine */
 } product_kernel;
 
-/* Returns how many rows of the first operand a lane holds side by side: the largest number that leaves no lane of a
- * task unused, but two for 32 rows or more (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*).
- * If no published program is an example, the largest number that divides the rows. */
+/* Returns how many rows of the first operand a lane holds side by side: the largest power of two up to 8 with which
+ * every task uses all lanes. If that is one, an even number of 32 rows or more gets two (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*). For more rows than published programs show, the largest
+ * power of two up to 8 that divides the rows. */
 static int lower_product_interleave(const lower_product *p) {
     enum { MOST = 8 };
     int il = 1, lanes = p->m > PRODUCT_APPLE_ROWS ? 1 : ENGINE_LANES;
@@ -34,9 +35,9 @@ static int lower_product_interleave(const lower_product *p) {
     return il == 1 && p->m >= 2 * ENGINE_LANES && p->m % 2 == 0 ? 2 : il;
 }
 
-/* Copies x's rows, interleaved by il, to scratch memory. The planar engine does it for a kernel that one task uses, the
- * neural engine otherwise (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m128_k64_n64_tx0_ty0.json,
- * ..._m256_*, ..._m96_*). */
+/* Copies `rows` to scratch memory at `to`, with `il` rows interleaved. The planar engine copies a kernel that a single
+ * task uses, and the neural engine any other (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/rrmm_r2rr_m128_k64_n64_tx0_ty0.json, ..._m256_*, ..._m96_*). */
 static void lower_product_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il, bool planar) {
     emitted *t = emit_task(e, !planar);
     int64_t channel = emit_channel(rows->w, true), raw = rows->c * channel;
@@ -57,7 +58,8 @@ static void lower_product_stage_rows(emitter *e, const emit_tensor *rows, const 
     emit_set(t, 0xc804, 0x101c0c);
 }
 
-/* Transposes x and stores it as the kernel. A result with one row per lane is assembled on chip if it fits. */
+/* Transposes `rows` and stores the result as the kernel. On H13, a result with one row per lane is first assembled on
+ * chip if it fits. */
 static void lower_product_stage_turned(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
     int64_t code = emit_shape(rows->h, rows->w);
     int64_t channel = round_up(2 * rows->c, 16), row = rows->w * channel;
@@ -65,14 +67,14 @@ static void lower_product_stage_turned(emitter *e, const emit_tensor *rows, cons
     int64_t base = engine_get(&t->task, 0x28) * rows->c * emit_channel(rows->w, true);
     emit_store(t, to, base, il);
     emit_set(t, 0x17800, 0x040003c1);
-    bool known = e->subtype != ENGINE_H14; /* no published program shows the form for H14 */
+    bool known = e->subtype != ENGINE_H14; /* no published program for H14 shows a result that is assembled on chip */
     if (!known || il > 1 || base + rows->h * row > ENGINE_BUFFER) return;
     emit_l2 kept = {base, channel, row, row, row};
     emit_set(t, 0x17800, 0x3c1);
     emit_keep(t, &kept, 0x500172);
 }
 
-/* Makes the kernels of all batches of x, or finds them in x itself. */
+/* Stages the kernels of all batches of x in scratch memory, unless lanes can fetch the rows of x itself. */
 static product_kernel lower_product_stage_kernel(emitter *e, const lower_product *p, const emit_tensor *x) {
     int il = lower_product_interleave(p);
     product_kernel k = {.bar = x->bar, .il = il, .base = x->base, .line = (int64_t)il * 2 * p->k, .task = e->count};
@@ -106,15 +108,16 @@ static product_kernel lower_product_stage_kernel(emitter *e, const lower_product
 typedef struct product_image {
     emit_tensor memory;
     emit_l2 kept;
-    int64_t rows, end; /* end: of everything that is on chip */
+    int64_t rows, end; /* `end` is the first byte after everything on chip */
     bool on_chip, words, first;
 } product_image;
 
-/* Sets the alias bits of a task after a planar one, whose result streams out line by line and occupies two lines of
- * `line` bytes each, one being written while the other leaves. They mark whether the task's source is placed over that
- * result or, failing that, over its source; otherwise the task's own result is marked. [inferred from
- * joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m32_*, ..._m64_*_ty1, ..._m128_*: K 32 to 128, N 32 to
- * 2,048, and chain_attn_s64_dh64; no program shows an effect] */
+/* Sets the alias bits of a task that follows a planar task. The planar result streams out line by line and occupies two
+ * lines of `line` bytes: one is written while the other leaves. If the task's source overlaps the planar result, the
+ * source's word gets OVER_RESULT. Otherwise the result's word gets OVER_RESULT, and the source's word gets OVER_SOURCE
+ * if the source overlaps the planar source. [inferred from joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/rrmm_r2rr_m32_*, ..._m64_*_ty1, ..._m128_*: K 32 to 128, N 32 to 2,048, and chain_attn_s64_dh64;
+ * no program shows an effect] */
 static void lower_product_alias(emitter *e, emitted *t, int64_t source, int64_t bytes, int64_t line) {
     enum { OVER_SOURCE = 0x100000, OVER_RESULT = 0x400000 };
     const engine_task *copy = &t[-1].task;
@@ -126,7 +129,7 @@ static void lower_product_alias(emitter *e, emitted *t, int64_t source, int64_t 
     emit_or(t, 0x4830, result ? 0 : OVER_RESULT);
 }
 
-/* Transposes the batches of y, each [n, k], on chip from `base`: channels k, width n. */
+/* Transposes the batches of y, each [n, k], on chip starting at `base`, to k channels of width n. */
 static product_image lower_product_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, int64_t base,
                                                bool staged) {
     int64_t channel = lower_matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
@@ -148,9 +151,9 @@ static product_image lower_product_stage_image(emitter *e, const lower_product *
     return image;
 }
 
-/* Sets the source of a product on chip. */
+/* Sets the source of a product whose image is on chip. */
 static void lower_product_source_on_chip(emitted *t, const lower_product *p, product_image *image) {
-    if (image->words) { /* as it was staged, with the words of its DMA */
+    if (image->words) { /* the image as it was staged, including the words of its DMA */
         int64_t d = round_up(2 * p->n, 64);
         emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->n, d, d, p->k * d};
         emit_source(t, &staged, &image->kept, 0);
@@ -163,8 +166,8 @@ static void lower_product_source_on_chip(emitted *t, const lower_product *p, pro
     emit_set(t, 0x4830, 0x14a);
 }
 
-/* Sets the source of a product in memory. With further tasks to come, it stays on chip for them if it fits
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m256_k64_n64_tx0_ty0.json). */
+/* Sets the source of a product whose image is in memory. If `more` is set, the image stays on chip for further tasks,
+ * provided it fits (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m256_k64_n64_tx0_ty0.json). */
 static void lower_product_source_memory(emitter *e, emitted *t, const lower_product *p, product_image *image,
                                         const product_kernel *k, bool more) {
     int64_t channel = emit_channel(p->n, true), wide = round_up(2 * p->n, 16), raw = p->k * channel;
@@ -184,7 +187,8 @@ static void lower_product_source_memory(emitter *e, emitted *t, const lower_prod
     image->end = tile * raw;
 }
 
-/* `k` is NULL for a constant kernel; `more` tasks with the same source follow. */
+/* Sets the source of a product. `k` is NULL for a constant kernel. `more` means that further tasks have the same
+ * source. */
 static void lower_product_source(emitter *e, emitted *t, const lower_product *p, product_image *image,
                                  const product_kernel *k, bool more) {
     if (image->on_chip)
@@ -202,7 +206,8 @@ typedef struct product_chunk {
     int il, lanes;
 } product_chunk;
 
-/* Makes the task of some rows; the caller sets its kernel, source and result. */
+/* Makes the task that computes chunk `c` of the result from an image of `rows` rows. The caller sets kernel, source and
+ * result. */
 static emitted *lower_product_task(emitter *e, const lower_product *p, const product_chunk *c, int64_t rows) {
     emitted *t = emit_task(e, true);
     emit_dims(t, p->k, rows, p->n);
@@ -221,7 +226,7 @@ static void lower_product_lanes(emitted *t, const product_kernel *k, const produ
     t->kernel_task = k->task;
 }
 
-/* Stores the rows of y, [batches, m, n]. If `turned`, stores them as the columns of y, [1, n, m]. */
+/* Stores a chunk as rows of y, [batches, m, n], or, if `turned`, as columns of y, [1, n, m]. */
 static void lower_product_store(emitted *t, const emit_tensor *y, const product_chunk *c, bool turned) {
     emit_tensor part = lower_matmul_rows_as_channels(y);
     if (turned)
@@ -232,7 +237,8 @@ static void lower_product_store(emitted *t, const emit_tensor *y, const product_
     if (turned) emit_or(t, 0x34, 0x10000000);
 }
 
-/* Returns the lanes of the task that computes the last of the first `planes` groups of rows: a power of two. */
+/* Returns the number of lanes of the task that computes the last of `planes` groups of rows: the largest power of two
+ * up to 16 that divides `planes`. */
 static int64_t lower_product_last(int64_t planes) {
     int64_t left = planes % ENGINE_LANES;
     return left ? left & -left : ENGINE_LANES;
@@ -244,8 +250,8 @@ static int64_t lower_product_task_count(const lower_product *p) {
     return count;
 }
 
-/* Multiplies one kernel and its image, whose rows are as many batches of y. The last rows come first
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/batched/bmm_r3rr_m375_k128_n749_tx1_ty0_b8.json). */
+/* Multiplies one kernel by an image, each row of which is a batch of y. The tasks compute the last rows of the result
+ * first (joshuaswarren/mil-hwx-compiler research/oracles/h13/batched/bmm_r3rr_m375_k128_n749_tx1_ty0_b8.json). */
 static void lower_product_one(emitter *e, const lower_product *p, const product_kernel *k, product_image *image,
                               const emit_tensor *y, bool turned) {
     for (int64_t planes = p->m / k->il, count; planes; planes -= count) {
@@ -259,7 +265,7 @@ static void lower_product_one(emitter *e, const lower_product *p, const product_
     }
 }
 
-/* Returns batches [first, first + count) of matrices; a single matrix serves all. */
+/* Returns batches [first, first + count) of x. If x is a single matrix, returns x, which serves all batches. */
 static emit_tensor lower_product_batches(const emit_tensor *x, int64_t first, int64_t count) {
     emit_tensor part = *x;
     if (x->c == 1) return part;
@@ -278,7 +284,8 @@ static int64_t lower_product_group(const lower_product *p, int64_t batches) {
     return max_i64(1, min_i64(batches, (PRODUCT_ROOM - source) / row));
 }
 
-/* Multiplies a group of batches whose transposed images are on chip, the last first. A single image serves all. */
+/* Transposes the images of a group of batches on chip and multiplies the batches, the last batch first. A single image
+ * serves all batches. */
 static void lower_product_group_of_images(emitter *e, const lower_product *p, const product_kernel *k,
                                           const emit_tensor *b, const emit_tensor *y, int64_t first) {
     int64_t count = b->c == 1 ? y->c : b->c;
@@ -295,7 +302,7 @@ static void lower_product_group_of_images(emitter *e, const lower_product *p, co
     }
 }
 
-/* Multiplies one kernel with the images of all batches, as the rows of one. */
+/* Multiplies one kernel by the images of all batches, which form the rows of one image. */
 static void lower_product_shared(emitter *e, const lower_product *p, const product_kernel *k, const emit_tensor *b,
                                  const emit_tensor *y) {
     int64_t group = p->transpose_y ? lower_product_group(p, b->c) : b->c;
@@ -308,7 +315,7 @@ static void lower_product_shared(emitter *e, const lower_product *p, const produ
     }
 }
 
-/* Multiplies batch by batch, the last first. */
+/* Multiplies batch by batch, the last batch first. */
 static void lower_product_batched(emitter *e, const lower_product *p, const product_kernel *k, const emit_tensor *b,
                                   const emit_tensor *y) {
     int64_t group = p->transpose_y ? lower_product_group(p, b->c) : 1, count = p->transpose_y ? b->c : y->c;
@@ -347,8 +354,8 @@ static lower_product lower_product_transposed(const lower_product *p) {
     return q;
 }
 
-/* Returns the on-chip bytes of the second operand, including its transpose if it has one, or of the first operand if
- * its transpose takes more. */
+/* Returns the on-chip bytes that the second operand needs, including its transpose if there is one. If the transpose of
+ * the first operand needs more, returns those bytes instead. */
 static int64_t lower_product_room(const lower_product *p, int64_t k) {
     int64_t kernel = p->transpose_x ? k * emit_channel(p->m, true) : 0;
     int64_t image = p->transpose_y ? k * lower_matmul_channel(p->n) + p->n * emit_channel(k, true)
@@ -356,7 +363,8 @@ static int64_t lower_product_room(const lower_product *p, int64_t k) {
     return max_i64(image, kernel);
 }
 
-/* Returns the pixels of the transposed product's image that a task can process, a multiple of 32; 0 if none. */
+/* Returns how many pixels of the image of the transposed product q a task can process: a multiple of 32. Returns 0 if q
+ * has at most 32 pixels, or 32 pixels do not fit. */
 static int64_t lower_product_columns(const lower_product *q) {
     enum { UNIT = 32 };
     lower_product some = *q;
@@ -367,9 +375,9 @@ static int64_t lower_product_columns(const lower_product *q) {
     return 0;
 }
 
-/* Returns whether the transposed product takes fewer tasks: with few columns, the second operand is a smaller kernel.
- * Its result is transposed back when it is stored, like that of a product with a constant. [No published program
- * has both a computed kernel and a transposed result] */
+/* Returns whether the transposed product takes fewer tasks: a second operand with few columns is a smaller kernel than
+ * the first operand. The result is transposed back when it is stored, like the result of a product with a constant. [No
+ * published program has both a computed kernel and a transposed result] */
 static bool lower_product_exchange(const lower_product *p, const emit_tensor *y) {
     lower_product q = lower_product_transposed(p);
     if (p->kernel || y->c > 1 || p->m <= PRODUCT_APPLE_ROWS) return false;
@@ -400,13 +408,13 @@ static void lower_product_exchanged(emitter *e, const lower_product *p, const em
 
 /* ---- a constant first operand --------------------------------------------------------------------------------------- */
 
-/* Returns the number of a constant kernel's outputs per task, which make about a MiB of it. */
+/* Returns how many outputs of a constant kernel a task computes. Their weights take about 1 MiB. */
 static int64_t lower_product_fixed_rows(const lower_product *p, int il) {
     int64_t least = 16 * (int64_t)il, most = (1 << 19) / p->k / least * least;
     return max_i64(least, most);
 }
 
-/* Packs rows [first, first + count) of a constant first operand as lanes in the constant section. */
+/* Packs the rows of chunk `c` of a constant first operand as lanes in the constant section. */
 static propane_status lower_product_fixed_lanes(emitter *e, emitted *t, const lower_product *p, const product_chunk *c,
                                                 propane_error *err) {
     lower_kernel from = {.weight_from = p->kernel_from};
@@ -422,8 +430,8 @@ static propane_status lower_product_fixed_lanes(emitter *e, emitted *t, const lo
     return lower_kernel_lanes(e, t, &k, &from, err);
 }
 
-/* Lowers a product whose first operand is constant: nothing is staged, each task processes as many of its rows as a
- * kernel may have, and batches are the rows of an image. */
+/* Lowers a product whose first operand is constant. The kernel is not staged, each task uses as many of its rows as
+ * lower_product_fixed_rows allows, and batches are the rows of an image. */
 static propane_status lower_product_fixed(emitter *e, const lower_product *p, const emit_tensor *b,
                                           const emit_tensor *y, propane_error *err) {
     int il = lower_product_interleave(p);
@@ -523,7 +531,7 @@ void lower_scores(emitter *e, const lower_product *p, const emit_tensor *q, cons
     uint32_t code = 0;
     while (code < 4 && p->n < 128 >> code) code++;
     if (e->subtype != ENGINE_H14) emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
-    e->scratch = scratch; /* the caller reserves it for the probabilities too */
+    e->scratch = scratch; /* the caller reserves the same memory for the probabilities */
 }
 
 void lower_context(emitter *e, const lower_product *p, const emit_tensor *v, const emit_tensor *y) {

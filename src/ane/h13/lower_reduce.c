@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Lowers reductions and layer normalisation. The planar engine reduces the plane (and depth) of each channel.
- * Other axes need different strides in memory, groups, or a transpose. Statistics stay on chip.
+ * Lowers reductions and layer normalisation. The planar engine reduces the plane (and depth) of each channel. Other
+ * axes need different strides in memory, groups, or a transpose. The statistics of layer normalisation stay on chip.
  */
 #include <string.h>
 
@@ -27,8 +27,8 @@ static emitted *lower_reduce_task(emitter *e, lower_reduction kind, int64_t c, i
     return t;
 }
 
-/* Returns the place of a streamed reduction's source and sets the patch; both are as wide as the first 64 pixels of
- * a row (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
+/* Returns the place on chip of a streamed reduction's source, and sets the task's patch. Neither is wider than 64
+ * pixels (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x512.json). */
 static emit_l2 lower_reduce_stream(emitted *t, int64_t c, int64_t h, int64_t w) {
     int64_t wide = min_i64(w, 64), channel = emit_channel(wide, false), raw = c * channel;
     emit_set(t, 0x2c, emit_patch(h, wide, false));
@@ -75,29 +75,31 @@ static void lower_reduce_width(emitter *e, lower_reduction kind, const emit_tens
     emit_set(t, 0x17814, y->row);
 }
 
-/* Sets all three words of a neural task's work unit. */
+/* Sets all three fields of a neural task's work unit: ShPref, ShMin and ShMax. */
 static void lower_reduce_unit(emitted *t, int64_t h, int64_t w) {
     int64_t code = emit_shape(h, w);
     emit_or(t, 0x34, code << 16 | code << 12 | code << 8);
 }
 
-/* Returns the bytes of a row of exchanged channels and width, with padding that keeps rows out of the same banks
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_max_ax2_1x32x4x4.json, ..._1x64x8x8.json,
- * ..._1x128x16x16.json, reduce_probe_sum_ax1_1x32x4x4.json). */
+/* Returns the bytes from row to row of a value whose channels and width are exchanged. Padding after `dense` bytes
+ * keeps rows out of the same banks (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/reduce_probe_max_ax2_1x32x4x4.json, ..._1x64x8x8.json, ..._1x128x16x16.json,
+ * reduce_probe_sum_ax1_1x32x4x4.json). */
 static int64_t lower_reduce_row(int64_t dense) {
     int64_t pad = emit_pad(dense);
     return dense + (pad || dense % 0x80 ? pad : 0x10);
 }
 
-/* Returns the lanes that exchange channels and width: at least eight. */
+/* Returns the number of lanes that exchange channels and width: at least eight, at most `most`. */
 static int lower_reduce_lanes(int64_t channels, int most) {
     enum { LEAST = 8 };
     int lanes = emit_lane_count(channels);
     return lanes < LEAST ? LEAST : lanes > most ? most : lanes;
 }
 
-/* Exchanges the reduced values, stored as channels w and rows c, back to rows of w. Eight lanes make eight channels
- * at a time: a row of at most eight is complete at once and streams out; a longer one is assembled on chip. */
+/* Exchanges the reduced values, which are stored as w channels of c rows, back to c rows of w pixels. Eight lanes make
+ * eight channels at a time. A row of at most eight pixels is complete at once and streams out; a longer row is
+ * assembled on chip. */
 static void lower_reduce_height_back(emitter *e, const emit_tensor *x, const emit_tensor *y, const emit_l2 *reduced) {
     enum { LANES = 8 };
     int64_t line = round_up(2 * x->w, 16), base = reduced->base + reduced->row;
@@ -162,8 +164,9 @@ static void lower_reduce_channel_maximum(emitter *e, const emit_tensor *x, const
     emit_set(t, 0xc804, 0x101c0b);
 }
 
-/* Exchanges one row's channels and width on chip, as a product with a constant does, and sums rows of channels
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax1_1x64x1x64.json). */
+/* Reduces the channels of a single row: exchanges channels and width on chip, as a product with a constant does, and
+ * reduces the rows of channels (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/reduce_probe_sum_ax1_1x64x1x64.json). */
 static void lower_reduce_channel_row(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     int64_t line = round_up(2 * x->w, 16);
     emit_tensor rows = {x->bar, x->base, 1, x->c, x->w, x->plane, x->total, x->total}, staged;
@@ -178,9 +181,9 @@ static void lower_reduce_channel_row(emitter *e, lower_reduction kind, const emi
     emit_keep(t, &out, 0x141);
 }
 
-/* Sums the channels of each pixel: channels and width are exchanged on chip, then rows of channels are reduced, with
- * the image's rows as groups (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_sum_axes_1.json). Returns
- * false if it does not fit on chip. */
+/* Reduces the channels of each pixel: channels and width are exchanged on chip, and then rows of channels are reduced,
+ * with the image's rows as groups (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_sum_axes_1.json). Returns
+ * false if the values do not fit on chip, or if there are more than 0x7fff channels. */
 static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const emit_tensor *x, const emit_tensor *y) {
     enum { LANES = 8 };
     bool newer = e->subtype == ENGINE_H14;
@@ -220,7 +223,8 @@ static bool lower_reduce_channel_rows(emitter *e, lower_reduction kind, const em
     return true;
 }
 
-/* Sums larger ones by a convolution whose kernel is all ones. [Propane's form, not a published one] */
+/* Reduces the channels of larger tensors by a convolution whose weights are all 1. [Propane's form, not a published
+ * one] */
 static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind, const emit_tensor *x,
                                                const emit_tensor *y, propane_error *err) {
     uint16_t *ones = arena_alloc(e->arena, (size_t)x->c * 2);
@@ -231,9 +235,9 @@ static propane_status lower_reduce_channel_sum(emitter *e, lower_reduction kind,
     return lower_convolution(e, &k, x, y, err);
 }
 
-/* Folds one row per channel into a plane of four rows if these are multiples of 64 bytes: 128 as 4 of 32, 512 as 4
- * of 128 (joshuaswarren/mil-hwx-compiler research/oracles/h13/reduce_probe_sum_ax3_1x1x1x128.json,
- * ..._1x8x1x128.json, ..._512.json). */
+/* Folds one row per channel into a plane of four rows if each of the four is a multiple of 64 bytes. A row of 128
+ * becomes 4 rows of 32, and a row of 512 becomes 4 rows of 128 (joshuaswarren/mil-hwx-compiler
+ * research/oracles/h13/reduce_probe_sum_ax3_1x1x1x128.json, ..._1x8x1x128.json, ..._512.json). */
 static emit_tensor lower_reduce_fold(const emit_tensor *x) {
     emit_tensor folded = *x;
     if (x->h == 1 && x->w % 128 == 0) folded.h = 4, folded.w = x->w / 4, folded.row = x->w / 2;
@@ -290,7 +294,7 @@ propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const em
 
 enum { NORM_VALUES = 0x40, NORM_DEVIATION = 0x20, NORM_PAIR_ROW = 0x20 }; /* places on chip; the mean is at 0 */
 
-/* Makes a planar task of a pattern [1, h, w]. */
+/* Makes a planar task for one channel of h rows of w pixels. */
 static emitted *lower_reduce_norm_task(emitter *e, int64_t h, int64_t w, bool two, uint32_t mode, uint32_t flags,
                                        uint32_t hand) {
     emitted *t = emit_task(e, false);
@@ -302,7 +306,7 @@ static emitted *lower_reduce_norm_task(emitter *e, int64_t h, int64_t w, bool tw
     return t;
 }
 
-/* Computes 1 / sqrt of the mean of the squared differences; `one` is the axis along which the mean is repeated. */
+/* Computes 1 / sqrt(variance + epsilon). `one` is the bit of the axis along which the mean is repeated. */
 static void lower_reduce_norm_deviation(emitter *e, int64_t h, int64_t w, const emit_l2 *values, double epsilon,
                                         uint32_t one, uint32_t config) {
     emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0}, deviation = mean;
@@ -316,7 +320,8 @@ static void lower_reduce_norm_deviation(emitter *e, int64_t h, int64_t w, const 
     emit_set(t, 0x880c, lower_reduce_final(LOWER_MEAN, h * w));
 }
 
-/* Normalises a vector of channels over only the channels, by turning it into a row and back. */
+/* Normalises a vector of channels over the channels alone: turns the vector into a row, and the result back into a
+ * vector. */
 static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
     int64_t bytes = round_up(2 * x->c, 16);
     emit_l2 at = emit_planar_l2(NORM_VALUES + bytes, x->c, 1), row = {NORM_VALUES, bytes, bytes, bytes, 0};
@@ -349,8 +354,8 @@ static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tenso
     emit_set(t, 0x4830, LOWER_STREAM_LATER);
 }
 
-/* Normalises one row over its width. If the axes include the channels, the pair is repeated along them, too
- * (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json and
+/* Normalises one row over its width. If the axes include the channels, the pair of mean and deviation is repeated along
+ * the channels, too (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_layer_norm_ax3_1x1x1x64.json and
  * ..._ax1_2_3_1x1x1x64.json). */
 static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, const emit_tensor *x,
                                  const emit_tensor *y) {
@@ -370,8 +375,8 @@ static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, cons
     emit_set(t, 0x4830, LOWER_STREAM_LATER);
 }
 
-/* Normalises a vector of channels over all dimensions: the statistics are those of a plane with the channels as
- * rows; then the vector is read once more (joshuaswarren/mil-hwx-compiler
+/* Normalises a vector of channels over all dimensions: the statistics are those of a plane with the channels as rows,
+ * and the vector is then read a second time (joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/norm_layer_norm_ax1_2_3_1x64x1x1.json, 1x4096x1x1). */
 static void lower_layer_norm_plane(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
     enum { FIRST_OF_TWO = 0x3bb81, SECOND_OF_TWO = 0x33b01, TILE = 32 };
@@ -402,7 +407,7 @@ propane_status lower_layer_norm(emitter *e, int axes, double epsilon, const emit
                                 propane_error *err) {
     enum { C = 1, H = 2, W = 4, MOST = 0x7fff };
     bool vector = x->w == 1 && x->h == 1 && x->c > 1;
-    /* Both the plane of a vector, 32 bytes per row, and the vector are on chip. */
+    /* On chip, a vector read as a plane has 32 bytes per row; the plain vector needs no more. */
     if (vector && axes & (H | W) && x->c <= MOST && NORM_VALUES + 0x20 * x->c <= ENGINE_BUFFER) {
         lower_layer_norm_plane(e, epsilon, x, y);
         return PROPANE_OK;

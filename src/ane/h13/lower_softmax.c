@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT
- * Lowers softmax over the width: maximum, difference, exponential, sum and product, with everything between on chip.
+ * Lowers softmax over the width: maximum, difference, exponential, sum and product. All intermediate values stay on
+ * chip.
  */
 #include "ane/h13/lower_parts.h"
 #include "core/base/float16.h"
 #include "core/base/int_math.h"
 
-/* The tasks' places on chip. For one row per channel: statistics at 0, the exponentials after them, then x. For
- * several rows: x is brought first, to 0, then the exponentials and the statistics; at the end they change places. */
+/* The places of values on chip. With one row per channel, the statistics are at 0, followed by the exponentials and x.
+ * With several rows, x is brought to 0, followed by the exponentials and the maximums; the sums later replace x at
+ * 0. */
 typedef struct softmax_plan {
     int64_t c, h, w;
     emit_l2 x, rows; /* x as stored; and with the rows as groups */
     emit_l2 exponent, exponent_rows;
     emit_l2 maximum, maximum_rows, sum, sum_rows;
-    int64_t end;   /* where the result would be */
-    uint32_t swap; /* statistics of several channels with one row each are stored as one row */
+    int64_t end;   /* where the result would be if it stayed on chip */
+    uint32_t swap; /* 1 if the statistics of several channels with one row each are stored as one row */
 } softmax_plan;
 
-/* Returns a value whose rows are groups, or channels if it has one channel (joshuaswarren/mil-hwx-compiler
- * research/oracles/h13/norm_softmax_a3_1x1x64x64.json). */
+/* Returns the place `at` with its rows as groups, or as channels if the value has one channel
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/norm_softmax_a3_1x1x64x64.json). */
 static emit_l2 lower_softmax_by_row(const softmax_plan *p, const emit_l2 *at, int64_t raw) {
     return p->c == 1 ? (emit_l2){at->base, at->row, raw, raw, 0} : (emit_l2){at->base, at->channel, raw, raw, at->row};
 }
 
-/* Returns false if it does not fit on chip. */
+/* Sets the places of *p for x. Returns false if the values do not fit on chip. */
 static bool lower_softmax_places(softmax_plan *p, const emit_tensor *x) {
     int64_t channel = round_up(2 * x->w, 16), raw = x->c * channel, line = round_up(2 * x->c, 16);
     *p = (softmax_plan){.c = x->c, .h = x->h, .w = x->w, .swap = x->c > 1 && x->h == 1 ? 1 : 0};
@@ -79,7 +81,7 @@ static void lower_softmax_exponent(emitter *e, const softmax_plan *p, int64_t ta
     emit_set(t, 0xc804, 0x121c0c);
 }
 
-/* Copies x on chip if it has several rows. */
+/* Copies x, which has several rows, to its place on chip. */
 static void lower_softmax_bring(emitter *e, const softmax_plan *p, const emit_tensor *x) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(p->w, true), raw = p->c * channel;
@@ -111,11 +113,11 @@ static void lower_softmax_maximum(emitter *e, const softmax_plan *p, const emit_
     emit_set(t, 0x8800, LOWER_POOL_MAX);
 }
 
-/* Computes x - maximum, times log2 e. */
+/* Computes (x - maximum) * log2(e). */
 static void lower_softmax_difference(emitter *e, const softmax_plan *p) {
     emitted *t = lower_softmax_planar(e, p, false, 0x31, p->swap ? 0x210 : 0x10, LOWER_TAKE_OVER);
     if (p->h > 1) emit_set(t, 0x2c, emit_patch(p->h, 16, true));
-    if (p->h == 1) { /* 128 pixels */
+    if (p->h == 1) { /* a patch of 128 pixels */
         int64_t a = min_i64(7, max_i64(4, emit_log2(p->w)));
         emit_set(t, 0x2c, a | (7 - a) << 4);
     }
@@ -126,7 +128,8 @@ static void lower_softmax_difference(emitter *e, const softmax_plan *p) {
     emit_set(t, 0x8804, (int64_t)engine_table_find("exp")->scale << 16);
 }
 
-/* Computes 1 / the sum of each row, and multiplies the exponentials by it; the caller sets the place of the result. */
+/* Computes the reciprocal of each row's sum, and multiplies the exponentials by it. The caller sets the place of the
+ * result. */
 static emitted *lower_softmax_scaled(emitter *e, const softmax_plan *p) {
     emitted *t = lower_softmax_planar(e, p, true, 0x51, p->swap ? 0x400 : 0, LOWER_HAND_ON);
     emit_source_l2(t, &p->exponent_rows, p->h > 1 ? 0x120 : 0x400104);

@@ -23,7 +23,7 @@ int64_t lower_table(emitter *e, const engine_table *table, int lanes) {
     return at;
 }
 
-/* Adds a plane of `rows` lines with `size` elements each, of neighbouring outputs. */
+/* Records the origin of a plane of `rows` lines. Each line has one element for each of `size` neighbouring outputs. */
 static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t first, int64_t rows, int size, int64_t at) {
     emit_add_patch(e, &(engine_patch){.constant = o->name,
                                       .elements = o->elements,
@@ -34,7 +34,7 @@ static void lower_remember_plane(emitter *e, const lower_origin *o, int64_t firs
                                       .to = {0, 2 * size, 2}});
 }
 
-/* Records the origin of the elements and of the bias; `at` is the offset of lane 0. */
+/* Records the origin of a kernel's weights and bias. `at` is the offset of lane 0 among the constants. */
 static void lower_remember(emitter *e, const engine_kernel *k, const lower_origin *weight, const lower_origin *bias,
                            int64_t at, const int64_t bytes[ENGINE_LANES]) {
     if (!weight->name && !bias->name) return;

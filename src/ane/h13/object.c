@@ -32,7 +32,8 @@ static propane_status object_role(engine_object *o, const engine_task *t, int lo
     return PROPANE_OK;
 }
 
-/* Reads tasks of H14; if they are not understood, the object can still be shown. */
+/* Reads tasks of H14. If they are not understood, sets o->unread to the reason and succeeds, so that the object can
+ * still be shown. */
 static propane_status object_read_h14(engine_object *o, propane_error *err) {
     propane_error why = {0};
     propane_status status = engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count, &why);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * A compiled program of the engine, as stored in a file: its text, constants, surfaces and scratch memory, and its
- * tasks. Two containers hold the same content:
+ * Describes a compiled program of the engine as a file stores it: text, constants, surfaces, scratch memory and tasks.
+ * Two containers hold the same content:
  *
  *   .hwx   Mach-O with the magic 0xbeefface, as Apple's compiler writes it (two versions of that compiler are known)
- *   .anec  1,704 bytes of header and the payload, as the Linux driver's tools write it
+ *   .anec  a header of 1,704 bytes and the payload, as the Linux driver's tools write them
  *
- * Tasks of H13 and H14 are decoded to registers in the form of H13 (ane/h13/h14.h). Of later generations, only the
- * container and the frames are read here. The role of a buffer comes from the tasks' header words, never from its place
- * in a list.
+ * Tasks of H13 and H14 are decoded to registers in the form of H13 (ane/h13/h14.h). Of other generations, only the
+ * container is read. The role of a buffer comes from the tasks' header words, never from the buffer's place in a list.
  */
 #ifndef ANE_H13_OBJECT_H
 #define ANE_H13_OBJECT_H
@@ -18,16 +17,16 @@ enum { ENGINE_PAGE = 0x4000, ENGINE_CONSTANT_ALIGN = 0x40 };
 
 typedef struct engine_section {
     char segment[17], name[17];
-    uint64_t address, bytes, offset; /* offset: 0 without bytes in the file */
+    uint64_t address, bytes, offset; /* `offset` is 0 if the file has no bytes of the section */
 } engine_section;
 
-/* A tensor in memory: element (n, c, h, w) at n*batch + c*plane + h*row + 2*w. */
+/* A tensor in memory. Element (n, c, h, w) is at byte n*batch + c*plane + h*row + 2*w. */
 typedef struct engine_surface {
     const char *name;
     int bar;            /* base register, -1 if none is known */
     bool output;        /* as the container declares it */
-    bool wide;          /* compiled from an fp32 tensor; its elements are fp16 all the same */
-    bool read, written; /* by the tasks */
+    bool wide;          /* compiled from an fp32 tensor, although its elements are fp16 */
+    bool read, written; /* by a task */
     int64_t n, c, h, w;
     uint64_t batch, plane, row; /* strides in bytes */
     uint64_t bytes;             /* of one batch element */
@@ -40,8 +39,8 @@ typedef struct propane_object {
     arena *arena;
     const char *source; /* the file's path, for messages */
     bool anec;
-    uint32_t subtype; /* generation: ENGINE_H13, 5 H14, ... */
-    bool newer;       /* names surfaces with 64-bit addresses (compiler 9.x) */
+    uint32_t subtype; /* generation: ENGINE_H13, ENGINE_H14, or another that engine_generation lists */
+    bool newer;       /* surface names have 64-bit addresses (compiler 9.x) */
     int section_count;
     engine_section *sections;
     int surface_count;
@@ -51,20 +50,21 @@ typedef struct propane_object {
     uint64_t text_address, constant_address;
     uint64_t scratch_bytes; /* 0 if none */
     int first_words;        /* size of the first task */
-    int task_count;         /* 0 for generations after H14, and if `unread` has a reason */
+    int task_count;         /* 0 for generations other than H13 and H14, and if `unread` is set */
     engine_task *tasks;
-    const char *unread;   /* why tasks of H14 cannot be executed; NULL if they can */
+    const char *unread;   /* why the tasks of H14 cannot be executed; NULL if they can */
     const char *compiler; /* identification text; NULL if none */
     int patch_count;      /* ane/h13/patch.h; 0 unless compiled with `patchable` */
     struct engine_patch *patches;
 } engine_object;
 
-/* Returns "H13" for 4, and so on, or NULL if unknown. chips: "A14, M1". */
+/* Returns a generation's name ("H13" for 4), or NULL if the generation is unknown. Sets *chips to its chips ("A14, M1")
+ * unless `chips` is NULL. */
 const char *engine_generation(uint32_t subtype, const char **chips);
 
-/* Returns true if the first bytes are those of a supported container. */
+/* Returns whether the bytes are those of a supported container. */
 bool engine_object_is(const void *data, size_t bytes);
-/* Reads a container of either kind and copies everything. */
+/* Reads a container of either kind. The object holds copies and does not need `data` or `source` afterwards. */
 PROPANE_CHECK propane_status engine_object_parse(const uint8_t *data, size_t bytes, const char *source,
                                                  engine_object **out, propane_error *err);
 PROPANE_CHECK propane_status engine_object_open(const char *path, engine_object **out, propane_error *err);
@@ -79,10 +79,12 @@ PROPANE_CHECK propane_status engine_object_save(const engine_object *o, const ch
 PROPANE_CHECK propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err);
 PROPANE_CHECK propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *bytes,
                                                propane_error *err);
-/* Returns the offset of the constants after the text; the bytes of both are that plus constant_bytes. */
+/* Returns the offset of the constants from the start of the text. Text and constants together have that many bytes plus
+ * constant_bytes. */
 uint64_t engine_object_constants_at(const engine_object *o);
 
-/* For the two readers: derives the roles of surfaces from the tasks, after surfaces and text are set. */
+/* Reads the tasks of H13 and H14 from the text, and derives from them which surfaces are read and written. Surfaces and
+ * text must be set. */
 PROPANE_CHECK propane_status engine_object_finish(engine_object *o, propane_error *err);
 PROPANE_CHECK propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err);
 PROPANE_CHECK propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err);

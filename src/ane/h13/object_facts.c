@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns simple facts about an object: its generation, and the places of its constants and surfaces.
+ * Owns the list of generations, and finds an object's constants and surfaces.
  */
 #include "ane/h13/object.h"
 #include "core/base/int_math.h"

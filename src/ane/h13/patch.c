@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Applies the compiler's list of the places of a constant's elements.
+ * Overwrites a constant's elements at the places that the compiler recorded.
  */
 #include "ane/h13/patch.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * The registers of an H13 task as data: the rows of h13.def, and the conversion of a register's address to an index.
+ * Declares the registers of an H13 task as data (the rows of h13.def), and converts a register's address to an index.
  *
  * A task writes seven blocks of registers, 140 words in all, and `engine_index` returns a register's position among
- * them. Unless noted, an address is one of a register block; header words have separate addresses.
+ * them. Unless noted, an address is that of a register in a block; header words have separate addresses.
  */
 #ifndef ANE_H13_REGISTERS_H
 #define ANE_H13_REGISTERS_H
@@ -35,11 +35,11 @@ typedef struct engine_block {
 
 typedef struct engine_field {
     engine_block_id block;
-    uint32_t address; /* of the first of `times` registers that are alike */
+    uint32_t address; /* of the first of `times` registers with the same layout */
     int times, low, bits;
     const char *name, *meaning; /* meaning may be empty */
     engine_role role;
-    uint32_t value; /* ENGINE_IS */
+    uint32_t value; /* the only value in known programs, for ENGINE_IS */
     engine_mark mark;
 } engine_field;
 
@@ -50,10 +50,10 @@ extern const int engine_field_count;
 /* Returns a register's position among the 140, in the order of h13.def's blocks; -1 if there is no such register. */
 int engine_index(uint32_t address);
 uint32_t engine_address(int index);
-/* Iterates over the fields of a register in the order of their bits: returns the one after `after` (NULL means the
- * first), or NULL at the end. A header word has block header and address 4 * word. */
+/* Iterates over the fields of a register in the order of their bits. Returns the field after `after`, or the first if
+ * `after` is NULL; returns NULL at the end. With `header`, `address` is 4 * the index of a header word. */
 const engine_field *engine_field_next(bool header, uint32_t address, const engine_field *after);
-/* Returns the bits of a register that some row names. */
+/* Returns a mask of the register's bits that belong to a field. */
 uint32_t engine_known_bits(bool header, uint32_t address);
 
 static inline uint32_t engine_bits(uint32_t word, int low, int bits) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the interpreter's loop: it checks a task bit by bit, reads its sources, computes on its engine and stores its
- * result.
+ * Owns the interpreter's loop: it checks a task bit by bit, reads the sources, computes on the planar or neural engine,
+ * and stores the result.
  */
 #include "ane/h13/simulate.h"
 
@@ -93,7 +93,8 @@ propane_status engine_simulate(engine_machine *m, const engine_task *tasks, int 
     return PROPANE_OK;
 }
 
-/* Divides, because products of a damaged file's numbers may exceed 64 bits. */
+/* Returns whether a surface's elements fit into its bytes. Divides, because products of a damaged file's numbers may
+ * exceed 64 bits. */
 static bool simulate_surface_fits(const engine_surface *s) {
     if (s->n < 1 || s->c < 1 || s->h < 1 || s->w < 1) return false;
     uint64_t n = (uint64_t)s->n, c = (uint64_t)s->c, h = (uint64_t)s->h, w = (uint64_t)s->w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the interpreter's memory and refusals.
+ * Owns the interpreter's rounding, allocation and refusals.
  */
 #include <math.h>
 #include <string.h>

@@ -9,13 +9,13 @@
 #include "core/base/int_math.h"
 #include "core/base/memory.h"
 
-/* A view of memory: element (g, d, c, h, w) is at base + the strides. If interleaved, the channels c of one plane
- * share its rows. */
+/* A view of memory. Element (g, d, c, h, w) is at `base` plus each index times its stride. If `interleave` is more than
+ * 1, as many channels share the rows of a plane. */
 typedef struct sim_view {
     uint8_t *data;
     int64_t bytes, base, g, d, c, h, w;
     int interleave;
-    uint8_t *valid; /* for the on-chip buffer */
+    uint8_t *valid; /* one byte per halfword of the on-chip buffer; NULL for memory */
     const char *what;
 } sim_view;
 
@@ -55,7 +55,7 @@ static propane_status simulate_memory_view_read(sim *s, const sim_view *v, sim_t
     return PROPANE_OK;
 }
 
-/* The values are fp16 already. */
+/* Writes the values, which are already rounded to fp16. */
 static propane_status simulate_memory_view_write(sim *s, const sim_view *v, const sim_tensor *from) {
     const sim_shape *n = &from->shape;
     const float *in = from->data;
@@ -127,7 +127,7 @@ static sim_shape simulate_memory_source_shape(const sim *s) {
                        sim_bits(s, 0, 16, 15), sim_bits(s, 0, 0, 15)};
 }
 
-/* Marks the window of a streamed source in the on-chip buffer as overwritten. */
+/* Marks the window of a streamed source in the on-chip buffer as no longer readable. */
 static void simulate_memory_buffer_forget(sim *s) {
     int64_t from = engine_get(s->t, 0x4808),
             bytes = (int64_t)engine_get(s->t, 0x4810) * max_i64(1, engine_get(s->t, 0x28));
@@ -160,7 +160,7 @@ static propane_status simulate_memory_read_first(sim *s) {
     return simulate_memory_view_write(s, &kept, &s->a);
 }
 
-/* Reads the two rows of a pair, [c] each, into s->b as [2][c]. */
+/* Reads a pair of rows, each with one value per channel, into s->b as [c][2]. */
 static propane_status sim_read_pair(sim *s) {
     sim_view v = simulate_memory_buffer_view(s, 0x481c, "the pair");
     sim_shape n = {1, 1, s->a.shape.c, 2, 1};
@@ -195,7 +195,7 @@ propane_status sim_read_sources(sim *s) {
 
 /* ---- results -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Exchanges channels and width. */
+/* Exchanges channels and width of s->y. */
 static propane_status simulate_memory_result_exchange(sim *s) {
     sim_tensor from = s->y, to = {0};
     sim_shape n = from.shape, out = {n.g, n.d, n.w, n.h, n.c};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Simulates the neural engine: convolutions with kernels from sixteen lanes, copies and the maximum over channels, then
- * scale, clamp or table. A kernel is fetched by lanes, unpacked, and used as [output, input, tap].
+ * Simulates the neural engine: convolutions with kernels from sixteen lanes, copies and the maximum over channels, each
+ * followed by scale, and clamp or table. Kernels are fetched by lane, unpacked, and used as [output, input, tap].
  */
 #include <math.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static float simulate_neural_finish(const sim *s, const neural *n, double acc, i
 
 /* ---- convolution --------------------------------------------------------------------------------------------------------------- */
 
-/* acc[pixels of the result] += weight * source plane, seen through one tap. */
+/* Adds `weight` times the source plane, as one tap sees it, to the result's pixels in `acc`. */
 static void simulate_neural_tap(const neural *n, const sim_shape *in, const float *plane, int ky, int kx, double weight,
                                 double *acc) {
     for (int64_t oy = 0; oy < n->out.h; oy++) {
@@ -112,7 +112,7 @@ static void simulate_neural_tap(const neural *n, const sim_shape *in, const floa
     }
 }
 
-/* Gathers the plane as one tap sees it, with zeros around it, in the multiply-add array's numbers. */
+/* Copies the plane to `to` as one tap sees it, with zeros outside. accumulate_read converts each value. */
 static void simulate_neural_gather(const neural *n, const sim_shape *in, const float *plane, int ky, int kx,
                                    float *to) {
     for (int64_t oy = 0; oy < n->out.h; oy++)
@@ -123,7 +123,8 @@ static void simulate_neural_gather(const neural *n, const sim_shape *in, const f
         }
 }
 
-/* `acc` has room for three planes of doubles. */
+/* Computes one output plane in `acc` with the multiply-add array's arithmetic. `acc` has room for three planes of
+ * doubles. */
 static void simulate_neural_accumulate(sim *s, const neural *n, const engine_kernel *k, const uint16_t *weights,
                                        int64_t first, float bias, double *acc) {
     const sim_shape *in = &s->a.shape;

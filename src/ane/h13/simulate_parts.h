@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declarations that the interpreter's files share. Private to ane/h13/simulate*.c.
+ * Declares what the interpreter's files share. Private to ane/h13/simulate*.c.
  */
 #ifndef ANE_H13_SIMULATE_PARTS_H
 #define ANE_H13_SIMULATE_PARTS_H
@@ -10,7 +10,7 @@ enum { SIM_ELEMENTS_MAX = 1 << 27 };
 
 struct engine_machine {
     uint8_t *buffer; /* ENGINE_BUFFER bytes */
-    uint8_t *valid;  /* one per halfword */
+    uint8_t *valid;  /* one byte per halfword: whether it may be read */
     engine_arithmetic how;
 };
 
@@ -21,7 +21,7 @@ typedef struct sim_shape {
 
 static inline int64_t sim_count(const sim_shape *s) { return s->g * s->d * s->c * s->h * s->w; }
 
-/* Dense values of a shape. */
+/* Dense values with a shape. */
 typedef struct sim_tensor {
     sim_shape shape;
     float *data;
@@ -39,7 +39,8 @@ typedef struct sim {
 
 /* Rounds a result as the engine stores it. */
 float sim_round(const sim *s, double v);
-/* Fails and names the task. Puts the register and its value in front of the text unless `address` is 0xffffffff. */
+/* Fails with PROPANE_ERR_UNSUPPORTED and names the task. Puts the register and its value in front of the text unless
+ * `address` is 0xffffffff. */
 propane_status sim_refuse(sim *s, uint32_t address, const char *format, ...) BASE_PRINTF(3, 4);
 propane_status sim_allocate(sim *s, sim_tensor *t, sim_shape shape);
 

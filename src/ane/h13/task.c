@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Converts tasks to and from bytes: only the framing, not the meaning of registers. Sizes, links and addresses are
- * checked before they are followed. A stream that loops, overlaps or writes a register that the map lacks is refused.
+ * Converts tasks to and from bytes. This file handles only the framing, not the meaning of registers. Sizes, links and
+ * addresses are checked before use. A stream is refused if its tasks loop or overlap, or if a record writes a register
+ * that h13.def lacks.
  */
 #include "ane/h13/task.h"
 
@@ -30,7 +31,7 @@ void engine_task_record(engine_task *t, uint32_t address, int count) {
     for (int i = 0; i < count; i++) t->written[engine_index(address + 4u * (uint32_t)i)] = true;
 }
 
-/* Reads one record at word `at`; *next is the word after it. */
+/* Reads the record at word `at`, and sets *next to the word after the record. */
 static propane_status task_read_record(const uint8_t *data, int words, int at, engine_task *t, int *next,
                                        propane_error *err) {
     uint32_t head = bytes_u32(data + 4 * at), address = head & 0x3ffffff;
@@ -60,7 +61,7 @@ static propane_status task_read_record(const uint8_t *data, int words, int at, e
     return PROPANE_OK;
 }
 
-/* Reads one task of `words` words; `bytes` is the rest of the text. Errors name the word. */
+/* Reads one task of `words` words; `bytes` is the number of bytes left in the text. Errors name the word. */
 static propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, engine_task *out,
                                        propane_error *err) {
     uint32_t offset = out->offset;
@@ -87,7 +88,7 @@ static bool task_stream_is_zero(const uint8_t *text, size_t from, size_t to) {
     return true;
 }
 
-/* Counts the tasks by their links only. */
+/* Counts the tasks by following their links, without reading their records. */
 static propane_status task_stream_count(const uint8_t *text, size_t bytes, int *count, propane_error *err) {
     uint32_t at = 0;
     *count = 0;

@@ -139,7 +139,7 @@ void emit_lanes(emitted *t, int bar, int lanes, int64_t base, int64_t step, int6
 
 void emit_active(emitted *t, int lanes) { emit_or(t, 0x34, emit_log2(lanes) << 19); }
 
-/* ---- laws ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- rules of the on-chip buffer ----------------------------------------------------------------------------------------------- */
 
 int emit_log2(int64_t n) {
     int bits = 0;
@@ -165,7 +165,8 @@ uint32_t emit_patch(int64_t h, int64_t w, bool two_dma) {
     return (uint32_t)(a | (b < 0 ? 0 : b) << 4);
 }
 
-/* Returns the widest of 128x1, 64x2, ... 8x16 pixels that covers the plane with the fewest pixels. */
+/* Returns the code of the work unit (0 for 128x1 pixels, 1 for 64x2, ... 4 for 8x16) that covers the plane with the
+ * fewest pixels. If several units do, returns the widest. */
 uint32_t emit_shape(int64_t h, int64_t w) {
     uint32_t best = 0;
     int64_t least = INT64_MAX;

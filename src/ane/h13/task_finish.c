@@ -11,9 +11,9 @@
 
 enum { KERNEL_RECORD_1 = 18, KERNEL_RECORD_2 = 12, KERNEL_RECORD_ALL = 62 };
 
-/* Returns the picoseconds of a planar task on chip: 2,500 per 32 pixels of a patch's width, for each source with
- * more than one pixel per channel (and more than a pair). If channels and width are exchanged, the channels are the
- * patch's width. */
+/* Returns the estimated picoseconds of a planar task: 2,500 per source for 32 pixels of a patch's width. A second
+ * source does not count if it is a pair of rows, or if either source is repeated over the whole plane. If channels and
+ * width are exchanged, the channels count as width. */
 static int64_t task_finish_planar(const engine_task *t) {
     enum { BLOCK = 32, PER_BLOCK = 2500, PAIR = 4, SWAP1 = 0x100, SWAP2 = 0x200 };
     int64_t w = engine_get_bits(t, 0, 0, 15), h = engine_get_bits(t, 0, 16, 15), c = engine_get_bits(t, 0xc, 0, 17);
@@ -25,13 +25,14 @@ static int64_t task_finish_planar(const engine_task *t) {
         int64_t channels = c;
         c = w, w = channels;
     }
-    uint32_t whole = (w > 1) | (uint32_t)(h > 1) << 1; /* along these, a source of one pixel would be repeated */
+    uint32_t whole = (w > 1) | (uint32_t)(h > 1) << 1; /* where a source of one pixel is repeated */
     if (sources == 2 && whole && (first == whole || second == whole)) sources = 1;
     int64_t patches = c * engine_get_bits(t, 0x24, 0, 13) * (int64_t)engine_get(t, 0x4) * div_up(h, high);
     return PER_BLOCK * sources * patches * div_up(w, wide) * div_up(min_i64(w, wide), BLOCK);
 }
 
-/* Returns the time of a neural task that copies or looks up a table: 1,000 per 32 pixels. */
+/* Returns the estimated picoseconds of a neural task that copies values or looks up a table: 1,000 per 32 pixels.
+ * Returns 0 for other neural tasks. */
 static int64_t task_finish_neural(const engine_task *t) {
     if (engine_get_bits(t, 0xc804, 0, 4) != 12) return 0;
     return 1000 * (int64_t)engine_get_bits(t, 0, 0, 15) * engine_get_bits(t, 0, 16, 15) *
@@ -39,9 +40,10 @@ static int64_t task_finish_neural(const engine_task *t) {
 }
 
 /* Returns the scheduler's estimate in microseconds, the largest of three:
- * - DMA at 34.1 GB/s (102,400 bytes in 3).
- * - For sources that are vectors of channels, 9 per 2,048 channels: two of 1,024 take 9 and two of 8,192 take 72.
- * - The engine's time, which matters if a task stays on chip.
+ * - DMA at 34.1 GB/s (102,400 bytes in 3 us).
+ * - 9 us per 2,048 channels of sources with one pixel per channel: two sources of 1,024 channels take 9 us, and two of
+ *   8,192 take 72 us.
+ * - The engine's time, which matters if a task's operands are on chip.
  *
  * Inferred from joshuaswarren/mil-hwx-compiler research/oracles/h13: binary_*, env_bcast_sub_*,
  * reduce_probe_max_ax2_* and norm_softmax_a3_1x8x64x64, ..._1x8x128x128. */
@@ -126,7 +128,7 @@ propane_status emit_finish(emitter *e, engine_object *o, propane_error *err) {
         PROPANE_TRY(engine_h14_write(o->tasks, o->task_count, o->arena, &o->text, &o->text_bytes, err));
         o->first_words = (int)(bytes_u32(o->text + H14_PREFIX) >> 16);
         return engine_h14_read(o->text, o->text_bytes, o->arena, &o->tasks, &o->task_count,
-                               err); /* reads back the written text, so that exactly this is executed */
+                               err); /* reads the written text back, so that exactly this text is executed */
     }
     o->text_bytes = engine_stream_bytes(o->tasks, o->task_count);
     uint8_t *bytes = arena_alloc(o->arena, (size_t)o->text_bytes);

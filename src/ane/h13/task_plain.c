@@ -4,7 +4,7 @@
  */
 #include "ane/h13/task.h"
 
-/* Words that every task has, by address. */
+/* Registers that every task has: address and value. */
 static const uint32_t plain_common[][2] = {{0x00004, 1},          {0x00008, 0x22},   {0x00018, 1},
                                            {0x0001c, 0x5000a021}, {0x00020, 0x2041}, {0x00024, 0x10001},
                                            {0x13800, 0x8880},     {0x13804, 0x8880}, {0x13838, 0x01000000},
