@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The visible array of drivers, in the order in which they are listed. A new driver is one line in each of the two
- * places.
+ * Owns the array of all drivers, in the order in which they are listed. A new driver needs a declaration and an element
+ * of the array.
  */
 #include "core/device/driver.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  * Device "accel": the Neural Engine of an M1 under Linux, without any of Apple's software. A program is compiled to
- * register settings (src/ane/h13). One buffer that the engine sees holds its text and constants; each surface and the
- * scratch memory have a separate one. A run copies inputs into their surfaces, submits, and copies outputs back. fp32
- * inputs and outputs are converted. Device "registers", or "sim:m1?level=registers", needs no hardware: the interpreter
- * runs the tasks. "registers:target=m2", or "sim:m2?level=registers", compiles for an M2 and follows its driver's calls.
+ * register settings (src/ane/h13). One buffer holds the program's text and constants. Each surface and the scratch
+ * memory have separate buffers. A run copies inputs into their surfaces, submits, and copies outputs back. fp32 inputs
+ * and outputs are converted. Device "registers", or "sim:m1?level=registers", needs no hardware: the interpreter runs
+ * the tasks. "registers:target=m2", or "sim:m2?level=registers", compiles for an M2 and makes the calls of that chip's
+ * driver.
  *
  * None of this has run on hardware.
  */
@@ -25,7 +26,7 @@ typedef struct accel_device {
     accel_node *node;
 } accel_device;
 
-/* A compiled program and its buffers. Its requests share the surfaces and run one at a time. */
+/* A compiled program and its buffers. The program's requests share the surfaces and run one at a time. */
 typedef struct accel_program {
     engine_object *object;
     accel_buffer text, first, scratch, surfaces[ENGINE_BARS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the calls to the kernel's driver, or to the node in this process. Only Linux has the kernel's driver.
+ * Calls the kernel's driver or the node in this process. Only Linux has the kernel's driver.
  */
 #include "ane/accel/accel_node.h"
 
@@ -59,7 +59,7 @@ static propane_status accel_node_fail(const accel_node *n, const char *call, int
     return propane_fail(err, status, "%s: %s: %s%s", n->name, call, strerror(number), hint);
 }
 
-/* Checks that the open node is the Neural Engine's, with known calls. */
+/* Checks that the open node belongs to the Neural Engine's driver, with ABI 1. */
 static propane_status accel_node_version(const accel_node *n, propane_error *err) {
     char name[32] = "";
     accel_version v = {.name = name, .name_length = sizeof name - 1};
@@ -208,7 +208,7 @@ propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *er
     return ioctl(n->fd, CALL_SUBMIT, &call) != 0 ? accel_node_fail(n, "SUBMIT", errno, err) : PROPANE_OK;
 }
 
-/* Checks that the node is the one in this process, because the kernel's node of ABI 2 is not opened. */
+/* Checks that the node is the one in this process, because the kernel's nodes of ABI 2 are never opened. */
 static propane_status accel_node_second(const accel_node *n, const char *call, propane_error *err) {
     return n->registers ? PROPANE_OK : accel_node_fail(n, call, ENOTTY, err);
 }

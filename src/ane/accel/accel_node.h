@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * The ioctls of the Neural Engine's Linux driver (driver "ane", /dev/accel/accelN): buffers that the engine sees, and
- * calls that run a program to its end. Two nodes obey the same rules: the kernel's, and one in this process that runs
- * tasks with the interpreter of registers.
+ * Declares the ioctls of the Neural Engine's Linux driver (driver "ane", /dev/accel/accelN): buffers that the engine
+ * can access, and calls that run a program to its end. Two nodes obey the same rules: the kernel's, and one in this
+ * process that runs tasks with the interpreter of registers.
  *
- *   ABI 1   the M1 family: SUBMIT passes the tasks' buffer and one per base register
+ *   ABI 1   the M1 family: SUBMIT passes the tasks' buffer and one buffer per base register
  *   ABI 2   the M2 family: PROG_LOAD loads a program in sections, PROC_CREATE makes a procedure of it, and EXEC runs
  *           that with bound buffers; SUBMIT is refused. No call unloads a program; it ends with its sections' buffers.
  *
- * The kernel's driver of ABI 2 hands its sections to the engine's firmware. The header does not describe their bytes,
- * so that node is refused. The node in this process accepts the sections below.
+ * The kernel's driver of ABI 2 hands the sections to the engine's firmware. The driver's header does not describe the
+ * bytes of sections, so the kernel's node of ABI 2 is refused. The node in this process accepts the section ids below.
  *
  * Facts: eiln/ane ane/src/ane_drv.c and uapi, joshuaswarren/omarchy-ane (its public uapi header). Every call may fail
- * as the kernel's may; errors name the call and the system's reason.
+ * like the kernel's call; errors name the call and the system's reason.
  */
 #ifndef ANE_ACCEL_ACCEL_NODE_H
 #define ANE_ACCEL_ACCEL_NODE_H
@@ -33,7 +33,7 @@ enum { ACCEL_SECTION_TASKS = 1, ACCEL_SECTION_CONSTANTS = 2 };
 
 typedef struct accel_buffer {
     uint32_t handle;
-    uint64_t bytes, offset; /* offset: for mmap */
+    uint64_t bytes, offset; /* `offset` is for mmap */
     uint8_t *data;          /* the host's mapping; NULL if there is no buffer */
 } accel_buffer;
 
@@ -41,15 +41,15 @@ typedef struct accel_buffer {
 typedef struct accel_submit {
     uint64_t tsk_size; /* of the tasks; the constants begin at the next multiple of 16 */
     uint32_t td_count, td_size;
-    uint32_t handles[ENGINE_BARS]; /* [0]: tasks and constants, [1] must be 0 */
-    uint32_t btsp_handle;          /* the first task, with the network id set */
+    uint32_t handles[ENGINE_BARS]; /* [0] holds tasks and constants; [1] must be 0 */
+    uint32_t btsp_handle;          /* buffer of the first task, which has the network id */
     uint32_t pad;
 } accel_submit;
 
-/* ABI 2: the place of a part of a program. */
+/* ABI 2: the place of one part of a program. */
 typedef struct accel_section {
     uint32_t id, handle;
-    uint64_t bytes, offset; /* in the buffer */
+    uint64_t bytes, offset; /* size and offset in the buffer */
 } accel_section;
 
 /* ABI 2: a bound buffer of a call. The node in this process uses base registers as ids. */
@@ -65,19 +65,20 @@ typedef struct accel_exec {
 
 typedef struct accel_node accel_node;
 
-/* Opens "", the first node of the engine; a path; or "registers", the node in this process. "registers,arithmetic=1"
- * selects the sums of M4 and later, "registers,target=m2" selects ABI 2, and "registers,fail=N" makes the N-th call
- * fail (for tests). */
+/* Opens a node: "" stands for the first node of the engine, a path for that node, and "registers" for the node in this
+ * process. "registers,arithmetic=1" selects the sums of M4 and later, "registers,target=m2" selects ABI 2, and
+ * "registers,fail=N" makes the N-th call fail (for tests). */
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);
 void accel_node_close(accel_node *n);
 bool accel_node_is_hardware(const accel_node *n); /* true for the kernel's node, false for the one in this process */
 uint32_t accel_node_subtype(const accel_node *n); /* the engine's generation: ENGINE_H13 or ENGINE_H14 */
 PROPANE_CHECK propane_status accel_buffer_make(accel_node *n, uint64_t bytes, accel_buffer *out, propane_error *err);
 void accel_buffer_drop(accel_node *n, accel_buffer *b); /* also accepts a buffer that was never made */
-/* Runs a program and returns at its end. */
+/* ABI 1: runs a program with SUBMIT, and returns when the program has ended. */
 PROPANE_CHECK propane_status accel_run(accel_node *n, const accel_submit *s, propane_error *err);
 
-/* ABI 2: accel_load is PROG_LOAD and PROC_CREATE. accel_call is EXEC, which returns when the procedure has run. */
+/* ABI 2: accel_load calls PROG_LOAD and PROC_CREATE, and sets *out to a call without buffers. accel_call calls EXEC,
+ * and returns when the procedure has run. */
 PROPANE_CHECK propane_status accel_load(accel_node *n, const accel_section *sections, int count, accel_exec *out,
                                         propane_error *err);
 PROPANE_CHECK propane_status accel_call(accel_node *n, const accel_exec *call, propane_error *err);

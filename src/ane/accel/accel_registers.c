@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the node in this process. It enforces the rules of the kernel driver's calls: handles, sizes, the header with
- * the network id, the start of the constants. It runs the tasks from the buffers with the interpreter. With ABI 1, the
+ * Owns the node in this process. The node enforces the rules of the kernel driver's calls: handles, sizes, the header
+ * with the network id, and the start of the constants. The interpreter runs the tasks from the buffers. With ABI 1, the
  * first task comes from a separate buffer, as on the hardware.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum { HANDLES = 4096, PROGRAMS = HANDLES, PAGE = 0x4000 };
 
-/* A loaded program; `procedures` is 0, or 1 after PROC_CREATE. */
+/* A loaded program; `procedures` counts the calls of PROC_CREATE. */
 typedef struct registers_program {
     bool loaded;
     uint32_t procedures;
@@ -25,8 +25,8 @@ struct accel_registers {
     pthread_mutex_t mutex; /* one call at a time, as in the kernel's driver */
     engine_machine *machine;
     uint32_t subtype;
-    accel_buffer buffers[HANDLES];        /* by handle; 0 is none */
-    registers_program programs[PROGRAMS]; /* ABI 2, by id; 0 is none */
+    accel_buffer buffers[HANDLES];        /* by handle; 0 is never used */
+    registers_program programs[PROGRAMS]; /* ABI 2, by id; 0 is never used */
     int calls, fail_at;
 };
 
@@ -102,7 +102,7 @@ static int registers_check(accel_registers *r, const accel_submit *s, engine_mem
     return registers_find(r, s->btsp_handle) ? 0 : -EINVAL;
 }
 
-/* Reads the tasks in the way that the engine fetches them. */
+/* Reads the tasks as the engine fetches them: the first task from its own buffer, the others from the tasks' buffer. */
 static propane_status registers_tasks(accel_registers *r, const accel_submit *s, const engine_memory *bars, arena *a,
                                       engine_task **tasks, int *count, propane_error *why) {
     const accel_buffer *first = registers_find(r, s->btsp_handle);
