@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns shared caches: header, mappings with their slide information (which defines how pointers are packed), the
+ * Reads shared caches: header, mappings with their slide information (which defines how pointers are packed), the
  * further files, the list of images, and the base of the method lists' selectors. The header grew over the years. It
- * ends where the mappings begin, and a field exists if it is before that.
+ * ends where the list of mappings begins, and a field exists if it ends before that.
  */
 #include "apps/ane-lab/macho/cache.h"
 
@@ -17,7 +17,7 @@ enum {
     AT_SLIDE_MAPPINGS = 0x138, /* offset and count of the mappings with slide information */
     AT_PARTS = 0x188,
     AT_IMAGES = 0x1c0,
-    AT_SUBTYPE = 0x1c8, /* headers that have it list their further files */
+    AT_SUBTYPE = 0x1c8, /* headers with this field list the names of their further files */
     AT_OBJC = 0x1d0,
     MAPPING_BYTES = 32,
     SLIDE_MAPPING_BYTES = 56,
@@ -43,7 +43,7 @@ static const char *cache_arch_of(const uint8_t *data) {
 
 typedef struct part {
     const uint8_t *data;
-    uint64_t bytes, header; /* header: offset of the header's end */
+    uint64_t bytes, header; /* `header` is the offset of the header's end */
     const char *name;
 } part;
 
@@ -169,7 +169,8 @@ static propane_status cache_read_images(const part *p, arena *a, cache *c, propa
     return PROPANE_OK;
 }
 
-/* Before macOS 13 the base is stored in a section of the Objective-C library, relative to that section. */
+/* Finds the selectors' base in a cache from before macOS 13. A section of the Objective-C library stores the base
+ * relative to that section. */
 static propane_status cache_selectors_from_library(cache *c, arena *a, propane_error *err) {
     for (int i = 0; i < c->image_count; i++) {
         if (strcmp(c->images[i].path, "/usr/lib/libobjc.A.dylib") != 0) continue;

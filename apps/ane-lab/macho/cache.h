@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * dyld shared caches: the system's libraries in one address space over several files. Only for macho.c.
+ * Reads dyld shared caches: the system's libraries in one address space, stored in one or more files. Only for macho.c.
  */
 #ifndef APPS_ANE_LAB_MACHO_CACHE_H
 #define APPS_ANE_LAB_MACHO_CACHE_H
@@ -8,7 +8,7 @@
 #include "core/base/file.h"
 
 typedef struct cache_image {
-    uint64_t address; /* address of its Mach-O header */
+    uint64_t address; /* address of the image's Mach-O header */
     const char *path;
 } cache_image;
 
@@ -17,13 +17,13 @@ typedef struct cache {
     space space;
     cache_image *images;
     int image_count;
-    file_map *parts; /* the further files, mapped */
+    file_map *parts; /* mappings of the further files */
     int part_count;
 } cache;
 
 bool cache_is(const uint8_t *data, uint64_t bytes);
-/* `path` is that of the main file, or NULL for data in memory. Memory comes from the arena; cache_close unmaps the
- * further files. */
+/* Opens the cache whose main file is data[0..bytes). `path` is the main file's path, or NULL for data in memory. Memory
+ * comes from the arena; cache_close unmaps the further files. */
 PROPANE_CHECK propane_status cache_open(const uint8_t *data, uint64_t bytes, const char *path, const char *name,
                                         arena *a, cache *out, propane_error *err);
 void cache_close(cache *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the values that the loader would fill in. For chained fixups these are each segment's pointer format and the
- * names of the imports. For the older form it is the table of bound addresses, made by running its byte code.
+ * Reads what the loader would fill in. Chained fixups give the pointer format of each segment and the names of the
+ * imports. The older form is byte code, which is run to build the table of bound addresses.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static propane_status fixups_chain_coding(uint16_t format, uint64_t base, space_
         uint16_t format;
         space_coding coding;
         bool from_base;
-    } known[] = {{1, SPACE_CHAIN_ARM64E, true}, /* whether its signed pointers use it */
+    } known[] = {{1, SPACE_CHAIN_ARM64E, true}, /* only signed pointers use the base */
                  {2, SPACE_CHAIN_64, false},
                  {6, SPACE_CHAIN_OFFSET, true},
                  {9, SPACE_CHAIN_ARM64E9, true},
@@ -81,7 +81,7 @@ propane_status fixups_chained(const uint8_t *data, uint64_t bytes, const image *
                             s->name, count, s->count);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = space_u32(blob + starts + 4 + 4 * i);
-        if (!at) continue; /* nothing to fix up there */
+        if (!at) continue; /* the segment has no fixups */
         if (!space_fits(starts + at, STARTS_BYTES, range->bytes))
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: chained fixups: the chains of segment %u are outside the file", s->name, i);
@@ -183,7 +183,7 @@ propane_status fixups_classic(const uint8_t *data, uint64_t bytes, const image *
                             "%s: binding code: the %u bytes at offset %u are outside the file", s->name, range->bytes,
                             range->offset);
     binder b = {.code = data + range->offset, .bytes = range->bytes, .s = s, .room = (size_t)(s->bytes / 8)};
-    for (int pass = 0; pass < 2; pass++) { /* counts first, then stores */
+    for (int pass = 0; pass < 2; pass++) { /* the first pass counts, the second stores */
         if (pass) {
             b.binds = ARENA_ARRAY(a, b.count + 1, space_bind);
             if (!b.binds) return propane_fail_memory(err, b.count * sizeof *b.binds);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The contents of one image: classes, categories and protocols with their methods. Plain data in the caller's arena.
+ * Describes the contents of one image: classes, categories and protocols with their methods. All data is in the
+ * caller's arena.
  */
 #ifndef APPS_ANE_LAB_MACHO_LISTING_H
 #define APPS_ANE_LAB_MACHO_LISTING_H
@@ -9,9 +10,9 @@
 
 typedef struct macho_method {
     const char *name;  /* the selector */
-    const char *types; /* its type encoding, "B36@0:8I16@20^@28", or NULL if it has none */
+    const char *types; /* the type encoding, such as "B36@0:8I16@20^@28", or NULL if there is none */
     bool of_class;     /* a class method (+name), not an instance method (-name) */
-    bool optional;     /* in protocols */
+    bool optional;     /* an optional method of a protocol */
 } macho_method;
 
 typedef enum macho_kind { MACHO_CLASS, MACHO_CATEGORY, MACHO_PROTOCOL } macho_kind;
@@ -19,10 +20,10 @@ typedef enum macho_kind { MACHO_CLASS, MACHO_CATEGORY, MACHO_PROTOCOL } macho_ki
 typedef struct macho_entry {
     macho_kind kind;
     const char *name;
-    const char *super; /* a class's superclass, or the class of a category; NULL if there is none or it is not known */
+    const char *super; /* a class's superclass, or the class of a category; NULL if there is none or it is unknown */
     int method_count, protocol_count;
     const macho_method *methods;
-    const char *const *protocols; /* adopted */
+    const char *const *protocols; /* names of adopted protocols */
 } macho_entry;
 
 typedef struct macho_listing {

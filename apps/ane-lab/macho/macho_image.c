@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of Mach-O headers. Supports 64-bit little-endian images. Others, and unlinked objects, are refused
- * by name.
+ * Reads Mach-O headers of 64-bit little-endian images. The errors for other images, and for unlinked objects, name
+ * their kind.
  */
 #include "apps/ane-lab/macho/macho_image.h"
 
@@ -16,7 +16,7 @@ enum {
     COMMAND_SEGMENT_64 = 0x19,
     COMMAND_DYLD_INFO = 0x22,
     COMMAND_CHAINED_FIXUPS = 0x34,
-    COMMAND_REQUIRED = (int)0x80000000, /* a flag: the loader must know the command */
+    COMMAND_REQUIRED = (int)0x80000000, /* a flag: the loader must support the command */
     CPU_X86_64 = 0x01000007,
     CPU_ARM64 = 0x0100000c
 };
@@ -115,7 +115,7 @@ propane_status image_space(const uint8_t *data, uint64_t bytes, const image *im,
         s->regions[s->count++] = (space_region){from->address, have, data + from->offset, SPACE_PLAIN, 0, 0};
         s->bytes += have;
     }
-    if (s->bytes > bytes * 2) /* segments of a file do not overlap in it, but a header may be in two */
+    if (s->bytes > bytes * 2) /* segments do not overlap in the file, but two of them may contain the header */
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: its segments overlap", s->name);
     if (im->chains.bytes) return fixups_chained(data, bytes, im, a, s, err);
     return im->binds.bytes ? fixups_classic(data, bytes, im, a, s, err) : PROPANE_OK;

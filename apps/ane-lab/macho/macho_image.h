@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Load commands: the segments, sections and fixups in a Mach-O header. Shared by single files and caches; not for other
- * users.
+ * Reads load commands: the segments, sections and fixups in a Mach-O header. Only for the readers of single files and
+ * of caches.
  */
 #ifndef APPS_ANE_LAB_MACHO_MACHO_IMAGE_H
 #define APPS_ANE_LAB_MACHO_MACHO_IMAGE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the walk over an image's Objective-C tables. It starts at the lists of classes, categories and protocols in its
- * sections and follows each to the method lists. Their entries are three pointers, or three 32-bit distances, or, in a
- * shared cache, lists of such lists with selectors as distances from one base.
+ * Walks an image's Objective-C tables. The walk starts at the lists of classes, categories and protocols in the image's
+ * sections, and follows each entry to its method lists. An entry of a method list is three pointers or three 32-bit
+ * distances. Shared caches also have lists of method lists, and selectors as distances from one base.
  *
  * Each item occupies separate bytes in the file, so there cannot be more items than bytes. A file whose tables are
- * reached again and again is refused when that budget is spent.
+ * reached again and again is refused when the budget of bytes is spent.
  */
 #include "apps/ane-lab/macho/objc.h"
 
@@ -20,7 +20,7 @@ enum {
     CLASS_DATA_BYTES = 72,
     CATEGORY_BYTES = 40,
     PROTOCOL_BYTES = 72,
-    TEXT_FACTOR = 64 /* most text to read per byte of the file, because strings are shared */
+    TEXT_FACTOR = 64 /* bytes of text that may be read per byte of the file; more than 1, because strings are shared */
 };
 
 typedef struct reader {
@@ -28,7 +28,7 @@ typedef struct reader {
     arena *a;
     uint64_t budget, text;
     propane_error *err;
-    /* methods of the entry being read */
+    /* methods and protocols of the entry that is being read */
     macho_method *methods;
     int method_count, method_room;
     const char **protocols;
@@ -57,14 +57,15 @@ static propane_status objc_pointer(reader *r, uint64_t address, const char *what
     return space_read_pointer(r->s, address, what, out, r->err);
 }
 
-/* Returns the text to which the pointer at `address` leads. */
+/* Sets *out to the text to which the pointer at `address` leads. */
 static propane_status objc_pointed_text(reader *r, uint64_t address, const char *what, const char **out) {
     space_pointer p;
     PROPANE_TRY(objc_pointer(r, address, what, &p));
     return objc_text(r, p.address, what, out);
 }
 
-/* Returns a list with room for `more` items after `count`. It grows by doubling, in the arena. */
+/* Returns a list with room for `more` items after `count`: `old`, or a copy in the arena with at least twice the room.
+ * Returns NULL if memory runs out. */
 static void *objc_grown(reader *r, const void *old, int count, int more, int *room, size_t size) {
     if (count + more <= *room) return (void *)(uintptr_t)old;
     int want = *room * 2 > count + more ? *room * 2 : count + more;
@@ -123,8 +124,8 @@ static propane_status objc_method_list(reader *r, uint64_t list, bool of_class, 
     return PROPANE_OK;
 }
 
-/* A shared cache combines a class's list with those of its categories, as (image, distance) pairs. `use` is called with
- * each list. */
+/* Reads one list of methods or protocols. A shared cache combines a class's list with the lists of its categories, as
+ * (image, distance) pairs, and objc_list_of_lists calls `use` for each list. */
 typedef propane_status list_use(reader *r, uint64_t list, bool of_class, bool optional);
 
 static propane_status objc_list_of_lists(reader *r, uint64_t address, list_use *use, bool of_class, bool optional) {
@@ -175,7 +176,7 @@ static propane_status objc_protocol_list(reader *r, uint64_t list, bool of_class
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
-/* Returns the address of a class's constant data; the low bits of the pointer are flags. */
+/* Sets *out to the address of a class's constant data. The low bits of the pointer are flags. */
 static propane_status objc_class_data(reader *r, uint64_t address, uint64_t *out) {
     const uint8_t *p;
     space_pointer data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The Objective-C tables of one image. Only for macho.c.
+ * Reads the Objective-C tables of one image. Only for macho.c.
  */
 #ifndef APPS_ANE_LAB_MACHO_OBJC_H
 #define APPS_ANE_LAB_MACHO_OBJC_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns queries of a running Objective-C runtime. Its functions are found by dlsym, so that this compiles on every
+ * Queries a running Objective-C runtime. The runtime's functions are found by dlsym, so this file compiles on every
  * system. The results are copied.
  */
 #include "apps/ane-lab/macho/running.h"
@@ -46,7 +46,7 @@ static propane_status running_find_runtime(running_symbol *symbol, void *context
     return PROPANE_OK;
 }
 
-/* Adds the methods of a class or of its metaclass. */
+/* Adds the methods of a class or of its metaclass to *e. */
 static propane_status running_add_methods(const runtime *r, const void *class, bool of_class, arena *a, macho_entry *e,
                                           propane_error *err) {
     unsigned count = 0;
@@ -79,7 +79,8 @@ static propane_status running_add_class(const runtime *r, const char *name, aren
     return running_add_methods(r, class, false, a, e, err);
 }
 
-/* The runtime knows a framework's library by its real path: F.framework/Versions/A/NAME. */
+/* Returns the names of a library's classes. The runtime lists a framework's library under its real path:
+ * F.framework/Versions/A/NAME. */
 static const char **running_class_names(const runtime *r, const char *library, arena *a, unsigned *count) {
     const char **names = r->objc_copyClassNamesForImage(library, count), *last = strrchr(library, '/');
     if (*count || !last) return names;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The classes of a library as the running system's Objective-C runtime has them: the methods that a process would
+ * Lists the classes of a library as the running system's Objective-C runtime has them: the methods that a process would
  * really call, with categories merged. macOS only.
  */
 #ifndef APPS_ANE_LAB_MACHO_RUNNING_H
@@ -10,8 +10,8 @@
 /* Returns a function of the runtime, or NULL if none has that name. */
 typedef void *running_symbol(void *context, const char *name);
 
-/* Loads `library` (a path for dlopen) and lists its classes. If `symbol` is NULL, the system's runtime is used. Texts
- * are in the arena. */
+/* Lists the classes of `library`, a path for dlopen. If `symbol` is NULL, loads the library and asks the system's
+ * runtime; otherwise, `symbol` finds the runtime's functions, and nothing is loaded. The listing is in the arena. */
 PROPANE_CHECK propane_status running_list(const char *library, running_symbol *symbol, void *context, arena *a,
                                           macho_listing *out, propane_error *err);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns reads through addresses. A pointer is decoded in place. All pointers of a region are encoded in the same way, so
- * the chains that link them need not be walked.
+ * Reads through addresses. A pointer is decoded in place. All pointers of a region are encoded in the same way, so the
+ * chains that link them need not be walked.
  */
 #include "apps/ane-lab/macho/space.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Addresses have 47 bits; tags and keys are above. */
+/* Addresses have 47 bits; the bits above are tags and keys. */
 static const uint64_t address_bits = 0x7fffffffffff;
 
 static const space_region *space_find(const space *s, uint64_t address) {
@@ -94,8 +94,8 @@ propane_status space_read_pointer(const space *s, uint64_t address, const char *
     return PROPANE_OK;
 }
 
-/* Returns the bytes of the UTF-8 character at p (at least one byte must be available), or 0 if it is invalid or a
- * control character. */
+/* Returns the number of bytes of the UTF-8 character at p, or 0 if the character is invalid or a control character.
+ * `left` must be at least 1. */
 static size_t space_character(const uint8_t *p, size_t left) {
     size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : 4;
     if (n == 1) return p[0] >= 0x20 && p[0] != 0x7f;

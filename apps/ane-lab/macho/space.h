@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * An address space as the loader would lay it out: regions of addresses with their bytes in the file, and the encoding
- * of pointers in each (plain, as a link of a chain of fixups, or packed by a shared cache). All reads are checked here.
+ * Reads an address space as the loader would lay it out: regions of addresses, each with its bytes in the file and its
+ * encoding of pointers (plain, as a link of a chain of fixups, or packed by a shared cache). Every read is checked
+ * against the regions.
  */
 #ifndef APPS_ANE_LAB_MACHO_SPACE_H
 #define APPS_ANE_LAB_MACHO_SPACE_H
@@ -17,10 +18,10 @@ typedef enum space_coding {
     SPACE_CHAIN_64,      /* chained, 36 bits of address */
     SPACE_CHAIN_OFFSET,  /* chained, 36 bits from the image's start */
     SPACE_CHAIN_ARM64E,  /* chained, 43 bits of address, signed pointers with 32 bits from the start, 16-bit ordinals */
-    SPACE_CHAIN_ARM64E9, /* the same, with all of them from the start */
-    SPACE_CHAIN_ARM64E24, /* and with 24-bit ordinals */
+    SPACE_CHAIN_ARM64E9, /* like ARM64E, but all addresses count from the start */
+    SPACE_CHAIN_ARM64E24, /* like ARM64E9, with 24-bit ordinals */
     SPACE_CACHE_2,        /* a mask selects the bits of the address */
-    SPACE_CACHE_3,        /* 43 + 8 bits of address; signed pointers have 32 bits from the cache's start */
+    SPACE_CACHE_3,        /* 43 bits of address; signed pointers have 32 bits from the cache's start */
     SPACE_CACHE_5         /* 34 bits from the cache's start */
 } space_coding;
 
@@ -28,7 +29,7 @@ typedef struct space_region {
     uint64_t address, bytes; /* bytes in the file; a zero-filled rest is not included */
     const uint8_t *data;
     space_coding coding;
-    uint64_t base, mask; /* base is added; SPACE_CACHE_2: mask has the bits that are not address */
+    uint64_t base, mask; /* `base` is added to offsets; `mask` has the bits of SPACE_CACHE_2 that are not address */
 } space_region;
 
 typedef struct space_bind {
@@ -42,7 +43,7 @@ typedef struct space {
     int count;
     const char *const *imports; /* for chained binds, by ordinal */
     uint32_t import_count;
-    const space_bind *binds; /* for SPACE_PLAIN, by address */
+    const space_bind *binds; /* for SPACE_PLAIN, sorted by address */
     size_t bind_count;
     uint64_t selector_base; /* base of a shared cache's method lists; 0 if there is none */
     uint64_t bytes;         /* total of all regions, which bounds the number of items in them */
@@ -50,21 +51,22 @@ typedef struct space {
 
 typedef struct space_pointer {
     uint64_t address;
-    const char *symbol; /* bound to a symbol of another image; address is then 0 */
+    const char *symbol; /* the symbol to which the pointer is bound (`address` is then 0), or NULL */
 } space_pointer;
 
 static inline uint16_t space_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static inline uint32_t space_u32(const uint8_t *p) { return space_u16(p) | (uint32_t)space_u16(p + 2) << 16; }
 static inline uint64_t space_u64(const uint8_t *p) { return space_u32(p) | (uint64_t)space_u32(p + 4) << 32; }
 
-/* `what` describes the data in the message: "NAME: WHAT at 0x... lies outside of the file". */
+/* Sets *out to the `bytes` bytes at an address. `what` describes the data in the error: "NAME: WHAT: the N bytes at
+ * address 0x... are outside the file". */
 PROPANE_CHECK propane_status space_at(const space *s, uint64_t address, uint64_t bytes, const char *what,
                                       const uint8_t **out, propane_error *err);
-/* Returns how many bytes follow the address in its region, or 0 if it is in none. */
+/* Returns how many bytes a region has from the address on, or 0 if no region contains the address. */
 uint64_t space_left(const space *s, uint64_t address);
 PROPANE_CHECK propane_status space_read_pointer(const space *s, uint64_t address, const char *what, space_pointer *out,
                                                 propane_error *err);
-/* Reads a terminated string of printable UTF-8. */
+/* Sets *out to a terminated string of printable UTF-8 in the file. */
 PROPANE_CHECK propane_status space_read_text(const space *s, uint64_t address, const char *what, const char **out,
                                              propane_error *err);
 

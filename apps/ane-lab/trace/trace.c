@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * A library that is loaded into a program before it starts (DYLD_INSERT_LIBRARIES on macOS, LD_PRELOAD with the
- * stand-in) and records the program's calls of Apple's Neural Engine classes: the methods of syms.def, one JSON object
- * per line. Each method's code is replaced by a stub (stubs.S), which saves the argument registers, calls trace_enter
- * here, and continues in the old code with the original arguments.
+ * Records a program's calls of Apple's Neural Engine classes: the methods of syms.def, one JSON object per line. The
+ * library is loaded before the program starts (DYLD_INSERT_LIBRARIES on macOS, LD_PRELOAD with the stand-in). Each
+ * method's code is replaced by a stub (stubs.S), which saves the argument registers, calls trace_enter, and continues
+ * in the old code with the original arguments.
  *
- * Results are not recorded. A missing class or method is skipped, and the existing ones are traced. Only these methods'
- * addresses change in the program.
+ * Results are not recorded. A missing class or method is skipped, and the existing ones are traced. In the program,
+ * only the code addresses of these methods change.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -68,7 +68,7 @@ static struct {
     unsigned char (*CFNumberGetValue)(const void *, long, void *);
     long (*CFArrayGetCount)(const void *);
     const void *(*CFArrayGetValueAtIndex)(const void *, long);
-    /* May be missing: */
+    /* The following functions may be missing. */
     const char *(*object_getClassName)(const void *);
     long (*CFDictionaryGetCount)(const void *);
     void (*CFDictionaryGetKeysAndValues)(const void *, const void **, const void **);
@@ -167,7 +167,7 @@ static void trace_put_dictionary(line *l, const void *dictionary, int depth) {
     trace_put(l, "]}");
 }
 
-/* Writes an object as its text, its number, its size, or its class. */
+/* Writes an object as its text, its number, its elements, or its class and address. */
 static void trace_put_object(line *l, const void *object, int depth) {
     char text[TEXT_MOST + 1], shown[TEXT_MOST + 60];
     int64_t number = 0;
@@ -202,8 +202,8 @@ static void trace_put_object(line *l, const void *object, int depth) {
     }
 }
 
-/* Returns the first letter of the next type of an encoding, and moves *at past the type and its offset. 0 means the
- * end. */
+/* Returns the first letter of the next type of an encoding, and moves *at past the type and its offset. Returns 0 at
+ * the end. */
 static char trace_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORV", *p)) p++;
@@ -258,7 +258,7 @@ enum { REGISTERS = 6 };
 #endif
 
 /* Returns the address at which the stub continues. `registers` are the integer argument registers; `stack` points to
- * what follows them. */
+ * the arguments on the stack. */
 void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stack) {
     const row *r = &rows[stub];
     if (busy || !out) return originals[stub];
@@ -300,7 +300,7 @@ void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stac
 static int trace_replace_methods(void) {
     int count = 0;
     for (int i = 0; i < (int)ROWS; i++) {
-        if (strncmp(class_names[rows[i].class], "_ANE", 4) != 0) continue; /* others also use NSError */
+        if (strncmp(class_names[rows[i].class], "_ANE", 4) != 0) continue; /* other code also uses NSError */
         void *class = api.objc_getClass(class_names[rows[i].class]), *selector = api.sel_registerName(rows[i].selector);
         void *method = !class                 ? NULL
                        : rows[i].level == '+' ? api.class_getClassMethod(class, selector)
@@ -311,8 +311,8 @@ static int trace_replace_methods(void) {
         void *stub;
         const char *address = trace_stubs + (size_t)i * STUB_BYTES;
         memcpy(&stub, &address, sizeof stub);
-        /* The stub may run as soon as it is installed, so everything that it needs must be ready before. Methods are
-         * replaced before main, when nothing else runs. */
+        /* The stub may run as soon as it is installed, so everything that it needs must be ready. Methods are replaced
+         * before main, when nothing else runs. */
         originals[i] = stub;
         originals[i] = api.method_setImplementation(method, stub);
         count++;
