@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns showing and deleting the remembered facts about the engine.
+ * Prints and deletes the remembered facts about the engine.
  */
 #include "apps/ane-lab/probe/answers.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the comparison of a framework's classes with the rows of syms.def, which shows from a new macOS's files what
- * breaks before the driver runs there. Methods are looked up in the class, its categories and its superclasses, as far
- * as these are in the listing. Classes of other frameworks (NSError) are not looked up.
+ * Compares a framework's classes with the rows of syms.def. With the files of a new macOS, this shows what breaks
+ * before the driver runs on that system. Methods are looked up in the class, its categories and its superclasses, as
+ * far as the listing contains them. Classes of other frameworks (NSError) are not looked up.
  */
 #include "apps/ane-lab/probe/classes_driver.h"
 
@@ -44,7 +44,7 @@ static const char *classes_method_types(const macho_entry *e, const driver_row *
     return NULL;
 }
 
-/* Returns the method's types, or NULL if it is missing. */
+/* Returns the method's types, or NULL if the method is missing. */
 static const char *classes_find_method(const macho_listing *l, const driver_row *row) {
     const char *name = class_names[row->class], *found = NULL;
     for (int depth = 0; name && !found && depth < SUPERS_MOST; depth++) {
@@ -63,7 +63,7 @@ static void classes_print_row(const driver_row *row, const char *state, const ch
     if (json) {
         printf("{\"method\":\"%c[%s %s]\",\"state\":\"%s\",\"need\":\"%s\",\"driver\":\"%s\"", row->level, name,
                row->selector, state, needs[row->need], row->encoding);
-        /* Types contain quotes and backslashes only in theory; those that do are printed as text. */
+        /* Types contain quotes and backslashes only in theory; such types are left out. */
         if (found && !strpbrk(found, "\"\\")) printf(",\"types\":\"%s\"", found);
         printf("}\n");
     } else if (strcmp(state, "differs") == 0) {

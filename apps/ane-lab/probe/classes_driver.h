@@ -8,8 +8,8 @@
 
 #include "apps/ane-lab/macho/macho.h"
 
-/* Prints the rows that do not match (as JSON, every row) and how many match. Returns false if a row that every
- * route needs does not match. */
+/* Prints the rows that do not match, and how many match; as JSON, prints only the rows, but all of them. Returns
+ * whether all required rows match, and all rows of at least one route. */
 bool classes_driver_print(const macho_listing *l, bool json);
 
 #endif

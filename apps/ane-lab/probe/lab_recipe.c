@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns these programs, and the trial of one from its model to its numbers.
+ * Makes the small programs, and tries a program from its model to its numbers.
  */
 #include "apps/ane-lab/probe/lab_recipe.h"
 
@@ -51,7 +51,8 @@ static const char recipe_constants[] =
     "        tensor<int32, [4]> none = const()[name = string(\"none\"), val = tensor<int32, [4]>([0, 0, 0, 0])];\n"
     "        int32 one = const()[name = string(\"one\"), val = int32(1)];\n";
 
-/* Builds c0, then s1 = c0 + c1 and so on; the last one is y. */
+/* Adds convolution k and its sum to the program: c0, then s1 = c0 + c1, s2 = s1 + c2, and so on. The last value is
+ * y. */
 static void recipe_add_convolution(lab_recipe *r, int file, int k, int records, uint64_t offset, const char *mark) {
     text_printf(
         &r->program,
@@ -119,8 +120,8 @@ bool lab_recipe_code(const json_t *form, json_int_t *code) {
     return false;
 }
 
-/* macOS 27 cancels evaluations while the engine changes its power state, including the first of a process. The driver
- * repeats them, and so do questions about other things. */
+/* Evaluates the program, and repeats an evaluation that was cancelled, as the driver does. macOS 27 cancels evaluations
+ * while the engine changes its power state, including a process's first evaluation. */
 static bool recipe_evaluate(lab *l, json_t *out) {
     enum { CANCELLED = 34, REPEATS = 8, PAUSE_NS = 3000000 };
     for (int repeats = 0;; repeats++) {

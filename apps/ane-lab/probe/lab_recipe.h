@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Small programs with weights for the probe's direct access to the engine (ane/driver/ane_lab.h). y is a sum of 1x1
- * convolutions of x, the k-th one with k + 1 on the diagonal. The value of y therefore shows which records were read:
- * the right one at each place, the first one, or none.
+ * Makes small programs with weights for the probe's direct access to the engine (ane/driver/ane_lab.h). In such a
+ * program, y is a sum of 1x1 convolutions of x, and weight k has k + 1 on its diagonal. So the value of y shows which
+ * records were read: the right record at each place, always the first record, or none.
  */
 #ifndef APPS_ANE_LAB_PROBE_LAB_RECIPE_H
 #define APPS_ANE_LAB_PROBE_LAB_RECIPE_H
@@ -18,27 +18,28 @@ typedef struct lab_recipe {
     char paths[RECIPE_FILES][40];
     lab_file files[RECIPE_FILES];
     lab_program p; /* the resulting program */
-    float wanted;  /* y for x = 1 */
+    float wanted;  /* value of y for x = 1 */
 } lab_recipe;
 
-/* Makes a program with `records` in all, spread equally over `files` (0 means no file: y = x + x). `scale` multiplies
- * the weights. With `own`, uses names that no program had before, so that nothing is in the system's cache. Call
- * lab_recipe_free whatever the status. */
+/* Makes a program with `records` records, spread evenly over `files` files. Without files, the program is y = x + x.
+ * `scale` multiplies the weights. With `own`, uses names that no program had before, so that nothing is in the system's
+ * cache. Call lab_recipe_free even after a failure. */
 PROPANE_CHECK propane_status lab_recipe_make(lab_recipe *r, int route, int files, int records, float scale, bool own,
                                              propane_error *err);
 void lab_recipe_free(lab_recipe *r);
 
-/* Performs every step from the model to the value of y, and stores the result, including "holds", under `name` in
- * `out`. At each step the findings so far are recorded in case of a crash. Adds "NAME holds", or how it fails, to
- * `words`. */
+/* Performs every step from the model to the value of y, and returns whether y is right. Stores the results of the steps
+ * and "holds" under `name` in `out`, and adds "NAME: works", or how the program fails, to `words`. Notes the name of
+ * each step before the step begins, in case it crashes. */
 bool lab_recipe_try(const lab_recipe *r, const char *name, json_t *out, text *words);
-/* Checks the value only, for functions that make the steps themselves and have an open program. */
+/* Evaluates a loaded program with x = 1, and returns whether y is `wanted`. For functions that perform the earlier
+ * steps themselves. */
 bool lab_recipe_value(lab *l, float wanted, json_t *out);
-/* Records the following steps as NAME/STEP. */
+/* Lets the following steps be noted as NAME/STEP. */
 void lab_recipe_begin(const char *name);
-/* Returns the code of the first error in the steps of `form`, or false if there is none. */
+/* Sets *code to the code of the first error in the steps of `form`. Returns false if there is no error. */
 bool lab_recipe_code(const json_t *form, json_int_t *code);
-/* Stores the collected words as "answer". */
+/* Stores the collected words as "answer" and frees them. */
 void lab_recipe_answer(json_t *out, text *words);
 
 #endif

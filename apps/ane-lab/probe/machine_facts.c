@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the facts about machine and process that are needed to interpret an engine's answer: model, chip, system and
+ * Collects the facts about machine and process that are needed to interpret an engine's answer: model, chip, system and
  * build, virtual machine, power; temporary folders, terminal, remote login, launchd.
  */
 #include "apps/ane-lab/probe/machine_facts.h"

@@ -16,7 +16,7 @@ static mil_type microbench_shape(int64_t a, int64_t b, int64_t c, int64_t d) {
     return mil_type_tensor(MIL_fp16, 4, (int64_t[]){a, b, c, d});
 }
 
-/* Makes weights that preserve a signal's size: a few entries per row. */
+/* Makes weights that roughly preserve a signal's size: few entries per row are not 0. */
 static mil_value *microbench_make_weight(mil_builder *b, int64_t n) {
     mil_type type = microbench_shape(n, n, 1, 1);
     uint16_t *data = mem_array((size_t)(n * n), sizeof *data);
@@ -80,7 +80,7 @@ static const char add_body[] = "tensor<fp16, [1, 64, 1, 32]> x, tensor<fp16, [1,
                                "        tensor<fp16, [1, 64, 1, 32]> z = add(x = x, y = y)[name = string(\"z\")];\n"
                                "    } -> (z);\n";
 
-/* Each request has separate buffers, so that only the device orders them. */
+/* Each request has separate buffers, so that only the device orders the requests. */
 static propane_status microbench_fill_queue(rig *r, int flight, runner *list, propane_request **requests,
                                             propane_error *err) {
     for (int k = 0; k < flight; k++) {
@@ -94,7 +94,7 @@ static propane_status microbench_time_queue(int flight, int rounds, propane_requ
                                             double *per_second, bool *simulated, propane_error *err) {
     int64_t begin = clock_ns(), modelled = 0;
     for (int n = -1; n < rounds; n++) {
-        if (n == 0) begin = clock_ns(); /* the first one warms up */
+        if (n == 0) begin = clock_ns(); /* the first round warms up */
         PROPANE_TRY(propane_submit(requests, flight, err));
         for (int k = 0; k < flight; k++) {
             propane_completion done = {.size = sizeof done};

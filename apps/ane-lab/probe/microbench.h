@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The kernels with which the bench and the probe measure a device: chains of 1x1 convolutions and of matrix products.
+ * Measures a device for the bench and the probe: chains of 1x1 convolutions and of matrix products, and the reading of
+ * weights.
  */
 #ifndef APPS_ANE_LAB_PROBE_MICROBENCH_H
 #define APPS_ANE_LAB_PROBE_MICROBENCH_H
@@ -24,11 +25,12 @@ PROPANE_CHECK propane_status sweep_measure(const char *device, sweep_point *p, i
 double sweep_gflops(const sweep_point *p);
 double sweep_gbs(const sweep_point *p);
 
-/* Measures requests per second with `flight` of them queued at once, each an add of 4 KB. */
+/* Sets *per_second to the requests per second with `flight` requests queued at once. Each request adds two inputs of 4
+ * KB. */
 PROPANE_CHECK propane_status sweep_queue(const char *device, int flight, int rounds, double *per_second,
                                          bool *simulated, propane_error *err);
 
-/* Times a request with an add of 4 KB, by the host's clock and by the engine's. */
+/* Times a request that adds two inputs of 4 KB, by the host's clock and by the engine's. */
 PROPANE_CHECK propane_status sweep_engine(const char *device, int64_t limit_ns, rig_time *out, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading a probe's report. A finding is a row that depends only on the answers, so a truncated report can
- * still be read. No engine is needed. Refuses files that are not a report.
+ * Reads and explains a probe's report. Findings depend only on the answers that are there, so the report of an
+ * unfinished probe can be explained, too. Files that are not a report are refused.
  */
 #include "apps/ane-lab/probe/probe_explain.h"
 
@@ -55,7 +55,8 @@ static bool explain_has_code(const json_t *v, long code, int depth) {
     return false;
 }
 
-/* Returns whether it was tried and does not hold. A program that found no place for itself shows nothing. */
+/* Returns whether the form was tried and does not hold. A program for which the engine had no free slot shows
+ * nothing. */
 static bool explain_fails(const json_t *answers, const char *id, const char *form) {
     const json_t *tried = explain_form(answers, id, form);
     return json_is_false(json_object_get(tried, "holds")) && !explain_has_code(tried, CODE_NO_PLACE, 0);
@@ -106,7 +107,7 @@ static bool explain_folder_decides(const json_t *answers) {
            explain_has_code(json_object_get(answers, "folder"), CODE_FILES, 0);
 }
 
-/* The reason is not one that another finding names. */
+/* Reports that no program runs, unless another finding names the reason. */
 static bool finding_nothing_runs(const json_t *answers, text *out) {
     static const char form[] = "1 file, 1 record";
     static const char *const phases[] = {"compile", "load", "evaluate"};
@@ -167,7 +168,8 @@ static bool finding_folder(const json_t *answers, text *out) {
     return true;
 }
 
-/* The program itself is not the reason why the process ended. */
+/* Returns whether the wrapper class ended the process. If the question about the inner model ended, too, the program is
+ * the reason. */
 static bool explain_wrapper_ends(const json_t *answers) {
     return explain_ended(answers, "attributes-wrapper") && !explain_ended(answers, "attributes-inner");
 }
@@ -240,7 +242,8 @@ static bool finding_reload(const json_t *answers, text *out) {
 }
 
 static bool finding_operations(const json_t *answers, text *out) {
-    /* Without those that a known rule refuses: attention as one operation, gelu without its mode, int8 by affine. */
+    /* Operations that a known rule refuses are left out: attention as one operation, gelu without its mode, int8 by
+     * affine. */
     static const char *const ids[] = {"kernels", "operations", "gather", "softmax"};
     const size_t before = out->length;
     if (explain_nothing_compiles(answers)) return false;
@@ -288,7 +291,7 @@ static bool finding_crashes(const json_t *answers, text *out) {
     return out->length > before;
 }
 
-/* Adds errors stored as fields whose codes the driver does not know yet. */
+/* Adds the errors, stored as fields, for which the driver has no advice. */
 static void explain_add_unknown(const json_t *v, int depth, text *out) {
     const char *key;
     json_t *inner;
@@ -309,7 +312,7 @@ static void explain_add_unknown(const json_t *v, int depth, text *out) {
     json_array_foreach(v, i, inner) explain_add_unknown(inner, depth + 1, out);
 }
 
-/* Some questions provoke errors on purpose. */
+/* Leaves out questions that provoke errors on purpose. */
 static bool finding_unknown(const json_t *answers, text *out) {
     static const char meant[] = "reload|requests|request-statistics|types|after-refusal";
     const char *id;
@@ -343,8 +346,8 @@ static const route_facts *explain_route(const json_t *answers) {
     return &routes[0];
 }
 
-/* Adds "key=first" if the answer begins with `words`, "key=second" for any other answer, and nothing without an
- * answer. */
+/* Adds the option `first` if the answer contains `words`, and `second` for any other answer or a process that ended
+ * without one. Adds nothing if the question was not asked, or if nothing compiles. */
 static void explain_add_option(const json_t *answers, const char *id, const char *side, const char *words,
                                const char *first, const char *second, text *out) {
     const char *answer = explain_words(answers, id, side);
@@ -395,7 +398,7 @@ static void explain_print_facts(const json_t *answers) {
     }
 }
 
-/* Not a failure, but a figure that users may quote from a report. */
+/* Prints the form of errors: not a failure, but a fact that users may quote from a report. */
 static void explain_print_errors(const json_t *answers) {
     const json_t *form = explain_form(answers, "requests", "one with a surface that is too small");
     const json_t *error = json_object_get(json_object_get(form, "evaluate"), "error");
@@ -435,7 +438,7 @@ static int explain_print_findings(const json_t *answers) {
     return count;
 }
 
-/* Returns whether a program ran, or none was tried. */
+/* Returns whether the engine is usable, and a program ran or none was tried. */
 static bool explain_may_run(const json_t *answers) {
     bool asked = false, holds = false;
     for (int i = 0; i < 2; i++) {

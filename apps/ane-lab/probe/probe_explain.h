@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Explains a probe's answers to the reader of a report, on any machine: failures and remedies, confirmed findings,
- * and the options of the ane device that follow (its `profile=FILE`).
+ * Explains a probe's answers to the reader of a report: failures and their remedies, facts that hold, and recommended
+ * options of the ane device, which `profile=FILE` applies. No engine is needed for this.
  */
 #ifndef APPS_ANE_LAB_PROBE_PROBE_EXPLAIN_H
 #define APPS_ANE_LAB_PROBE_PROBE_EXPLAIN_H
 
 #include "core/base/json.h"
 
-/* Returns {"route", "options"}: the part of a uri after "ane:", and options in the form "sizes=any&folder=drop". */
+/* Returns an object with "route" (the part of a uri after "ane:"), "options" (such as "sizes=any&folder=drop") and
+ * "build" (the system that was probed). */
 json_t *explain_profile(const json_t *answers);
-/* Reads a report and explains it in words; returns the exit code. */
+/* Reads a report and prints what it means. Returns the command's exit code. */
 int explain_report(const char *path);
 
 #endif

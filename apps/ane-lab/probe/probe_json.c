@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing answers.
+ * Writes the keys and lines of answers.
  */
 #include "apps/ane-lab/probe/probe_json.h"
 
@@ -17,7 +17,7 @@ void probe_say(json_t *out, const char *key, const char *format, ...) {
     json_put(out, key, json_words(words));
 }
 
-/* JSON has no infinities. */
+/* Writes infinities and NaN as text, because JSON has neither. */
 void probe_value(json_t *out, const char *key, double value) {
     if (value - value == 0)
         json_put(out, key, json_real(value));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the probe's loop and its report. This process never opens the engine, so it cannot crash. The questions that are
- * asked by default take at most TOTAL_S in total; the report names those that remain.
+ * Owns the probe's loop and its report. This process never opens the engine, so the engine cannot crash it. The default
+ * questions take at most TOTAL_S seconds in total; the report names the questions that were not asked.
  */
 #include "apps/ane-lab/probe/probe_report.h"
 
@@ -25,9 +25,9 @@ typedef struct probe {
     const probe_options *o;
     probe_target target;
     json_t *report, *answers;
-    const char *path; /* NULL if it is printed */
+    const char *path; /* NULL if the report is printed */
     int64_t end;      /* time after which nothing is asked */
-    bool unusable;    /* the engine's names are not those that the driver calls */
+    bool unusable;    /* the first answer states that the device cannot be used */
 } probe;
 
 /* ---- the report ------------------------------------------------------------------------------------------------------------- */
@@ -53,7 +53,8 @@ static propane_status probe_print_report(const probe *p, propane_error *err) {
     return status;
 }
 
-/* Creates the file before the first question. NULL means that this user has no place for it. */
+/* Chooses the report's path before the first question, and checks a path that the user gave. p->path stays NULL if
+ * there is no place for a report, or no report is wanted. */
 static propane_status probe_choose_path(probe *p, char place[USER_CACHE_PATH_ROOM], propane_error *err) {
     char folder[USER_CACHE_PATH_ROOM];
     p->path = p->o->output;
@@ -101,7 +102,8 @@ static void probe_print_answer(const probe *p, const probe_question *q, const js
     (void)cli_flush();
 }
 
-/* Apple's compiler service is reported to answer unreliably after a program that it has refused (C3). */
+/* Pauses after a refusal or a missing answer. Apple's compiler service is reported to answer unreliably after a program
+ * that it has refused (C3). */
 static void probe_pause(const probe *p, const json_t *answer) {
     const bool calm = json_object_get(answer, "answer") && !json_is_true(json_object_get(answer, "refused"));
     if (!p->target.is_ane || getenv("PROPANE_ANE_LIBRARY") || calm || cli_interrupted) return;
@@ -122,7 +124,8 @@ static void probe_skip(const probe *p, const probe_question *q, const char *why)
     json_put(p->answers, q->id, answer);
 }
 
-/* The report of another device, or a uri that no driver understands, ends the probe. */
+/* Copies facts about the device from the first answer. An error in that answer ends the probe, except for an ane device
+ * with a valid uri. */
 static propane_status probe_check_first(probe *p, const json_t *answer, propane_error *err) {
     const char *why = json_string_value(json_object_get(answer, "error"));
     const json_t *simulated = json_object_get(answer, "simulated");
@@ -144,7 +147,8 @@ static void probe_print_head(const probe *p) {
     printf("\n");
 }
 
-/* A file that cannot be written now may be written with the next answer; `why` keeps the last reason. */
+/* Asks all selected questions. A report that cannot be written now may be written with the next answer; `why` keeps the
+ * last reason. */
 static propane_status probe_ask_list(probe *p, propane_error *why) {
     bool first = true;
     for (int i = 0; i < probe_question_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The probe as a whole: which questions are asked, what is printed, and the report that a user sends. The report is
- * rewritten atomically after every answer, so that earlier answers survive a crash, a hang, Ctrl-C or a full disk.
+ * Runs the whole probe: selects the questions, prints the answers, and writes the report that a user sends. The report
+ * is rewritten atomically after every answer, so that earlier answers survive a crash, a hang, Ctrl-C or a full disk.
  */
 #ifndef APPS_ANE_LAB_PROBE_PROBE_REPORT_H
 #define APPS_ANE_LAB_PROBE_PROBE_REPORT_H
@@ -15,7 +15,7 @@ typedef struct probe_options {
     /* ids, comma-separated: only these are asked, and printed as JSON; a report is written only if `output` names it.
      * NULL asks all default questions */
     const char *only;
-    bool all;      /* also those that take minutes */
+    bool all;      /* also questions that take minutes */
     int64_t limit; /* seconds per question at most; 0 for the limit in its row */
 } probe_options;
 

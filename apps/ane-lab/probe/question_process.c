@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the process of one question. It leads a process group, which is killed as a whole at the time limit, on Ctrl-C
- * and after every answer. Its standard input is a pipe without a writer, so it ends when the parent does. Each line of
- * its standard output is an object, which is merged into the earlier ones. Its standard error is kept as lines,
- * truncated in the middle if it is long, with terminal control characters made harmless.
+ * Owns the process of one question. The process leads a process group, which is killed as a whole at the time limit, on
+ * Ctrl-C and after every answer. Its standard input is a pipe into which the parent writes nothing, and which closes
+ * when the parent ends; then the process ends, too. Each line of standard output is an object, which is merged into the
+ * earlier objects. Standard error is kept as lines, truncated in the middle if it is long, with terminal control
+ * characters made harmless.
  */
 #include "apps/ane-lab/probe/question_process.h"
 
@@ -40,8 +41,8 @@ static const char child_variable[] = "PROPANE_PROBE_QUESTION";
 
 typedef struct question_child {
     pid_t pid;
-    int said_fd, complained_fd; /* its standard output and error; -1 at end of file */
-    int life_fd;                /* for its standard input */
+    int said_fd, complained_fd; /* the child's standard output and error; -1 at end of file */
+    int life_fd;                /* the parent's end of the child's standard input */
     text said, complained;
     bool ended;
     int how; /* the status from waitpid */
@@ -130,7 +131,8 @@ static propane_status question_start(question_child *c, const char *uri, const c
 
 /* ---- collect ----------------------------------------------------------------------------------------------------------------- */
 
-/* Keeps the beginning and the end of what is too long, because the last lines describe an exception. */
+/* Appends bytes to t. If t becomes too long, keeps only its beginning and its end, because the last lines describe an
+ * exception. */
 static void question_keep(text *t, const char *bytes, size_t length, size_t most) {
     text_append_n(t, bytes, length);
     if (t->length <= most || t->failed) return;
@@ -149,7 +151,7 @@ static void question_read(int *fd, text *t, size_t most) {
         close(*fd), *fd = -1;
 }
 
-/* Returns false if nothing came. */
+/* Reads what the child has written, after waiting for at most `milliseconds`. Returns false if nothing came. */
 static bool question_listen(question_child *c, int milliseconds) {
     struct pollfd p[2] = {{.fd = c->said_fd, .events = POLLIN}, {.fd = c->complained_fd, .events = POLLIN}};
     if (c->said_fd < 0 && c->complained_fd < 0) {
@@ -166,7 +168,8 @@ static void question_reap(question_child *c) {
     if (!c->ended && waitpid(c->pid, &c->how, WNOHANG) != 0) c->ended = true;
 }
 
-/* Returns false at the limit or on Ctrl-C. Processes that it started are ended, too. */
+/* Waits until the child ends. Returns false at the time limit or on Ctrl-C. In any case, kills the processes that the
+ * child has started. */
 static bool question_wait(question_child *c, int seconds) {
     const int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
     while (!c->ended && clock_ns() < end && !cli_interrupted) {
@@ -175,7 +178,7 @@ static bool question_wait(question_child *c, int seconds) {
     }
     const bool in_time = c->ended;
     kill(-c->pid, SIGKILL);
-    /* one that is blocked in the kernel may never end */
+    /* a process that is blocked in the kernel may never end */
     for (int waited = 0; !c->ended && waited < GRACE_MS; waited += POLL_MS) {
         question_listen(c, POLL_MS);
         question_reap(c);
@@ -187,14 +190,16 @@ static bool question_wait(question_child *c, int seconds) {
 
 /* ---- the answer -------------------------------------------------------------------------------------------------------------- */
 
-/* A process that was ended leaves its programs' folders, whose names are 64 or more hexadecimal digits, or are ours. */
+/* Removes a folder that a killed process left. The name must begin with at least 64 hexadecimal digits or underscores,
+ * or with "propane-ane-". */
 static void question_remove_folder(const json_t *line) {
     const char *path = json_string_value(json_object_get(line, "folder")), *name = path ? strrchr(path, '/') : NULL;
     if (!name || (strspn(++name, "0123456789abcdefABCDEF_") < 64 && strncmp(name, "propane-ane-", 12) != 0)) return;
-    (void)!file_remove_tree(path, NULL); /* an answer is worth more than an empty folder */
+    (void)!file_remove_tree(path, NULL); /* an answer is worth more than a removed folder */
 }
 
-/* Merges complete lines that are objects; later ones take precedence. */
+/* Merges complete lines that are objects; later lines take precedence. If `left_folders` is set, removes the folders
+ * that the lines name. */
 static json_t *question_merge_lines(const text *t, bool left_folders) {
     json_t *all = json_object();
     for (char *line = t->data; line && *line;) {
@@ -209,7 +214,8 @@ static json_t *question_merge_lines(const text *t, bool left_folders) {
     return all;
 }
 
-/* Copies the text between `begin` and the last `end` on its line; returns false if it is not there. */
+/* Copies the text between `begin` and the last `end` on the same line, or up to the end of the line without an `end`.
+ * Returns false if `begin` does not occur. */
 static bool question_cut_out(const char *from, const char *begin, const char *end, char *out, size_t room) {
     const char *at = strstr(from, begin), *last = NULL;
     if (!at) return false;
@@ -221,7 +227,7 @@ static bool question_cut_out(const char *from, const char *begin, const char *en
 }
 
 /* Parses an exception as the driver's handler prints it (propane: ane: NAME was raised: REASON; the last call of ...
- * was -[CLASS SELECTOR]; ...) and as Apple's runtime does: *** Terminating app due to uncaught exception 'NAME',
+ * was -[CLASS SELECTOR]; ...) and as Apple's runtime prints it: *** Terminating app due to uncaught exception 'NAME',
  * reason: 'REASON'. */
 static void question_read_exception(const text *t, json_t *answer) {
     char name[100] = "", reason[LINE_ROOM] = "", call[200] = "";

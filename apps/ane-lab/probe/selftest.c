@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the table of questions, helpers for their functions, and asking one of them in this process.
+ * Owns the table of questions and helpers for their functions, and asks one question in this process.
  */
 #include "apps/ane-lab/probe/selftest.h"
 
@@ -14,7 +14,7 @@
 #include "core/base/memory.h"
 #include "core/device/uri.h"
 
-/* 26A...; Apple's build numbers count from 1 where its years count from 2001 */
+/* builds of macOS 27 are 26A... and so on */
 enum { PAUSE_S = 1, FIRST_BUILD_OF_27 = 26 };
 
 const probe_question probe_questions[] = {
@@ -60,7 +60,7 @@ propane_status probe_run(probe_target *t, const char *uri, const char *body, con
 
 /* ---- one question in this process -------------------------------------------------------------------------------- */
 
-/* Not allowed before macOS 27, because evaluations after pauses have ended in kernel panics on 26.5.2
+/* Fails before macOS 27, because evaluations after pauses have ended in kernel panics on 26.5.2
  * (loading-awesome/MiniMax-H3-Swift/docs/ANE_STATUS.md). */
 static propane_status selftest_check_system(propane_error *err) {
     const ane_api *a;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about single calls of the framework: which files a load reads, which forms of requests and
- * element types are accepted, what an idle engine does, how soon the compiler recovers, and which resources
- * another process's load takes.
+ * Owns the questions about single calls of the framework: which files a load reads, which forms of requests and element
+ * types are accepted, what an idle engine does, how soon the compiler recovers, and how many programs two processes can
+ * load.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,7 @@ static void selftest_calls_sleep_ms(int64_t ms) {
     nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
 }
 
-/* ---- files that a load reads
- * --------------------------------------------------------------------------------------------------- */
+/* ---- files that a load reads ------------------------------------------------------------------------------------- */
 
 enum { RELOAD_RECORDS = 4 };
 
@@ -32,7 +31,8 @@ static const char *const reload_names[RELOAD_FORMS] = {"data written over", "wei
                                                        "another model with the first one's net.plist",
                                                        "another model that was given the digest"};
 
-/* Replaces a file of the folder `to` by `bytes`, or by the same file of the folder `from`. */
+/* Replaces a file of the folder `to` by `bytes` or, if `from` is not NULL, by the file of the same name in the folder
+ * `from`. */
 static propane_status selftest_calls_put_file(const char *to, const char *name, const text *bytes, const char *from,
                                               propane_error *err) {
     char path[1400], *data = NULL;
@@ -48,7 +48,8 @@ static propane_status selftest_calls_put_file(const char *to, const char *name, 
     return status;
 }
 
-/* Makes a model with the first one's text and the other weights. Its files are written, but it is not compiled. */
+/* Makes a second model with the text of the first model and the weights of `r`. Writes the model's files, but does not
+ * compile it. */
 static propane_status selftest_calls_open_second(reload_form how, const lab *first, lab_recipe *r, lab **second,
                                                  json_t *form, propane_error *err) {
     json_t *steps = json_object();
@@ -130,7 +131,8 @@ propane_status probe_ask_reload(probe_target *t, json_t *out, propane_error *err
 
 /* ---- requests -------------------------------------------------------------------------------------------------------------------- */
 
-/* y = b + 320 a: the surface of a takes two pages of 16 KB, that of b one. */
+/* y = b + 320 a for an a with equal elements. The surface of a takes two pages of 16 KB, and the surface of b takes
+ * one. */
 static const char calls_uneven[] =
     "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}, {\"coremlc-version\", "
     "\"3505.4.1\"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 320, 1, 32]> a, tensor<fp16, [1, 32, 1, 32]> b) {\n"
@@ -191,7 +193,7 @@ static const char calls_head[] =
 
 typedef struct types_form {
     const char *name, *body;
-    float wanted; /* y for x = 1; 0 if it is only compiled and loaded */
+    float wanted; /* value of y for x = 1; 0 if the program is only compiled and loaded */
 } types_form;
 
 static const types_form calls_types[] = {
@@ -230,7 +232,8 @@ static const types_form calls_types[] = {
      "        tensor<fp16, [1, 32, 1, 64]> y = cast(dtype = half, x = x)[name = string(\"y\")];\n    } -> (y);\n",
      0}};
 
-/* int8 weights of 24 on the diagonal, in steps of 0x1p-3. The second record begins after 64 + 64 + 1024 bytes. */
+/* Appends int8 weights of 24 on the diagonal, and scales of 0x1p-3. The record of the scales begins after 64 + 64 +
+ * 1024 bytes. */
 static propane_status selftest_calls_make_blocks(text *file, propane_error *err) {
     int8_t data[32 * 32] = {0};
     uint16_t scales[32];
@@ -285,7 +288,7 @@ typedef struct idle_count {
     double worst_ms;
 } idle_count;
 
-/* Evaluates once and, if that is refused, again 3 ms later, as the driver does. */
+/* Evaluates the program, and repeats a refused evaluation every 3 ms, as the driver does. */
 static void selftest_calls_evaluate_idle(lab *l, idle_count *c, json_t *form) {
     enum { MOST_REPEATS = 40, PAUSE_MS = 3 };
     const int64_t begin = clock_ns();
@@ -342,8 +345,8 @@ propane_status probe_ask_idle(probe_target *t, json_t *out, propane_error *err) 
     return status;
 }
 
-/* Compiles a text that is not a program, then valid ones until one is accepted: is the compiler unreliable after a
- * refusal (C3)? */
+/* Compiles a text that is not a program, then valid programs until one is accepted. This shows whether the compiler is
+ * unreliable after a refusal (C3). */
 propane_status probe_ask_after_refusal(probe_target *t, json_t *out, propane_error *err) {
     enum { TRIES = 17, STEP_MS = 1000 };
     const lab_program bad = {.text = "no program", .inputs = 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about the assumptions of the ane driver: the order of symbols, dialects, limits, surfaces.
+ * Owns the questions about the assumptions of the ane driver: the order of symbols, dialects, limits, and surfaces.
  */
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +66,7 @@ propane_status probe_ask_dialect(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
-/* y = x * factor; a separate program for each factor. */
+/* Makes the program y = x * factor, which is a different program for each factor. */
 static propane_status selftest_engine_times(int factor, propane_module **out, propane_error *err) {
     char body[400];
     snprintf(body, sizeof body,
@@ -76,7 +76,7 @@ static propane_status selftest_engine_times(int factor, propane_module **out, pr
     return rig_module(body, out, err);
 }
 
-/* Unloads one of the loaded programs and measures how long it takes until another one can be loaded. */
+/* Unloads one of the loaded programs and measures how long it takes until another program can be loaded. */
 static void selftest_engine_time_place(propane_device *d, propane_program **kept, json_t *out) {
     enum { TRIES = 20 };
     propane_error why = {0};
@@ -95,7 +95,8 @@ static void selftest_engine_time_place(propane_device *d, propane_program **kept
         probe_say(out, "place_free_after_ms", "not by then: %s", why.text);
 }
 
-/* Loads different small programs until one is refused. With `keep`, the earlier ones stay loaded. */
+/* Loads different small programs until one is refused, at most COMPILES. With `keep`, the earlier programs stay
+ * loaded. */
 static propane_status selftest_engine_count_compiles(probe_target *t, const char *route, bool keep, json_t *out,
                                                      propane_error *err) {
     propane_program *kept[COMPILES] = {NULL};
@@ -209,7 +210,8 @@ propane_status probe_ask_keeping(probe_target *t, json_t *out, propane_error *er
     return selftest_engine_ask_routes(ane_try_keeping, out);
 }
 
-/* Compiles three functions at once, each with a different constant, into one program. */
+/* Compiles three functions together, each with a different constant. *report states whether they became procedures of
+ * one program. */
 static propane_status selftest_engine_compile_three(const char *uri, propane_compile_report *report,
                                                     propane_error *err) {
     propane_module *modules[3] = {NULL};
@@ -275,7 +277,8 @@ propane_status probe_ask_chaining(probe_target *t, json_t *out, propane_error *e
     return selftest_engine_ask_trial(ane_try_chaining, out, err);
 }
 
-/* The table of types is most useful where the device cannot be used. */
+/* Lists the names that are missing or have other types, and returns their number. The list is most useful where the
+ * device cannot be used. */
 static int selftest_engine_list_names(json_t *out) {
     text list = {0};
     json_t *missing = json_array();

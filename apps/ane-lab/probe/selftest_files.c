@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the questions about a program's files: how many there may be, where they must be, which users may read them,
- * what the framework must know about them, and what it reports.
+ * what must be passed to the framework about them, and what the framework reports.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static propane_status selftest_files_try_all(probe_target *t, const files_form *
     return PROPANE_OK;
 }
 
-/* Begins with what is known to be accepted, because after a refusal the compiler may be unreliable (C3). */
+/* Begins with programs that are known to be accepted, because after a refusal the compiler may be unreliable (C3). */
 propane_status probe_ask_weight_files(probe_target *t, json_t *out, propane_error *err) {
     static const files_form forms[] = {{"1 file, 1 record", 1, 1, LAB_BYTES, false},
                                        {"1 file, 2 records", 1, 2, LAB_BYTES, false},
@@ -69,7 +69,7 @@ propane_status probe_ask_dictionary(probe_target *t, json_t *out, propane_error 
 
 /* ---- folders ----------------------------------------------------------------------------------------------------------------- */
 
-/* Must be called before anything of Apple's is loaded. */
+/* Sets TMPDIR as the question's row requires. Must be called before any of Apple's libraries is loaded. */
 static propane_status selftest_files_move_temporary(const probe_target *t, json_t *out, propane_error *err) {
     char *below = NULL;
     if (strcmp(t->detail, "unset") == 0) unsetenv("TMPDIR");
@@ -77,7 +77,7 @@ static propane_status selftest_files_move_temporary(const probe_target *t, json_
     if (strcmp(t->detail, "below") == 0) {
         PROPANE_TRY(temporary_scratch("propane-ane", &below, err));
         setenv("TMPDIR", below, 1);
-        json_put(out, "folder", json_words(below)); /* it is removed after this process has ended */
+        json_put(out, "folder", json_words(below)); /* the parent removes the folder if this process crashes */
         probe_note(out);
         mem_free(below);
     }
@@ -86,7 +86,7 @@ static propane_status selftest_files_move_temporary(const probe_target *t, json_
     return PROPANE_OK;
 }
 
-/* Compares the three parts of the name: which is the text's hash, and which is the hash of nothing. */
+/* Records for each part of the program's name whether it is the hash of the text, the hash of nothing, or neither. */
 static void selftest_files_print_name(const json_t *form, const lab_recipe *r, json_t *out) {
     static const char nothing[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     const char *hex = json_string_value(json_object_get(form, "hex"));
@@ -109,7 +109,7 @@ static void selftest_files_print_name(const json_t *form, const lab_recipe *r, j
     json_put(out, "name_parts", parts);
 }
 
-/* Checks whether the folder that the framework reports is inside NSTemporaryDirectory. */
+/* Checks whether the folder that the framework reports is the usual one: the program's name in NSTemporaryDirectory. */
 static void selftest_files_compare_folders(const json_t *form, json_t *out, text *words) {
     const char *given = json_string_value(json_object_get(form, "localModelPath")),
                *temporary = json_string_value(json_object_get(form, "temporary")),
@@ -147,7 +147,8 @@ propane_status probe_ask_folder(probe_target *t, json_t *out, propane_error *err
     return status;
 }
 
-/* A program without weights, whose name is always the same: the system may still have it from the last time. */
+/* Uses a program without weights whose name is always the same, so the system may still have it from an earlier
+ * probe. */
 propane_status probe_ask_cache(probe_target *t, json_t *out, propane_error *err) {
     lab_recipe r;
     lab *l = NULL;

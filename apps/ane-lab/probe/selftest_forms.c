@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the probe's questions about single operations on which notes contradict each other, and about one surface in two
- * requests. The result of an accepted operation is also checked, which shows whether it was computed or skipped.
+ * requests. The result of an accepted operation is also checked. This shows whether the operation was computed or
+ * skipped.
  */
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 #define S "tensor<fp16, [1, 1, 32, 32]>"
 enum { N = 32 * 32 };
 
-/* Adds "NAME taken" or "NAME refused" to `words`, and the reason or the error of the values to `out`. */
+/* Adds "NAME taken" or "NAME refused" to `words`, and the largest error of the values or the reason for the refusal to
+ * `out`. */
 static void selftest_forms_print(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
                                  const propane_error *why) {
     const size_t used = strlen(words);
@@ -96,7 +98,7 @@ propane_status probe_ask_gather(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
-/* The first request's input surface is also the second one's. */
+/* Lends the first request's input surface to the second request. */
 static propane_status selftest_forms_lend_input(void *context, const propane_io *io, int index, propane_buffer **out,
                                                 bool *lent, propane_error *err) {
     const rig *r = context;
@@ -106,7 +108,7 @@ static propane_status selftest_forms_lend_input(void *context, const propane_io 
     return PROPANE_OK;
 }
 
-/* Both requests are in flight. */
+/* Runs two requests that share an input surface and are in flight together. y receives the second result. */
 static propane_status selftest_forms_share_input(rig *r, runner *second, float *y, propane_error *err) {
     PROPANE_TRY(runner_open(second, r->device, r->program, selftest_forms_lend_input, r, err));
     propane_request *const both[] = {r->run.request, second->request};
@@ -133,8 +135,9 @@ propane_status probe_ask_shared(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
-/* Tests an output that another operation also reads; one client of an M5 Max got NaN there (C59). Training kernels have
- * such outputs: values that pass between the two passes are results of the first and are also read inside it. */
+/* Tests an output that another operation also reads; one client of an M5 Max got NaN in such an output (C59). Training
+ * kernels have such outputs: values for the backward pass are results of the forward kernel, which also reads them
+ * itself. */
 propane_status probe_ask_read_output(probe_target *t, json_t *out, propane_error *err) {
     static const char *const bodies[2] = {
         T " x) {\n        " T " m = mul(x = x, y = fp16(2))[name = string(\"m\")];\n        " T
@@ -198,7 +201,8 @@ static const char forms_layer[] = T
     " ahead = reshape(x = down, shape = back)" NAMED("ahead") T
     " y = add(x = x, y = ahead)[name = string(\"y\")];\n    } -> (y);\n";
 
-/* Compiles parts of it until the failing operation is found; the smallest refused part goes into the report. */
+/* Compiles parts of the function until the failing operation is found. The smallest refused part goes into the
+ * report. */
 static void selftest_forms_bisect(propane_device *d, const mil_function *f, json_t *out, propane_error *why) {
     static const propane_compile_options options = {.size = sizeof options};
     char path[1300], *folder = NULL, *smallest = NULL;
@@ -209,7 +213,7 @@ static void selftest_forms_bisect(propane_device *d, const mil_function *f, json
     snprintf(path, sizeof path, "%.1200s/refused/model.mil", folder);
     if (file_read(path, 1 << 20, &smallest, &length, NULL) == PROPANE_OK)
         json_put(out, "smallest", json_bytes(smallest, length));
-    char *place = strstr(why->text, folder); /* the folder is removed */
+    char *place = strstr(why->text, folder); /* the message must not name the folder, because it is removed */
     if (place) snprintf(place, sizeof why->text - (size_t)(place - why->text), "\"smallest\"");
     mem_free(smallest);
     (void)!file_remove_tree(folder, NULL);

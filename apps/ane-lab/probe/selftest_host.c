@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about the processor next to an engine: how fast it does the parts of a training step that are left
- * to it. `propane estimate --rates` uses the answers' figures instead of assumptions (ane/chip/cost_rates.h reads
- * them). They are asked for any device. They use all threads of the pool and the best of several rounds, because
- * estimates assume that nothing else runs.
+ * Owns the questions about the processor next to an engine: how fast it computes the parts of a training step that the
+ * engine leaves to it. `propane estimate --rates` uses the answers' figures instead of assumptions
+ * (ane/chip/cost_rates.h reads them). The questions are asked for any device. They use all threads of the pool and the
+ * best of several rounds, because estimates assume that nothing else runs.
  *
- * Nothing here is a verdict: a machine that stays busy yields low figures.
+ * The figures are not a verdict: a machine that stays busy yields low figures.
  */
 #include <string.h>
 
@@ -19,7 +19,8 @@
 enum { ROUNDS = 7, PIECE = 1 << 16 };
 #define LIMIT_NS 500000000
 
-/* Returns the seconds of `run`: the best of ROUNDS after a warm-up, or of fewer rounds within the limit. */
+/* Returns the shortest time of `run` in seconds. Runs ROUNDS rounds after a warm-up, or fewer (at least two) if
+ * LIMIT_NS has passed. */
 static double selftest_host_seconds(void (*run)(void *context), void *context) {
     double best = 0;
     run(context);
@@ -209,7 +210,8 @@ static void selftest_host_free_state(adamw_state *s) {
     mem_free(s->weight), mem_free(s->moment1), mem_free(s->moment2), mem_free(s->scale1), mem_free(s->scale2);
 }
 
-/* Times an update in place, and one from one state to another. */
+/* Sets *ns to the time per parameter of an update in place, and *early_ns to that of an update from one state to
+ * another. */
 static propane_status selftest_host_time_update(moment_form form, double *ns, double *early_ns, propane_error *err) {
     float *g = mem_array(PARAMETERS, sizeof *g);
     uint16_t *device = mem_array(PARAMETERS, sizeof *device);

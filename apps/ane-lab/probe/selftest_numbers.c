@@ -244,7 +244,7 @@ propane_status probe_ask_weights(probe_target *t, json_t *out, propane_error *er
     char words[300] = "";
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        if (t->is_ane && k == WEIGHT_MODE_PATCHED) continue; /* Apple's systems do not support it */
+        if (t->is_ane && k == WEIGHT_MODE_PATCHED) continue; /* Apple's systems do not support this mode */
         const char *mode = weight_mode_name((weight_mode)k);
         bool holds = weight_mode_check(t->uri, mode, &why) == PROPANE_OK;
         size_t used = strlen(words);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns running and timing one program for the probe and the bench.
+ * Runs and times one program for the probe and the bench.
  */
 #include "apps/ane-lab/probe/testbench.h"
 
