@@ -43,7 +43,7 @@ bool compile_chain(compile *c, const mil_op *op, int before, text *reasons) {
         for (int k = 0; k < op->operands[p].count && !chained; k++) {
             const mil_value *v = op->operands[p].values[k];
             char room[60];
-            /* a part of the result that was made in place is read by no task */
+            /* no task reads a part of the result that was made in place */
             if (c->places[v->id].owner == c->places[op->results[0]->id].owner) continue;
             if (v->constant || !c->places[v->id].known || !compile_chain_owner(c, v)->def) continue;
             const char *why = compile_chain_one(c, v, before, alone, room, sizeof room);

@@ -157,7 +157,7 @@ static bool compile_pair(const mil_type *a, const mil_type *b) {
     return a->rank == b->rank;
 }
 
-/* Returns whether the operation is a product with a constant second operand, and its first operand is not
+/* Returns whether the operation is a product whose second operand and bias are constant, and whose first operand is not
  * transposed. */
 static bool compile_constant_product(const mil_op *op) {
     bool transposed = false;
@@ -217,7 +217,7 @@ static propane_status compile_two(compile *c, const mil_op *op, const lower_prod
     return lower_matmul_two(&c->e, p, &q, a, &y, err);
 }
 
-/* Makes the first operand, a constant, the kernel. */
+/* Makes the constant first operand x the kernel of *p. */
 static propane_status compile_kernel(compile *c, const mil_value *x, lower_product *p, propane_error *err) {
     p->kernel = compile_halves(c, x->constant);
     p->kernel_from = compile_origin(c, x, p->transpose_x ? 1 : p->k, p->transpose_x ? p->m : 1);

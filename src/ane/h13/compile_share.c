@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Decides which values share the memory of others, so that no task copies them: reshapes, slices and exchanges of rows
- * and channels view their operand, and the parts of a concatenation are written where they end up.
+ * Decides which values share the memory of others, so that no task copies them. Reshapes, slices and exchanges of rows
+ * and channels view their operand. The parts of a concatenation are written where they end up.
  *
  * Every operation can read and write a value with the strides of its type. Other strides suit only concatenations,
  * slices and the operations of compile_by_element, which pass a tensor's strides on to the DMA.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Finds the part of the on-chip buffer that is in use while a program runs, from its tasks in the form of H13.
+ * Finds the parts of the on-chip buffer that are in use during each task of a program. Reads tasks in the form of H13.
  */
 #include "ane/h13/h14.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declarations that the writer and reader of H14's tasks share. Private to ane/h13/h14*.c.
+ * Declares what the writer and reader of H14's tasks share. Private to ane/h13/h14*.c.
  */
 #ifndef ANE_H13_H14_PARTS_H
 #define ANE_H13_H14_PARTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Writes .hwx for H13 and H14 in the newer compiler's layout: scratch memory at the bottom of the address space, then
- * the surfaces in the order of their base registers, and text and constants last. Anything not needed to run (symbols,
- * the compiler's notes) is left out, except for a text that identifies the writer.
+ * the surfaces by base register, then text and constants. Anything not needed to run (symbols, the compiler's notes) is
+ * left out, except for a text that identifies the writer.
  */
 #include <string.h>
 

@@ -15,9 +15,9 @@
 
 typedef enum later_part { LATER_TASK, LATER_HEADER, LATER_RECORD, LATER_WORD } later_part;
 
-/* A part of the text: the start of a task (`address` is its offset, `value` its length in words), a header word
- * (`address` is 4 * its index), a record (`value` is its first word), or the word that a record writes to a
- * register. */
+/* A part of the text. LATER_TASK is the start of a task: `address` is its offset, and `value` its length in words.
+ * LATER_HEADER is a header word, whose `address` is 4 * its index. LATER_RECORD is a record, whose `value` is its first
+ * word. LATER_WORD is the word that a record writes to register `address`. */
 typedef struct later_step {
     later_part part;
     uint32_t address, value;
@@ -54,7 +54,7 @@ const char *engine_later_block(uint32_t subtype, uint32_t address);
 int engine_later_block_of(uint32_t subtype, const char *name, uint32_t *base);
 /* Returns the value that a register has if no record of a task writes it. */
 uint32_t engine_later_unwritten(uint32_t subtype, uint32_t address);
-/* Returns whether programs of Apple's compiler write the register in a record if it holds `value`. */
+/* Returns whether Apple's compiler writes the register in a record if the register holds `value`. */
 bool engine_later_is_written(uint32_t subtype, uint32_t address, uint32_t value);
 /* Sets *out to the value of register `address` that corresponds to `value` on H13. With `reverse`, converts from
  * register `address` to H13. Returns false if no program shows the pair. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Lowers elementwise operations: the planar engine computes arithmetic of one or two operands, the neural engine ReLU,
- * tables and copies. Planes too large for the on-chip buffer are processed by rows (TileHeight), and rows of too many
- * channels are split into several tasks.
+ * Lowers elementwise operations: the planar engine computes arithmetic of one or two operands, and the neural engine
+ * computes ReLU, tables and copies. Planes too large for the on-chip buffer are processed by rows (TileHeight), and
+ * rows of too many channels are split into several tasks.
  */
 #include "ane/h13/lower_parts.h"
 #include "core/base/int_math.h"
 
-/* Returns the number of channels for which one row of every source and of the result fits on chip. */
+/* Returns how many channels of x a task processes, so that one row of every source and of the result fits on chip. */
 static int64_t lower_slab(const emit_tensor *x, bool neural, int sources) {
     int64_t channel = emit_channel(x->w, neural), most = ENGINE_BUFFER / (sources + 2) / channel;
     return x->c <= most ? x->c : max_i64(16, most / 16 * 16);
@@ -184,7 +184,8 @@ propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *
 
 /* ---- neural engine: channel by channel ------------------------------------------------------------------------------------------ */
 
-/* Makes a task that streams x, with `pad` bytes after each row. */
+/* Makes a neural task that streams x channel by channel, with `pad` bytes after each row on chip. *tile receives the
+ * number of rows that are processed at a time. */
 static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t pad, int64_t *tile) {
     emitted *t = emit_task(e, true);
     int64_t channel = emit_channel(x->w, true), raw = x->c * channel, row = raw + pad;

@@ -17,8 +17,8 @@ emitted *lower_matmul_turn(emitter *e, const emit_tensor *x, int64_t base, int64
 /* Returns the scheduling bits of such a task on H14, where a lane processes 1, 2, 4 or 8 rows side by side. */
 int64_t lower_matmul_turn_shape(const emit_tensor *x);
 /* Transposes x, [1, m, k], on chip starting at `base`, and returns the place of the result: k channels of width m.
- * *staged describes the result as if it were in scratch memory. lower_matmul_source_staged makes it the source of a
- * task. */
+ * *staged describes the result as if it were in scratch memory. lower_matmul_source_staged makes the result the source
+ * of a task. */
 emit_l2 lower_matmul_stage(emitter *e, const emit_tensor *x, int64_t base, emit_tensor *staged);
 void lower_matmul_source_staged(emitted *t, const emit_tensor *staged, const emit_l2 *kept);
 /* Sets the words for the operations that a product applies to its sums: bias, scale, and ReLU or table. */

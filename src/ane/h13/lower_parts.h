@@ -48,7 +48,7 @@ propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, co
 /* y = (x + bias[c]) * scale[c], with constants per channel. */
 propane_status lower_channels(emitter *e, const emit_tensor *x, const uint16_t *bias, const uint16_t *scale,
                               const emit_tensor *y, propane_error *err);
-/* y = table(x * scale), or max(0, x * scale) if the table is NULL. */
+/* y = table(x), after the table's bias and scale have been applied to x, or max(0, x) if the table is NULL. */
 propane_status lower_activation(emitter *e, const emit_tensor *x, const engine_table *table, const emit_tensor *y,
                                 propane_error *err);
 /* y = x. Both tensors have the same shape and may have any strides. */

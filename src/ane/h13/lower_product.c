@@ -115,7 +115,7 @@ typedef struct product_image {
 /* Sets the alias bits of a task that follows a planar task. The planar result streams out line by line and occupies two
  * lines of `line` bytes: one is written while the other leaves. If the task's source overlaps the planar result, the
  * source's word gets OVER_RESULT. Otherwise the result's word gets OVER_RESULT, and the source's word gets OVER_SOURCE
- * if the source overlaps the planar source. [inferred from joshuaswarren/mil-hwx-compiler
+ * if the source overlaps the planar task's source. [inferred from joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/rrmm_r2rr_m32_*, ..._m64_*_ty1, ..._m128_*: K 32 to 128, N 32 to 2,048, and chain_attn_s64_dh64;
  * no program shows an effect] */
 static void lower_product_alias(emitter *e, emitted *t, int64_t source, int64_t bytes, int64_t line) {

@@ -326,7 +326,7 @@ static void lower_layer_norm_turned(emitter *e, double epsilon, const emit_tenso
     int64_t bytes = round_up(2 * x->c, 16);
     emit_l2 at = emit_planar_l2(NORM_VALUES + bytes, x->c, 1), row = {NORM_VALUES, bytes, bytes, bytes, 0};
     emit_l2 mean = {0, 0x10, NORM_PAIR_ROW, 0x10, 0};
-    uint32_t exchanged = e->subtype == ENGINE_H14 ? 0x108 : 0x400100; /* alias bits where the form changes */
+    uint32_t exchanged = e->subtype == ENGINE_H14 ? 0x108 : 0x400100; /* alias bits if the form changes */
     emitted *t = emit_task(e, false);
     emit_dims(t, x->c, 1, 1);
     emit_set(t, 0x2c, emit_patch(1, 1, false));

@@ -11,7 +11,7 @@
  * 0. */
 typedef struct softmax_plan {
     int64_t c, h, w;
-    emit_l2 x, rows; /* x as stored; and with the rows as groups */
+    emit_l2 x, rows; /* x as stored, and x with the rows as groups */
     emit_l2 exponent, exponent_rows;
     emit_l2 maximum, maximum_rows, sum, sum_rows;
     int64_t end;   /* where the result would be if it stayed on chip */

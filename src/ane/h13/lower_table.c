@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns constants and tables of nonlinear functions in the form that tasks need.
+ * Appends constants, tables and kernels to the constant section in the form that tasks need, and records the origin of
+ * kernels.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Overwrites constants of a compiled program. A patch describes where a run of a tensor's elements is stored among the
- * constants, which are packed as the tasks fetch them. Its elements are copied in up to three nested loops, with
+ * constants, which are packed as the tasks fetch them. The elements are copied in up to three nested loops, with
  * strides on both sides. A tensor may have several patches.
  */
 #ifndef ANE_H13_PATCH_H
