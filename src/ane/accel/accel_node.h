@@ -21,8 +21,8 @@
 enum {
     ACCEL_NID = 0x40,
     ACCEL_GRANULE = 16,
-    ACCEL_SECTIONS = 16, /* most sections of a program */
-    ACCEL_BINDS = 64,    /* most bound buffers of a call */
+    ACCEL_SECTIONS = 16, /* maximum number of sections of a program */
+    ACCEL_BINDS = 64,    /* maximum number of bound buffers of a call */
     ACCEL_PRIORITY_LEAST = 2,
     ACCEL_PRIORITY_MOST = 7,
     ACCEL_TIMEOUT_MS = 30000
@@ -39,7 +39,7 @@ typedef struct accel_buffer {
 
 /* The arguments of a submit, with sizes in bytes. */
 typedef struct accel_submit {
-    uint64_t tsk_size; /* of the tasks; the constants begin at the next multiple of 16 */
+    uint64_t tsk_size; /* size of the tasks; the constants begin at the next multiple of 16 */
     uint32_t td_count, td_size;
     uint32_t handles[ENGINE_BARS]; /* [0] holds tasks and constants; [1] must be 0 */
     uint32_t btsp_handle;          /* buffer of the first task, which has the network id */

@@ -86,7 +86,7 @@ static int registers_drop(accel_registers *r, uint32_t handle) {
     return 0;
 }
 
-/* Checks a submit as the kernel does, and maps base registers to buffers. */
+/* Checks a submit as the kernel does, and maps base registers to buffers. Returns 0 or a negative errno value. */
 static int registers_check(accel_registers *r, const accel_submit *s, engine_memory bars[ENGINE_BARS]) {
     if (!s->tsk_size || !s->td_count || !s->td_size || !s->handles[0] || s->handles[1] || !s->btsp_handle || s->pad)
         return -EINVAL;
