@@ -21,7 +21,8 @@ PROPANE_CHECK propane_status macho_open_data(const void *data, size_t bytes, con
                                              propane_error *err);
 void macho_close(macho_file *file);
 
-/* The images of a file: a fat file's parts (by architecture) or a cache's images (by path); a thin file has one. */
+/* The images of a file are a fat file's parts (named by architecture), a cache's images (named by path), or the single
+ * image of a thin file. */
 bool macho_is_cache(const macho_file *file);
 int macho_image_count(const macho_file *file);
 const char *macho_image_name(const macho_file *file, int index); /* "arm64e", "/System/.../AppleNeuralEngine" */

@@ -25,7 +25,7 @@ typedef struct image {
     int segment_count, section_count;
     image_segment *segments;
     image_section *sections;
-    image_range binds, chains; /* bytes is 0 if there are none */
+    image_range binds, chains; /* `bytes` is 0 if there are none */
     uint64_t base;             /* the address of the header */
 } image;
 

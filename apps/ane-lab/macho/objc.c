@@ -146,7 +146,8 @@ static propane_status objc_list_of_lists(reader *r, uint64_t address, list_use *
     return PROPANE_OK;
 }
 
-/* Follows the pointer at `field` to a list, to a list of lists (if its lowest bit is set), or to nothing. */
+/* Calls `use` for the list to which the pointer at `field` leads. If the pointer's lowest bit is set, it leads to a
+ * list of lists instead, and `use` is called for each of them. A null pointer is allowed. */
 static propane_status objc_lists_at(reader *r, uint64_t field, list_use *use, bool of_class, bool optional) {
     space_pointer p;
     PROPANE_TRY(objc_pointer(r, field, "a list", &p));

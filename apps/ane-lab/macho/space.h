@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Reads an address space as the loader would lay it out: regions of addresses, each with its bytes in the file and its
- * encoding of pointers (plain, as a link of a chain of fixups, or packed by a shared cache). Every read is checked
+ * Reads an address space as the loader would lay it out: regions of addresses with their bytes in the file. Each region
+ * has an encoding of pointers: plain, as links of a chain of fixups, or packed by a shared cache. Every read is checked
  * against the regions.
  */
 #ifndef APPS_ANE_LAB_MACHO_SPACE_H
@@ -45,7 +45,7 @@ typedef struct space {
     uint32_t import_count;
     const space_bind *binds; /* for SPACE_PLAIN, sorted by address */
     size_t bind_count;
-    uint64_t selector_base; /* base of a shared cache's method lists; 0 if there is none */
+    uint64_t selector_base; /* base of the selectors in a shared cache's method lists; 0 if there is none */
     uint64_t bytes;         /* total of all regions, which bounds the number of items in them */
 } space;
 

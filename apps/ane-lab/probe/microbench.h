@@ -17,7 +17,7 @@ typedef struct sweep_point {
     sweep_kind kind;
     int64_t n, m;
     int depth;
-    double flops, bytes; /* per run; bytes counts weights, inputs and outputs once */
+    double flops, bytes; /* per run; `bytes` counts weights, inputs and outputs once */
     rig_time time;
 } sweep_point;
 

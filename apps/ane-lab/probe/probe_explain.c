@@ -62,8 +62,8 @@ static bool explain_fails(const json_t *answers, const char *id, const char *for
     return json_is_false(json_object_get(tried, "holds")) && !explain_has_code(tried, CODE_NO_PLACE, 0);
 }
 
-/* Returns whether not even the simplest program compiles on the route that the other questions use; their answers then
- * follow from that. */
+/* Returns whether not even the simplest program compiles on the route that the other questions use. The other answers
+ * then follow from that. */
 static bool explain_nothing_compiles(const json_t *answers) {
     return explain_fails(answers, "folder", "where it is told") &&
            explain_fails(answers, "weight-files", "1 file, 1 record");
@@ -168,8 +168,8 @@ static bool finding_folder(const json_t *answers, text *out) {
     return true;
 }
 
-/* Returns whether the wrapper class ended the process. If the question about the inner model ended, too, the program is
- * the reason. */
+/* Returns whether the wrapper class is the reason why a process ended: the question about the inner model got an
+ * answer. */
 static bool explain_wrapper_ends(const json_t *answers) {
     return explain_ended(answers, "attributes-wrapper") && !explain_ended(answers, "attributes-inner");
 }

@@ -8,7 +8,7 @@
 #include "core/base/json.h"
 
 /* Returns an object with "route" (the part of a uri after "ane:"), "options" (such as "sizes=any&folder=drop") and
- * "build" (the system that was probed). */
+ * "build" (of the system that was probed). */
 json_t *explain_profile(const json_t *answers);
 /* Reads a report and prints what it means. Returns the command's exit code. */
 int explain_report(const char *path);

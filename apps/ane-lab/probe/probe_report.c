@@ -102,8 +102,8 @@ static void probe_print_answer(const probe *p, const probe_question *q, const js
     (void)cli_flush();
 }
 
-/* Pauses after a refusal or a missing answer. Apple's compiler service is reported to answer unreliably after a program
- * that it has refused (C3). */
+/* Pauses after a refusal, because Apple's compiler service is reported to answer unreliably after a program that it has
+ * refused (C3). */
 static void probe_pause(const probe *p, const json_t *answer) {
     const bool calm = json_object_get(answer, "answer") && !json_is_true(json_object_get(answer, "refused"));
     if (!p->target.is_ane || getenv("PROPANE_ANE_LIBRARY") || calm || cli_interrupted) return;

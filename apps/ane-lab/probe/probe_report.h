@@ -10,13 +10,13 @@
 
 typedef struct probe_options {
     const char *uri;
-    /* the report's path; NULL for probe.json in this user's cache, or for printing if there is no such place */
+    /* the report's path; NULL means probe.json in this user's cache, or standard output if there is no such place */
     const char *output;
-    /* ids, comma-separated: only these are asked, and printed as JSON; a report is written only if `output` names it.
-     * NULL asks all default questions */
+    /* comma-separated ids of the only questions to ask, whose answers are printed as JSON. A report is then written
+     * only if `output` names it. NULL asks all default questions */
     const char *only;
     bool all;      /* also questions that take minutes */
-    int64_t limit; /* seconds per question at most; 0 for the limit in its row */
+    int64_t limit; /* maximum seconds per question; 0 means the limit in the question's row */
 } probe_options;
 
 /* Returns the command's exit code. */

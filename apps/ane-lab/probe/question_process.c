@@ -195,7 +195,7 @@ static bool question_wait(question_child *c, int seconds) {
 static void question_remove_folder(const json_t *line) {
     const char *path = json_string_value(json_object_get(line, "folder")), *name = path ? strrchr(path, '/') : NULL;
     if (!name || (strspn(++name, "0123456789abcdefABCDEF_") < 64 && strncmp(name, "propane-ane-", 12) != 0)) return;
-    (void)!file_remove_tree(path, NULL); /* an answer is worth more than a removed folder */
+    (void)!file_remove_tree(path, NULL); /* the answer counts even if the folder stays */
 }
 
 /* Merges complete lines that are objects; later lines take precedence. If `left_folders` is set, removes the folders

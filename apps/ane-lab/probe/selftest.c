@@ -14,7 +14,7 @@
 #include "core/base/memory.h"
 #include "core/device/uri.h"
 
-/* builds of macOS 27 are 26A... and so on */
+/* builds of macOS 27 have names such as 26A... */
 enum { PAUSE_S = 1, FIRST_BUILD_OF_27 = 26 };
 
 const probe_question probe_questions[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about single calls of the framework: which files a load reads, which forms of requests and element
- * types are accepted, what an idle engine does, how soon the compiler recovers, and how many programs two processes can
- * load.
+ * Owns the questions about single calls of the framework: which files a load reads, and which forms of requests and
+ * element types are accepted. Other questions are what an idle engine does, how soon the compiler recovers, and how
+ * many programs two processes can load.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the questions about a program's files: how many there may be, where they must be, which users may read them,
- * what must be passed to the framework about them, and what the framework reports.
+ * Owns the questions about a program's files: how many there may be, where they must be, and which users may read them.
+ * Other questions are what must be passed to the framework about the files, and what the framework reports.
  */
 #include <stdlib.h>
 #include <string.h>

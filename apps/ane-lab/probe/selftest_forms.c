@@ -209,7 +209,7 @@ static void selftest_forms_bisect(propane_device *d, const mil_function *f, json
     size_t length = 0;
     if (temporary_scratch("propane-ane", &folder, NULL) != PROPANE_OK) return;
     snprintf(path, sizeof path, "%.1200s/refused", folder);
-    (void)refusal_explain(d, f, &options, path, why); /* returns the same status */
+    (void)refusal_explain(d, f, &options, path, why); /* returns the status that is known already */
     snprintf(path, sizeof path, "%.1200s/refused/model.mil", folder);
     if (file_read(path, 1 << 20, &smallest, &length, NULL) == PROPANE_OK)
         json_put(out, "smallest", json_bytes(smallest, length));

@@ -23,7 +23,7 @@ PROPANE_CHECK propane_status rig_module(const char *body, mil_module **out, prop
 PROPANE_CHECK propane_status rig_open_text(rig *r, const char *uri, const char *body, propane_error *err);
 void rig_close(rig *r);
 const propane_io *rig_io(const rig *r, int index);
-/* Writes dense fp32 values; NULL `values` means a pattern of small numbers. */
+/* Writes dense fp32 values. If `values` is NULL, writes a pattern of small numbers. */
 PROPANE_CHECK propane_status rig_put(rig *r, int input, const float *values, propane_error *err);
 PROPANE_CHECK propane_status rig_take(rig *r, int output, float *values, propane_error *err);
 PROPANE_CHECK propane_status rig_run(rig *r, propane_error *err);

@@ -148,7 +148,7 @@ static void trace_put_quoted(line *l, const char *text) {
 
 static void trace_put_object(line *l, const void *object, int depth);
 
-/* Writes a list that alternates keys and values, because keys need not be texts. */
+/* Writes a dictionary as a list that alternates keys and values, because keys need not be texts. */
 static void trace_put_dictionary(line *l, const void *dictionary, int depth) {
     const void *keys[DICTIONARY_MOST], *values[DICTIONARY_MOST];
     long count = api.CFDictionaryGetCount(dictionary);
@@ -249,7 +249,7 @@ static void trace_put_argument(line *l, char type, uint64_t value) {
 
 static FILE *out;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool busy; /* describing an argument may itself call traced methods */
+static _Thread_local bool busy; /* while a call is recorded: describing an argument may call traced methods */
 
 #if defined(__aarch64__)
 enum { REGISTERS = 8 };
