@@ -65,8 +65,8 @@ static int64_t chain_end(const emitted *t) {
     return round_up(max_i64(max_i64(first, second), engine_get(w, 0x4834)), 16);
 }
 
-/* Returns a place on chip for the whole value, with the strides of its reader b. If b's strides are those of parts of
- * wide rows, whole rows are placed instead. */
+/* Returns a place on chip for the whole value, with the strides of its reader b. If b reads wide rows in parts, the
+ * place has the strides of whole rows instead. */
 static emit_l2 chain_place(const emitted *a, const emitted *b) {
     const engine_task *y = &b->task;
     int64_t w = engine_get_bits(y, 0, 0, 15), c = engine_get_bits(y, 0xc, 0, 17), wide = round_up(2 * w, 16);

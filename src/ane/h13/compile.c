@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Walks a function, assigns every value a place and every operation its tasks, and makes the object. Values share
- * scratch memory according to their lifetimes. The scratch memory of tasks (staged kernels) follows that of values.
+ * scratch memory according to their lifetimes. The scratch memory of tasks (staged kernels) follows the scratch memory
+ * of values.
  */
 #include "ane/h13/compile.h"
 

@@ -4,7 +4,8 @@
  * task stores (chain.c). Values within an operation stay on chip where possible. A matrix product or convolution
  * absorbs a bias, a scale and a ReLU or table that follow it.
  *
- * Surfaces get base registers from 4 upwards in the alphabetical order of their names, as in Apple's compiler.
+ * Surfaces get base registers from 4 upwards in the alphabetical order of their symbols, as in Apple's compiler. The
+ * symbol of a result is its name and "@output".
  */
 #ifndef ANE_H13_COMPILE_H
 #define ANE_H13_COMPILE_H

@@ -57,8 +57,8 @@ static int64_t compile_step(const emit_tensor *t, const mil_type *type, int d) {
     return inner * t->plane;
 }
 
-/* Adds an axis outside the axes of the list. Joins it with the axis that was added last if `join` is set and one stride
- * per side serves both axes. */
+/* Adds an axis outside the axes of the list. Joins the new axis with the axis that was added last if `join` is set and
+ * one stride per side serves both. */
 static void compile_move_add(compile_move *m, compile_axis axis, bool join) {
     compile_axis *last = m->count ? &m->axes[m->count - 1] : NULL;
     if (axis.count == 1) return;

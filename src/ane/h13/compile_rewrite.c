@@ -49,7 +49,7 @@ static mil_value *rewrite_tile(mil_builder *b, const mil_op *op) {
     return y == x ? mil_build_unary(b, MIL_OP_identity, x) : y;
 }
 
-/* Builds a transpose of x without dimensions of 1. Keeps the last dimension of x and that of the result, because they
+/* Builds a transpose of x without dimensions of 1. Keeps the last dimensions of x and of the result, because they
  * determine the bytes of a row. `perm` is the permutation of the original operation. Returns NULL if every dimension
  * stays. */
 static mil_value *rewrite_squeezed(mil_builder *b, mil_value *x, const mil_type *out, const int *perm) {

@@ -14,7 +14,7 @@ static bool compile_is_slice(const mil_op *op) {
     return op->info->code == MIL_OP_slice_by_index || op->info->code == MIL_OP_slice_by_size;
 }
 
-/* Sets the strides of a place, or 0 if they are those of the value's type. */
+/* Sets the strides of a place, or 0 if they equal the strides of the value's type. */
 static void compile_strides(compile_place *p, const emit_tensor *own, int64_t row, int64_t plane) {
     bool dense = (own->h == 1 || row == own->row) && (own->c == 1 || plane == own->plane);
     p->row = dense ? 0 : row;

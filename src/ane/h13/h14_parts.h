@@ -57,7 +57,7 @@ typedef struct h14_registers {
     bool given[H14_WORDS]; /* whether a record writes the register */
 } h14_registers;
 
-/* A block whose words are those of H13 at other addresses; `base` and `words` are those of H14. */
+/* A block with the same words as on H13, at other addresses; `base` and `words` are the values for H14. */
 typedef struct h14_block {
     uint32_t base;
     int words;

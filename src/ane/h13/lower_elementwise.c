@@ -200,8 +200,8 @@ static emitted *lower_unicast(emitter *e, const emit_tensor *x, int64_t pad, int
 }
 
 /* Returns the neural engine's work unit for planes. *pad receives the padding after each row: the bytes of the unit's
- * width plus 16, or 0 (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_act_gelu_1x64x8x8_exact.json and those
- * of h14). */
+ * width plus 16, or 0 (joshuaswarren/mil-hwx-compiler research/oracles/h13/env_act_gelu_1x64x8x8_exact.json and the
+ * same files for h14). */
 static uint32_t lower_activation_shape(const emitter *e, const emit_tensor *x, int64_t *pad) {
     bool small = e->subtype == ENGINE_H14 && x->h <= 8 && x->w <= 8 && x->h * x->w > 1;
     uint32_t code = small ? 4 : emit_shape(x->h, x->w);

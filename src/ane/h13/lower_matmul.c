@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Lowers matrix products with a constant operand to 1x1 convolutions. The constant becomes the kernel, and x is
- * transposed on chip so that its rows are pixels. Products of two computed operands are in lower_product.c.
+ * transposed on chip so that the rows of x are pixels. Products of two computed operands are in lower_product.c.
  */
 #include "ane/h13/lower_matmul.h"
 

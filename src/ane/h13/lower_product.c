@@ -25,9 +25,9 @@ typedef struct product_kernel {
 } product_kernel;
 
 /* Returns how many rows of the first operand a lane holds side by side: the largest power of two up to 8 with which
- * every task uses all lanes. If that is one, an even number of 32 rows or more gets two (joshuaswarren/mil-hwx-compiler
- * research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*). For more rows than published programs show, the largest
- * power of two up to 8 that divides the rows. */
+ * every task uses all lanes, or else one. An even number of at least 32 rows gets two instead of one
+ * (joshuaswarren/mil-hwx-compiler research/oracles/h13/rrmm_r2rr_m48_*, ..._m96_*, ..._m192_*). For more rows than
+ * published programs show, the largest power of two up to 8 that divides the rows. */
 static int lower_product_interleave(const lower_product *p) {
     enum { MOST = 8 };
     int il = 1, lanes = p->m > PRODUCT_APPLE_ROWS ? 1 : ENGINE_LANES;
@@ -455,7 +455,7 @@ static propane_status lower_product_fixed(emitter *e, const lower_product *p, co
     return PROPANE_OK;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------------------------------- */
+/* ---- all products --------------------------------------------------------------------------------------------------- */
 
 static propane_status lower_product_whole(emitter *e, const lower_product *p, const emit_tensor *x,
                                           const emit_tensor *b, const emit_tensor *y, propane_error *err) {

@@ -62,7 +62,7 @@ typedef struct propane_object {
  * unless `chips` is NULL. */
 const char *engine_generation(uint32_t subtype, const char **chips);
 
-/* Returns whether the bytes are those of a supported container. */
+/* Returns whether the bytes look like a supported container. */
 bool engine_object_is(const void *data, size_t bytes);
 /* Reads a container of either kind. The object holds copies and does not need `data` or `source` afterwards. */
 PROPANE_CHECK propane_status engine_object_parse(const uint8_t *data, size_t bytes, const char *source,

@@ -2,7 +2,7 @@
  * Declares the registers of an H13 task as data (the rows of h13.def), and converts a register's address to an index.
  *
  * A task writes seven blocks of registers, 140 words in all, and `engine_index` returns a register's position among
- * them. Unless noted, an address is that of a register in a block; header words have separate addresses.
+ * them. Unless noted, an address is the address of a register in a block; header words have separate addresses.
  */
 #ifndef ANE_H13_REGISTERS_H
 #define ANE_H13_REGISTERS_H

@@ -42,8 +42,8 @@ typedef struct engine_task {
     bool written[ENGINE_REGISTERS];
 } engine_task;
 
-/* Return the value of a register (0 if it was never set), or of one of its fields. `address` must be that of a register
- * in h13.def, not of a header word. */
+/* Return the value of a register (0 if it was never set), or of one of its fields. `address` must be the address of a
+ * register in h13.def, not of a header word. */
 uint32_t engine_get(const engine_task *t, uint32_t address);
 uint32_t engine_get_bits(const engine_task *t, uint32_t address, int low, int bits);
 void engine_set(engine_task *t, uint32_t address, uint32_t value); /* does not change records */

@@ -72,12 +72,12 @@ void emit_add_patch(emitter *e, const engine_patch *p);
 
 void emit_set(emitted *t, uint32_t address, int64_t value);
 void emit_or(emitted *t, uint32_t address, int64_t bits);
-/* Sets channels, height and width of the input and of the result. emit_out changes those of the result. */
+/* Sets channels, height and width of the input and of the result. emit_out changes only the result's dimensions. */
 void emit_dims(emitted *t, int64_t c, int64_t h, int64_t w);
 void emit_out(emitted *t, int64_t c, int64_t h, int64_t w);
 
-/* Loads source 1 by DMA into the on-chip buffer at `at`; with type 2, it passes through; with type 1, it stays for
- * later tasks. */
+/* Loads source 1 by DMA into the on-chip buffer at `at`. With type 2, the source passes through; with type 1, the
+ * source stays for later tasks. */
 void emit_source(emitted *t, const emit_tensor *x, const emit_l2 *at, int type);
 void emit_source2(emitted *t, const emit_tensor *y, const emit_l2 *at);
 /* Reads source 1 from the on-chip buffer; `config` is the value of register 0x4804. */
