@@ -147,7 +147,7 @@ static propane_status fixups_run(binder *b, propane_error *err) {
         b->at++;
         switch (op) {
         case 0x00: return PROPANE_OK;
-        case 0x10: /* library and type are not needed here */
+        case 0x10: /* library and type are not needed */
         case 0x30:
         case 0x50: break;
         case 0x20:

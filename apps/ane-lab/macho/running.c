@@ -74,7 +74,7 @@ static propane_status running_add_class(const runtime *r, const char *name, aren
     *e = (macho_entry){.kind = MACHO_CLASS, .name = arena_string(a, name)};
     if (super) e->super = arena_string(a, r->class_getName(super));
     if (!e->name || (super && !e->super)) return propane_fail_memory(err, strlen(name));
-    if (!class) return PROPANE_OK; /* it cannot be realised here, because its superclass is missing */
+    if (!class) return PROPANE_OK; /* the class cannot be realised in this process, because its superclass is missing */
     PROPANE_TRY(running_add_methods(r, r->object_getClass(class), true, a, e, err));
     return running_add_methods(r, class, false, a, e, err);
 }

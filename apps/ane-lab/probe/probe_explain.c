@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Reads and explains a probe's report. Findings depend only on the answers that are there, so the report of an
+ * Reads and explains a probe's report. Findings depend only on the answers in the report, so the report of an
  * unfinished probe can be explained, too. Files that are not a report are refused.
  */
 #include "apps/ane-lab/probe/probe_explain.h"

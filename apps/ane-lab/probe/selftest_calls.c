@@ -397,7 +397,7 @@ propane_status probe_ask_background(probe_target *t, json_t *out, propane_error 
 
 /* ---- two processes -------------------------------------------------------------------------------------------------------------------- */
 
-/* Loads some programs here, then as many as possible in another process. */
+/* Loads some programs in this process, then as many as possible in another process. */
 propane_status probe_ask_limit_two(probe_target *t, json_t *out, propane_error *err) {
     enum { HERE = 40, SECONDS = 150 };
     lab *kept[HERE] = {NULL};

@@ -201,8 +201,8 @@ static const char forms_layer[] = T
     " ahead = reshape(x = down, shape = back)" NAMED("ahead") T
     " y = add(x = x, y = ahead)[name = string(\"y\")];\n    } -> (y);\n";
 
-/* Compiles parts of the function until the failing operation is found. The smallest refused part goes into the
- * report. */
+/* Compiles parts of the function until the failing operation is found. Stores the text of the smallest refused part in
+ * `out`. */
 static void selftest_forms_bisect(propane_device *d, const mil_function *f, json_t *out, propane_error *why) {
     static const propane_compile_options options = {.size = sizeof options};
     char path[1300], *folder = NULL, *smallest = NULL;

@@ -210,8 +210,8 @@ static void selftest_host_free_state(adamw_state *s) {
     mem_free(s->weight), mem_free(s->moment1), mem_free(s->moment2), mem_free(s->scale1), mem_free(s->scale2);
 }
 
-/* Sets *ns to the time per parameter of an update in place, and *early_ns to that of an update from one state to
- * another. */
+/* Sets *ns to the time per parameter of an update in place, and *early_ns to the time per parameter of an update from
+ * one state to another. */
 static propane_status selftest_host_time_update(moment_form form, double *ns, double *early_ns, propane_error *err) {
     float *g = mem_array(PARAMETERS, sizeof *g);
     uint16_t *device = mem_array(PARAMETERS, sizeof *device);
