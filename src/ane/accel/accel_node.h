@@ -4,9 +4,9 @@
  * process that runs tasks with the interpreter of registers.
  *
  *   ABI 1   the M1 family: SUBMIT passes the tasks' buffer and one buffer per base register
- *   ABI 2   the M2 family: PROG_LOAD loads a program in sections, PROC_CREATE makes a procedure of the program, and EXEC
- *           runs the procedure with bound buffers; SUBMIT is refused. No call unloads a program; it is unloaded when a
- *           buffer of its sections is freed.
+ *   ABI 2   the M2 family: PROG_LOAD loads a program in sections, PROC_CREATE makes a procedure of the program, and
+ *           EXEC runs the procedure with bound buffers; SUBMIT is refused. No call unloads a program; it is unloaded
+ *           when a buffer of its sections is freed.
  *
  * The kernel's driver of ABI 2 hands the sections to the engine's firmware. The driver's header does not describe the
  * bytes of sections, so the kernel's node of ABI 2 is refused. The node in this process accepts the section ids below.
