@@ -17,19 +17,19 @@
  *
  * examples/run_mil.c continues from here; it is compiled and run as a test.
  *
- * Errors: every call that can fail returns a propane_status and fills `err` (which may be NULL) with one sentence:
- * what, where, which value, what to do. Nothing in the library prints, exits or aborts on bad input. If a call that
- * would return an object through a pointer fails, it sets that pointer to NULL.
+ * Errors: every call that can fail returns a propane_status. After a failure `err` (which may be NULL) holds one
+ * sentence that names the problem, the place, the value and the remedy. The library never prints, exits or aborts on
+ * bad input. If a call that returns an object through a pointer fails, it sets that pointer to NULL.
  *
  * Ownership: the caller owns the result of a _create, _open, _read, _parse or _compile call, and frees it with _free
- * or _close. A _free call accepts NULL. The result of an accessor belongs to the object that it came from. Free a
+ * or _close. A _free call accepts NULL. The result of an accessor belongs to the object that was queried. Free a
  * child (program, buffer, request) before its device.
  *
  * Arguments: a pointer must not be NULL unless its call allows it. A list or a text may be NULL if its length is 0,
  * and so may `length` if a call returns a text with its length; `context` may always be NULL. Counts must not be
- * negative, paths and names must not be empty, and enumerators must be the header's. A wrong argument returns
- * PROPANE_ERR_INVALID with a sentence that names the call or the argument, and changes nothing. A call without a
- * status then returns NULL, 0 or false, or does nothing.
+ * negative, paths and names must not be empty, and enumerators must be those of the header. A call that gets a wrong
+ * argument changes nothing. It returns PROPANE_ERR_INVALID with a sentence that names the call or the argument. A call
+ * without a status returns NULL, 0 or false instead, or does nothing.
  *
  * Threads: several threads may use a device and its objects unless a call forbids it. Sessions, generators, trainers
  * and builders are for one thread at a time, and are independent of each other. A propane_error belongs to one thread.

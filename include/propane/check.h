@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the checks and estimates for each Neural Engine: a program's findings, its time and energy, and its registers. Nothing
- * here runs a program. The rules that hold for every call are at the top of propane.h.
+ * Owns the checks and estimates for each Neural Engine: a program's findings, its time and energy, and its registers.
+ * These calls never run a program on an engine. The rules that hold for every call are at the top of propane.h.
  */
 #ifndef PROPANE_CHECK_H
 #define PROPANE_CHECK_H
@@ -11,16 +11,17 @@ PROPANE_BEGIN
 
 /* ---- chips ------------------------------------------------------------------------------------------------------- */
 
-/* Writes at most `room` names of the chips in a list ("m1,m4-max", "all", "all-a") into `names`; the names are
- * static. *count is the number of all of them. */
+/* Writes the names of the chips in a list ("m1,m4-max", "all", "all-a") to `names`, at most `room` of them, and sets
+ * *count to the number of all. The names are static. */
 #define PROPANE_MAX_CHIPS 64
 PROPANE_CHECK propane_status propane_chips(const char *target, const char **names, int room, int *count,
                                            propane_error *err);
 
 /* ---- checking: which known rules of the Neural Engines a program violates ---------------------------------------- */
 
-/* In order of weight, so that they can be compared. PROPANE_FALLBACK means that Core ML runs the operation, but not
- * on the engine. PROPANE_CRASH means that such an operation is known to crash the process outside the engine. */
+/* Severities in ascending order, so that they can be compared. PROPANE_FALLBACK means that Core ML runs the operation,
+ * but not on the engine. PROPANE_CRASH means that the operation is known to crash the process when it runs outside the
+ * engine. */
 typedef enum propane_severity {
     PROPANE_NOTE,
     PROPANE_WARNING,
@@ -31,15 +32,16 @@ typedef enum propane_severity {
 typedef struct propane_check_options {
     size_t size;        /* sizeof(propane_check_options) */
     const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
-    /* The macOS version, "26.3"; also "ios17", and the oldest of a list, "ios17,macos14". NULL if it is not known:
-     * rules about versions then only warn. */
+    /* The version of macOS ("26.3") or iOS ("ios17"). Of a list ("ios17,macos14"), the oldest one counts. With NULL the
+     * version is not known, and rules about versions only warn. */
     const char *os;
     int per_rule; /* findings kept per rule; 0 means 20 */
     /* How the program reaches the engine: "direct" or "coreml". NULL means "coreml" for Core ML's files and modules
      * read from them, otherwise "direct". */
     const char *path;
-    /* A file with a plan that Core ML made on a device with the target chip (the target must be a single chip):
-     * MLComputePlan as JSON, or a report from Xcode. The report shows where the plan and the rules differ. NULL for no plan. */
+    /* A file with the plan that Core ML made on a device with the target chip: an MLComputePlan as JSON, or a report
+     * from Xcode. The target must be a single chip. The result shows where the plan and the rules differ. NULL for no
+     * plan. */
     const char *plan;
 } propane_check_options;
 
@@ -48,10 +50,11 @@ typedef struct propane_finding {
     const char *rule; /* "C13" */
     propane_severity severity;
     const char *file;
-    int line, column;                 /* 0 if the program is not text */
-    const char *function, *op, *name; /* NULL if it is about something larger; `name` is of the op's first result */
-    const char *message, *sentence;   /* what is wrong here; what the rule says */
-    const char *evidence, *source;    /* "measured", ...; who found it */
+    int line, column; /* 0 if the program is not text */
+    const char *function, *op,
+        *name;                      /* NULL if it is about something larger; `name` is that of the op's first result */
+    const char *message, *sentence; /* the problem in this program; the rule itself */
+    const char *evidence, *source;  /* "measured", ...; who found the rule */
     const char *fix;
 } propane_finding;
 
@@ -60,17 +63,17 @@ typedef struct propane_verdict { /* the result on one chip */
     const char *chip;
     int refusals, warnings, notes;
     int fallbacks;           /* findings of operations that leave the engine */
-    int crashes;             /* findings that are known to crash the process outside the engine */
-    int segments, switches;  /* between the engine and the CPU; 0 unless the path is "coreml" */
+    int crashes;             /* findings of operations that are known to crash the process outside the engine */
+    int segments, switches;  /* parts on the engine or the CPU, and switches between them; 0 unless path is "coreml" */
     double switch_ms;        /* cost of the switches, estimated, not measured */
-    const char *switches_at; /* the first switches, "topk 'v', conv 'y'"; belongs to the report */
+    const char *switches_at; /* the operations at the first switches: "topk 'v', conv 'y'"; belongs to the report */
 } propane_verdict;
 
 typedef struct propane_report propane_report;
 
-/* Checks a program in any form, a folder with model.mil, or a weight file; the content decides which it is. If no
- * known rule refuses a program, it may still fail to run. `options` may be NULL. An error is about the check
- * itself, for example a file that cannot be read. */
+/* Checks a program in any form, a folder with model.mil, or a weight file; the content decides which it is. A program
+ * that no known rule refuses may still fail to run. `options` may be NULL. Returns an error only if the check itself
+ * fails, for example if the file cannot be read. */
 PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
                                                 propane_report **out, propane_error *err);
 /* Checks that the options are valid (NULL means all defaults). An error message begins with the member's name. */
@@ -96,9 +99,9 @@ PROPANE_CHECK propane_status propane_report_print_look(const propane_report *rep
 /* Prints all rules as PROPANE_TEXT, PROPANE_JSON or PROPANE_MARKDOWN. Free the text with propane_free. */
 PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
 
-/* Rewrites the module into operations that the engines accept, following the fixes that the rules suggest: softplus
- * and logsumexp that do not overflow, masks without infinity, matrix products and transposes with four axes, and
- * linear as a 1 x 1 convolution. The names of inputs and outputs stay. `count` (may be NULL) receives the number of
+/* Rewrites the module into operations that the engines accept, as the rules' fixes suggest. Afterwards softplus and
+ * logsumexp do not overflow, masks have no infinity, matrix products and transposes have four axes, and linear layers
+ * are 1 x 1 convolutions. The names of inputs and outputs stay. `count` (may be NULL) receives the number of
  * rewritten operations. `report` (may be NULL) receives one line per kind of rewrite, or "" if there was none; free
  * it with propane_free. */
 PROPANE_CHECK propane_status propane_module_for_engine(propane_module *module, int *count, char **report,
@@ -119,10 +122,10 @@ typedef struct propane_estimate_options {
 typedef struct propane_estimate_row {
     size_t size; /* sizeof(propane_estimate_row), set by the caller; strings belong to the estimate */
     const char *chip, *function;
-    double ms, low_ms, high_ms;        /* nine of ten published points are within such a band */
-    double fixed_ms, io_ms;            /* parts of `ms`: the call; inputs and outputs */
-    double flops, bytes, weight_bytes; /* of one call */
-    double utilisation;                /* arithmetic relative to the engine's peak over the whole call, 0 to 1 */
+    double ms, low_ms, high_ms;        /* nine of ten published times are within such a range around their estimate */
+    double fixed_ms, io_ms;            /* the parts of `ms` for the call itself, and for inputs and outputs */
+    double flops, bytes, weight_bytes; /* per call */
+    double utilisation;                /* `flops` as a fraction of the engine's peak during the whole call, 0 to 1 */
     double energy_mj, compile_ms;
     int op_count;
     int moved, switches; /* through Core ML: operations on the CPU, and switches between CPU and engine */
@@ -131,15 +134,15 @@ typedef struct propane_estimate_row {
 
 typedef struct propane_estimate_op {
     size_t size;           /* sizeof(propane_estimate_op), set by the caller */
-    const char *op, *name; /* `name` is of its first result; NULL if it has none */
-    const char *bound;     /* "arithmetic", "weights", "memory", "overhead", ... */
+    const char *op, *name; /* `name` is that of the first result; NULL if there is none */
+    const char *bound;     /* what limits the speed: "arithmetic", "weights", "memory", "overhead", ... */
     double ms, flops, bytes, energy_mj;
 } propane_estimate_op;
 
 typedef struct propane_estimate propane_estimate;
 
-/* Estimates each function on each chip: one row per chip and function, ordered by chip first. The module must
- * outlive the estimate. `options` may be NULL. */
+/* Estimates each function on each chip. There is one row per chip and function, and the rows are ordered by chip first.
+ * The module must outlive the estimate. `options` may be NULL. */
 PROPANE_CHECK propane_status propane_estimate_module(const propane_module *module,
                                                      const propane_estimate_options *options, propane_estimate **out,
                                                      propane_error *err);
@@ -152,9 +155,10 @@ bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
-/* ---- registers: a program as an engine executes it ------------------------------------------------------------------ */
+/* ---- registers: a program as an engine executes it
+ * ------------------------------------------------------------------ */
 
-/* A program as an engine's registers (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
+/* A program as an engine's registers (.hwx, .anec). No output of Propane's compiler has run on a device yet. */
 typedef struct propane_object propane_object;
 typedef struct propane_object_info {
     size_t size; /* sizeof(propane_object_info), set by the caller */
@@ -172,8 +176,8 @@ void propane_object_free(propane_object *object);
 bool propane_object_describe(const propane_object *object, propane_object_info *out);
 /* Writes the object. The file name decides the format: NAME.anec (Linux) or NAME.hwx. */
 PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
-/* Lists the fields that differ (free the text with propane_free) and counts the words of tasks and constants that
- * differ; another generation counts as one more. */
+/* Lists the fields that differ (free the text with propane_free), and counts the words of tasks and constants that
+ * differ. A difference in the generation is counted as one more. */
 PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,
                                                     char **out, propane_error *err);
 

@@ -28,7 +28,7 @@ typedef enum propane_dtype {
 
 #define PROPANE_MAX_RANK 8
 
-/* The shape to use for an input that a file leaves open. */
+/* The chosen shape of an input whose shape a file leaves open. */
 typedef struct propane_shape {
     const char *name;
     int rank;
@@ -41,17 +41,18 @@ typedef struct propane_shape {
 PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
                                                   const char *model_dir, propane_module **out, propane_error *err);
 /* Reads a .mil file (its folder is the model_dir), a Core ML package (.mlpackage), a compiled model (.mlmodelc) or
- * a model file (.mlmodel). Dimensions that a file leaves open get its default shape. Dimensions that depend on
- * values of a run stay open: such a module can be printed, and run by a session, but not compiled. */
+ * a model file (.mlmodel). Dimensions that the file leaves open get its default values. Dimensions that depend on
+ * values of a run stay open. Such a module can be printed, and a session can run it, but propane_program_compile
+ * refuses it. */
 PROPANE_CHECK propane_status propane_module_read(const char *path, propane_module **out, propane_error *err);
-/* Does the same with chosen shapes for inputs that the file leaves open. Returns PROPANE_ERR_INVALID for a shape
- * that the file does not allow, or a name that it does not have. */
+/* Reads a file as propane_module_read does, with chosen shapes for inputs whose shapes the file leaves open. Returns
+ * PROPANE_ERR_INVALID for a shape that the file does not allow, or for a name that no input has. */
 PROPANE_CHECK propane_status propane_module_read_shaped(const char *path, const propane_shape *shapes, int count,
                                                         propane_module **out, propane_error *err);
 /* Parses "NAME=1,3,224,224" as a shape. Free its name with propane_free. */
 PROPANE_CHECK propane_status propane_shape_parse(const char *given, propane_shape *out, propane_error *err);
-/* Copies the functions and constants into a separate module, without the metadata of the package. Constants that
- * are still in files are read. */
+/* Copies the functions and constants into a new module, without the metadata of the package. Reads the constants that
+ * are still in files. */
 PROPANE_CHECK propane_status propane_module_copy(const propane_module *module, propane_module **out,
                                                  propane_error *err);
 void propane_module_free(propane_module *module);
@@ -65,15 +66,15 @@ typedef enum propane_dialect {
  * printed as references. */
 PROPANE_CHECK propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out,
                                                   size_t *length, propane_error *err);
-/* Writes the module, whole or not at all. The file name decides the format. NAME.mlpackage is a Core ML package
- * with its weights. NAME.mil is text; large constants go to weights/NAME.bin next to it (for model.mil,
- * weights/weight.bin), unless they come from a file next to it. Anything else is a folder with model.mil and
+/* Writes the module completely or not at all. The file name decides the format. NAME.mlpackage is a Core ML package
+ * with its weights. NAME.mil is text; large constants are written to weights/NAME.bin next to the text (for model.mil,
+ * to weights/weight.bin), unless they come from a file next to it. Any other name becomes a folder with model.mil and
  * weights/weight.bin. Only one thread at a time may write a module. */
 PROPANE_CHECK propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
                                                   propane_error *err);
 
-/* The module's functions in order; NULL if the index is out of range. In all other calls, `function` NULL means the
- * default function: "main", or the only one. */
+/* Return the number of functions, and the name of function `index`, or NULL if the index is out of range. In all other
+ * calls, a NULL `function` means the default function, which is "main" or the only one. */
 int propane_module_function_count(const propane_module *module);
 const char *propane_module_function(const propane_module *module, int index);
 const char *propane_module_default_function(const propane_module *module); /* NULL if none of several is the default */
@@ -83,9 +84,9 @@ typedef enum propane_feature_kind {
     PROPANE_ARRAY,
     PROPANE_IMAGE,         /* an array that holds an image */
     PROPANE_LABEL,         /* a classifier's best class, computed by a session */
-    PROPANE_PROBABILITIES, /* of its classes by name; a session returns them as an array */
-    PROPANE_CATEGORY,      /* an input of one text of a list: an array with 1 at its place */
-    PROPANE_DICTIONARY     /* an input of numbers by key: an array of the numbers in the order of the keys */
+    PROPANE_PROBABILITIES, /* a classifier's probability of each class; a session returns them as an array */
+    PROPANE_CATEGORY,      /* an input that is one of a list of texts, as an array with 1 at the place of the text */
+    PROPANE_DICTIONARY     /* an input with numbers by key, as an array of the numbers in the order of the keys */
 } propane_feature_kind;
 
 /* One input, output or state of a function, as the program declares it. Strings belong to the module. */
@@ -94,27 +95,29 @@ typedef struct propane_feature {
     const char *name;
     propane_feature_kind kind;
     const char *description; /* NULL if there is none */
-    const char *type;        /* of its elements: "fp16" */
+    const char *type;        /* type of the elements: "fp16" */
     propane_dtype dtype;     /* PROPANE_DTYPE_NONE if no buffer holds `type` */
     int rank;
     int64_t dim[PROPANE_MAX_RANK];
-    /* Bounds; a negative `most` means no bound; both equal to dim means fixed. */
+    /* The smallest and largest allowed dimensions. A negative `most` means no limit. Both are equal to `dim` if the
+     * dimension is fixed. */
     int64_t least[PROPANE_MAX_RANK], most[PROPANE_MAX_RANK];
-    int shape_count; /* enumerated shapes (propane_module_shape), or 0 */
+    int shape_count; /* number of enumerated shapes (propane_module_shape), or 0 */
     bool optional;
-    const char *colour; /* of an image: "gray", "gray_fp16", "rgb", "bgr"; NULL otherwise */
-    bool has_standard;  /* an input that may be left out: its value is then `standard`, in a session too */
+    const char *colour; /* for an image: "gray", "gray_fp16", "rgb", "bgr"; NULL otherwise */
+    bool has_standard;  /* the input may be left out, also in a session; all its elements are then `standard` */
     double standard;
-    /* The output that counts the leading rows of this one that are results; the other rows are zeros. NULL if all
-     * are. */
+    /* The name of the output that holds the number of leading rows of this output that are results; the other rows are
+     * zeros. NULL if all rows are results. */
     const char *rows;
-    /* What a file of an older kind calls it, if MIL does not allow that name; NULL if it is `name`. A session accepts
-     * both. */
+    /* The feature's name in a file of an older kind, if MIL does not allow that name; otherwise NULL. A session accepts
+     * both names. */
     const char *called;
-    int64_t key_count; /* of PROPANE_CATEGORY and PROPANE_DICTIONARY (propane_module_key), or 0 */
+    int64_t
+        key_count; /* number of keys (propane_module_key) of a PROPANE_CATEGORY or PROPANE_DICTIONARY; otherwise 0 */
 } propane_feature;
 
-/* Negative if there is no such function. */
+/* Returns the number of inputs, outputs or states of a function; negative if there is no such function. */
 int propane_module_feature_count(const propane_module *module, const char *function, propane_role role);
 PROPANE_CHECK propane_status propane_module_feature(const propane_module *module, const char *function,
                                                     propane_role role, int index, propane_feature *out,
@@ -126,53 +129,55 @@ PROPANE_CHECK propane_status propane_module_shape(const propane_module *module, 
  * a label as snprintf does (NULL to omit it) and returns the length that it needs. */
 int64_t propane_module_label_count(const propane_module *module, const char *function);
 size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room);
-/* Writes key `index` of an input of text or a dictionary as snprintf does (NULL to omit it) and returns the length that
- * it needs; 0 if there is no such key. */
+/* Writes key `index` of a PROPANE_CATEGORY or PROPANE_DICTIONARY input as snprintf does (NULL to omit it) and returns
+ * the length that it needs; 0 if there is no such key. */
 size_t propane_module_key(const propane_module *module, const char *function, const char *input, int64_t index,
                           char *out, size_t room);
-/* Returns an entry of the package's metadata. `key` is "author", "description", "version", "license", or another key that
- * the package defines. NULL if there is no such entry. */
+/* Returns an entry of the package's metadata, or NULL if there is no such entry. `key` is "author", "description",
+ * "version", "license", or another key that the package defines. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
-/* Iterates over the results of a function's operations in program order. `after` NULL returns the first. Returns
- * NULL after the last, and if `after` belongs to another module. Results inside blocks are not included. The values
- * belong to the module and become invalid when it is changed. */
+/* Iterates over the results of a function's operations in program order. Returns the result that follows `after`, or
+ * the first one if `after` is NULL. Returns NULL after the last one, and if `after` belongs to another module. Results
+ * inside blocks are not included. The values belong to the module and become invalid when the module is changed. */
 typedef struct propane_value propane_value;
 const propane_value *propane_module_next_value(const propane_module *module, const char *function,
                                                const propane_value *after);
 const char *propane_value_name(const propane_value *value);
-const char *propane_value_op(const propane_value *value); /* the operation that makes it; NULL for an input */
-/* elements of a tensor; 0 for another type or an open shape */
+const char *propane_value_op(const propane_value *value); /* the operation that computes it; NULL for an input */
+/* Returns the number of elements of a tensor; 0 for another type or an open shape. */
 int64_t propane_value_count(const propane_value *value);
 
-/* Differentiates in reverse mode. The new module has one function, `name` (NULL means "gradient"). Its parameters
- * are those of `function`, and d_RESULT (the incoming adjoint) for each float result. Its outputs are the results
- * of `function`, and d_PARAM for each input named in `wrt` (NULL means every float input). For an operation without
- * a gradient, returns PROPANE_ERR_UNSUPPORTED and names it. `module` is not changed. */
+/* Differentiates a function in reverse mode. The new module has one function, `name` (NULL means "gradient"). The
+ * parameters of this function are those of `function`, and d_RESULT (the incoming adjoint) for each float result.
+ * Its outputs are the results of `function`, and d_PARAM for each input named in `wrt` (NULL means every float
+ * input). Returns PROPANE_ERR_UNSUPPORTED for an operation without a gradient and names the operation. `module` is
+ * not changed. */
 PROPANE_CHECK propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
                                                      const char *const *wrt, int wrt_count, propane_module **out,
                                                      propane_error *err);
 /* Changes every fp16 of the function to fp32, including its inputs, outputs and constants. Changes the module. */
 PROPANE_CHECK propane_status propane_module_widen(propane_module *module, const char *function, propane_error *err);
-/* Turns each state into an input NAME and, if it is written, an output NAME_out, so that a device can compile the
- * function. (A session does this automatically.) Changes the module. */
+/* Turns each state into an input NAME and, if the function writes the state, an output NAME_out, so that a device can
+ * compile the function. A session does this automatically. Changes the module. */
 PROPANE_CHECK propane_status propane_module_open_states(propane_module *module, const char *function,
                                                         propane_error *err);
 
-/* Cuts the function after the operation that makes `value`, a name at the top level of the function. The results of
- * that operation become the outputs. Later operations are removed, and so are those whose results are not read.
- * Inputs and states stay. Changes the module. */
+/* Cuts the function after the operation that computes `value`, a name at the top level of the function. The results of
+ * that operation become the outputs. Later operations are removed, and so are operations whose results are no longer
+ * read. Inputs and states stay. Changes the module. */
 PROPANE_CHECK propane_status propane_module_until(propane_module *module, const char *function, const char *value,
                                                   propane_error *err);
 
-/* Returns the rows of the operation table, with `index` from 0; NULL after the last one. Static. */
+/* A row of the operation table. Its strings are static. */
 typedef struct propane_op_info {
     size_t size;              /* sizeof(propane_op_info), set by the caller */
     const char *name, *since; /* `since` is the first opset that has it: "ios15" */
-    const char *gradient;     /* the rule's name, "none", or "expanded": by those of the operations it becomes */
-    const char *cpu;          /* how the cpu driver runs it; "none", "reference", "fold" */
-    bool evaluated;           /* the reference evaluator can compute it */
-    bool stateful;            /* works on states: passes remove it before a device sees it */
+    /* The name of the rule; "none"; "zero"; or "expanded" if operations that have rules replace it. */
+    const char *gradient;
+    const char *cpu; /* how the cpu driver runs the operation: "none", "reference", "fold", ... */
+    bool evaluated;  /* the reference evaluator can compute it */
+    bool stateful;   /* works on states: passes remove it before a device sees it */
     int parameter_count;
 } propane_op_info;
 typedef struct propane_op_parameter {
@@ -181,27 +186,28 @@ typedef struct propane_op_parameter {
         *need;            /* "float", "const ints", ...; "required", "optional", "variadic", "captured" (by blocks) */
     const char *standard; /* the default as text; NULL if there is none */
 } propane_op_parameter;
+/* Both calls describe a row or a parameter by its index from 0, and return false after the last one. */
 int propane_op_count(void);
 bool propane_op_get(int index, propane_op_info *out);
 bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *out);
 
 /* ---- building a module ------------------------------------------------------------------------------------------- */
 
-/* Builds one function, operation by operation. The first error, including a wrong argument, stays in the builder.
- * All later calls then do nothing and return NULL, so a program is written as straight code and checked once, at
- * propane_builder_finish. For one thread. */
+/* Builds one function, operation by operation. The builder keeps the first error, including a wrong argument, and all
+ * later calls do nothing and return NULL. A caller can therefore build a program without checks and test the status of
+ * propane_builder_finish. For one thread at a time. */
 typedef struct propane_builder propane_builder;
 
-/* An argument of an operation: one value, or `count` values for a list such as concat's. The values belong to their
- * builder. */
+/* An argument of an operation. It is one value, or `count` values for a list such as concat's. The values belong to
+ * their builder. */
 typedef struct propane_argument {
     const char *name;
     propane_value *value;
     propane_value *const *values;
-    int count; /* of values; 0 means only `value`, which may be NULL if left out */
+    int count; /* length of `values`; 0 means that `value` is the argument, or that it is left out if `value` is NULL */
 } propane_argument;
 
-/* `function` NULL means "main". */
+/* Creates a builder for a function called `function` (NULL means "main"). */
 PROPANE_CHECK propane_status propane_builder_create(const char *function, propane_builder **out, propane_error *err);
 void propane_builder_free(propane_builder *builder);
 propane_value *propane_build_input(propane_builder *b, const char *name, propane_dtype dtype, int rank,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns statuses, errors, and the settings of the whole process: threads, logs, interrupts and memory. Every other
- * header needs it. The rules that hold for every call are at the top of propane.h.
+ * header includes this one. The rules that hold for every call are at the top of propane.h.
  */
 #ifndef PROPANE_STATUS_H
 #define PROPANE_STATUS_H
@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Surround the declarations of each header. The library is compiled with everything else hidden. */
+/* PROPANE_BEGIN and PROPANE_END surround the declarations of each header and make them visible to users of the library.
+ * All other symbols are hidden. */
 #if defined(__GNUC__)
 #define PROPANE_VISIBLE _Pragma("GCC visibility push(default)")
 #define PROPANE_HIDDEN  _Pragma("GCC visibility pop")
@@ -46,13 +47,13 @@ PROPANE_BEGIN
 
 typedef enum propane_status {
     PROPANE_OK = 0,
-    PROPANE_ERR_INVALID,     /* the input is wrong: a flag, a shape, a malformed file */
-    PROPANE_ERR_UNSUPPORTED, /* the input is right, but is not supported here (op, gradient, driver) */
+    PROPANE_ERR_INVALID,     /* the input is wrong: an argument, a shape, a malformed file */
+    PROPANE_ERR_UNSUPPORTED, /* the input is valid, but an operation, a gradient or a driver does not support it */
     PROPANE_ERR_NOT_FOUND,   /* a file, a name or a device does not exist */
     PROPANE_ERR_IO,          /* the system refused to read or write */
     PROPANE_ERR_MEMORY,      /* memory ran out */
     PROPANE_ERR_LIMIT,       /* a budget or a size limit is used up (compiles, queue depth) */
-    PROPANE_ERR_DEVICE,      /* the device failed during its work */
+    PROPANE_ERR_DEVICE,      /* the device failed while it worked */
     PROPANE_ERR_CANCELLED    /* stopped on request */
 } propane_status;
 
@@ -62,14 +63,14 @@ typedef struct propane_error {
     char text[1000];
 } propane_error;
 
-const char *propane_version(void);                      /* of the linked library, which may be newer than this header */
-int propane_version_number(void);                       /* the same: 10000 * major + 100 * minor + patch */
+const char *propane_version(void); /* version of the linked library; may be newer than this header */
+int propane_version_number(void);  /* the same as 10000 * major + 100 * minor + patch */
 const char *propane_status_name(propane_status status); /* "invalid", "unsupported", ... */
 
 /* Frees a text or an array that a call returned. Accepts NULL. */
 void propane_free(void *memory);
 
-/* The format of a printed text: for people, for programs, or for a page. */
+/* The format of a printed text. Each call lists the formats that it accepts. */
 typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN, PROPANE_SARIF, PROPANE_GITHUB } propane_form;
 /* The layout of a text for people. NULL means plain lines of any length. */
 typedef struct propane_look {
@@ -80,15 +81,16 @@ typedef struct propane_look {
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-/* Sets the number of threads that computations share, one pool per process. 0 means one thread per usable core.
- * Returns PROPANE_ERR_INVALID outside 0..256, and if the pool already works with another number: set it before
- * anything is computed. */
+/* Sets the number of threads in the process's pool, which all computations share. 0 means one thread per usable core.
+ * Call it before anything is computed. Returns PROPANE_ERR_INVALID if `threads` is outside 0..256, or if the pool
+ * already works with another number. */
 PROPANE_CHECK propane_status propane_set_threads(int threads, propane_error *err);
 int propane_threads(void);
 
-/* Chooses whether model and adapter weights in safetensors files are compared with the checksums that Propane
- * writes into them. Applies to files opened from now on; initially true. Files of other programs have no checksums
- * and are accepted as they are. Checkpoints are always compared when a run is resumed. */
+/* Sets whether the model and adapter weights in safetensors files are compared with the checksums that Propane wrote
+ * into those files. The setting applies to files opened from now on and is initially true. Files that other programs
+ * wrote have no checksums and are accepted as they are. The checksums of checkpoints are always compared when a run is
+ * resumed. */
 void propane_set_verify(bool verify);
 
 /* Sets the library for large matrix products of cpu devices that are opened from now on: "off", "auto",
@@ -97,12 +99,12 @@ void propane_set_verify(bool verify);
  * when a device is opened. */
 PROPANE_CHECK propane_status propane_set_blas(const char *how, propane_error *err);
 
-/* Large matrix products that have run in this process, and their arithmetic. They are counted only if a library was
- * requested. */
+/* The number of large matrix products that have run in this process, and their floating-point operations. They are
+ * counted only if a library was requested. */
 typedef struct propane_products {
     size_t size; /* sizeof(propane_products), set by the caller */
-    /* The library that a device opened now would use; NULL if only our kernels are used. Lives as long as the
-     * process. */
+    /* The name of the library that a device opened now would use; NULL if only Propane's kernels are used. The string
+     * lives as long as the process. */
     const char *library;
     bool measured; /* the library is used only for products for which it was measured to be faster */
     int64_t own_calls, library_calls;
@@ -111,24 +113,24 @@ typedef struct propane_products {
 /* Fails whenever opening a cpu device would fail. */
 PROPANE_CHECK propane_status propane_products_get(propane_products *out, propane_error *err);
 
-/* Sets the callback for notes that are not errors: one sentence each, without a line end. It is called from any
- * thread, also from several at once. NULL (the default) drops the notes. Set it before any other call. */
+/* Sets the callback for notes that are not errors. Each note is one sentence without a line end. Any thread may call
+ * the callback, also several threads at once. NULL (the default) drops the notes. Set it before any other call. */
 typedef void (*propane_log)(void *context, const char *sentence);
 void propane_set_log(propane_log log, void *context);
 
-/* Sets the callback that decides whether long work should end, as after Ctrl-C in an interpreter. It is called at
- * most every 50 ms, in the thread that made the call, while a session runs, a generator reads ids or a trainer
- * works. If it returns true, that call ends with PROPANE_ERR_CANCELLED, between two steps of a plan on cpu and sim
- * devices. States, the ids that a generator has read, weights and moments are then as before the run, the chunk or
- * the training step. The callback must not call the library. NULL (the default) means no callback. Set it before
- * any other call. */
+/* Sets the callback that decides whether long work should end, as after Ctrl-C in an interpreter. While a session runs,
+ * a generator reads ids or a trainer works, the thread that made the call also calls the callback, at most every 50 ms.
+ * If the callback returns true, the call returns PROPANE_ERR_CANCELLED; cpu and sim devices stop between two steps of a
+ * plan. States, the ids that a generator has read, weights and moments are then as they were before the run, the chunk
+ * or the training step. The callback must not call the library. NULL (the default) means no callback. Set it before any
+ * other call. */
 typedef bool (*propane_asked)(void *context);
 void propane_set_interrupt(propane_asked asked, void *context);
 
-/* Sets the functions that allocate the library's memory, except tensors (pages of the system) and the memory of
- * other libraries. `size` is sizeof(propane_allocator). `allocate` need not clear memory; `resize` gets a pointer
- * from these functions, or NULL. They are called from any thread. NULL restores the system's functions, which
- * are the default. Returns PROPANE_ERR_INVALID while any object of the library is alive. */
+/* Sets the functions that allocate the library's memory. Tensors (pages of the system) and the memory of other
+ * libraries are not allocated with them. `size` is sizeof(propane_allocator). `allocate` need not clear the memory.
+ * `resize` gets a pointer that one of these functions returned, or NULL. Any thread may call them. NULL restores the
+ * system's functions, which are the default. Returns PROPANE_ERR_INVALID while any object of the library is alive. */
 typedef struct propane_allocator {
     size_t size;
     void *context;
