@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "core/base/words.h"
 
-/* Prints on one line and without control characters, whatever a value holds. */
+/* Prints a message as one line without control characters, even if it quotes a value that contains some. */
 static void flags_print_line(const char *line) {
     char shown[6 * sizeof(propane_error)];
     text_harmless(shown, sizeof shown, line, strlen(line), "");
@@ -45,7 +45,7 @@ static bool flags_hand_over(const cli_flag *f, const char *value, char why[400])
     return false;
 }
 
-/* Sets the flag from its text. If it returns false, `why` explains the error. */
+/* Sets the flag from a text. Returns false if the value is wrong; `why` then explains the error. */
 static bool flags_set_value(const cli_flag *f, const char *value, char why[400]) {
     const char *end = NULL;
     if (f->set) return flags_hand_over(f, value, why);
@@ -133,7 +133,7 @@ int cli_refuse(const char *command, const char *names, const char *what) {
     return flag ? cli_misuse(command, "%s does not apply to %s", flag, what) : -1;
 }
 
-/* Parses one "--flag", "--flag=value" or "--flag value" and moves *i over it. Returns -1 to continue. */
+/* Parses one "--flag", "--flag=value" or "--flag value" and moves *i to its last word. Returns -1 to continue. */
 static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int count) {
     const char *command = argv[0], *word = argv[*i], *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
@@ -155,8 +155,8 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     return flags_set_value(f, value, why) ? -1 : flags_misuse(command, why);
 }
 
-/* Parses a positional argument. `command` is set after "--", where the words of another command may be empty,
- * except its name. */
+/* Parses a positional argument. `command` is true after "--": the words are then another command, and all but its name
+ * may be empty. */
 static int flags_parse_positional(char **argv, int i, int index, bool command, const cli_flag *flags, int count) {
     const cli_flag *f = flags_next_positional(flags, count, index);
     char why[400];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading lists of ids.
+ * Owns the parsing of lists of token ids.
  */
 #include "apps/propane/ids.h"
 

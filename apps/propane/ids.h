@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Token ids as people write them: integers separated by blanks or commas.
+ * Declares lists of token ids, and the parsing of ids as people write them: integers separated by white space or
+ * commas.
  */
 #ifndef APPS_PROPANE_IDS_H
 #define APPS_PROPANE_IDS_H
@@ -7,7 +8,7 @@
 #include "core/base/status.h"
 
 typedef struct id_list {
-    int32_t *ids; /* freed with propane_free */
+    int32_t *ids; /* freed by ids_deinit, or with propane_free by an owner that takes it */
     int64_t count, room;
 } id_list;
 

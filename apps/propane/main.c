@@ -14,7 +14,7 @@
 #include "core/base/file.h"
 #include "core/base/memory.h"
 
-/* Prints notes of the library that are not errors. */
+/* Prints a note from the library, which is not an error, to standard error. */
 static void main_note(void *context, const char *sentence) {
     (void)context;
     fprintf(stderr, "propane: %s\n", sentence);
@@ -22,7 +22,7 @@ static void main_note(void *context, const char *sentence) {
 
 int cli_argc;
 char **cli_argv;
-static int output_errno; /* errno of the first failed write to standard output; later calls no longer have it */
+static int output_errno; /* errno of the first failed write to standard output, because later calls overwrite errno */
 
 bool cli_is_terminal(int fd) {
     const char *term = getenv("TERM");
@@ -74,7 +74,7 @@ bool cli_flush(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
     if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0)
-        errno = EIO; /* printf failed and lost the reason, so find it out */
+        errno = EIO; /* an earlier printf failed, and its errno is lost: the write above fails again and sets it */
     if (!output_errno) output_errno = errno ? errno : EIO;
     return false;
 }
@@ -110,15 +110,16 @@ static int main_unknown_command(const char *name) {
     return CLI_USAGE;
 }
 
-/* Returns the command that "-h", "--version" and the like are short for. */
+/* Returns the command that "-h", "--version" or a similar flag stands for; otherwise the word itself. */
 static const char *main_command_name(const char *word) {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return "help";
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0) return "version";
     return word;
 }
 
-/* Without this, a file that is opened later would get the descriptor of a closed standard stream, and messages
- * would be written into it. The stream is opened for the other direction, so using it is still an error. */
+/* Opens /dev/null for each closed standard stream. Otherwise a file that is opened later would get the stream's
+ * descriptor, and messages would be written to that file. /dev/null is opened for the opposite direction, so that
+ * using the stream is still an error. */
 static void main_fill_streams(void) {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF)
@@ -140,7 +141,7 @@ int main(int argc, char **argv) {
         return CLI_USAGE;
     }
     const char *name = main_command_name(argv[1]);
-    const bool help = strcmp(name, "help") == 0 && argc == 3 && argv[2][0] != '-'; /* COMMAND --help */
+    const bool help = strcmp(name, "help") == 0 && argc == 3 && argv[2][0] != '-'; /* runs COMMAND --help */
     if (help) name = main_command_name(argv[2]);
     const cli_command *command = cli_find_command(name);
     if (!command) return main_unknown_command(name);

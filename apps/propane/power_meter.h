@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Opens an energy meter for commands: the system's, or the one that PROPANE_POWERCAP names (a folder like
- * /sys/class/powercap).
+ * Declares a call that opens an energy meter for commands. It is the system's meter, or the folder like
+ * /sys/class/powercap that PROPANE_POWERCAP names.
  */
 #ifndef APPS_PROPANE_POWER_METER_H
 #define APPS_PROPANE_POWER_METER_H

@@ -60,7 +60,7 @@ static void progress_stamp(const progress *p) {
     printf("%s", now);
 }
 
-/* Adds a loss to the history; when it is full, neighbours are merged. */
+/* Adds a loss to the history. When the history is full, neighbouring entries are merged. */
 static void progress_remember(progress *p, double loss) {
     if (!isfinite(loss)) return;
     p->smooth = 0.95 * p->smooth + 0.05 * loss;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the effect of Ctrl-C, SIGTERM and SIGHUP. A command that must save something catches them (cli_catch_signals)
- * and ends in its own time. Any other command is ended by the signal, after a thread has removed unfinished files,
- * which a handler may not do. Signals that are ignored (nohup, a shell's background job) stay ignored.
+ * Owns the effects of Ctrl-C, SIGTERM and SIGHUP. A command that must save something catches these signals
+ * (cli_catch_signals) and ends by itself. A signal ends any other command after a thread has removed unfinished files,
+ * because a handler must not do that. Signals that are ignored when the process starts, such as SIGHUP under nohup,
+ * stay ignored, except that cli_catch_signals always catches Ctrl-C and SIGTERM.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +36,8 @@ void cli_on_interrupt(void (*call)(void *object), void *object) {
 
 int cli_interrupt_code(void) { return signals_first ? 128 + signals_first : CLI_INTERRUPTED; }
 
-/* Returns whether this is a second signal rather than a copy of the first. timeout(1) sends a signal to a
- * process and then to its group, and a terminal to all its processes. */
+/* Returns whether this is a second signal rather than a copy of the first one. Copies occur because timeout(1) sends a
+ * signal to a process and then to its group. */
 static bool signals_is_second(void) {
     static atomic_int_least64_t first;
     int64_t none = 0;
@@ -47,7 +48,7 @@ static bool signals_is_second(void) {
 /* ---- ended by a signal ------------------------------------------------------------------------------------------------------- */
 
 static int signals_pipe[2] = {-1, -1};
-static _Atomic pid_t signals_owner; /* a child has no such thread */
+static _Atomic pid_t signals_owner; /* the process whose thread waits; a child after fork has no such thread */
 
 static void signals_end(int number) {
     signal(number, SIG_DFL);
@@ -64,10 +65,11 @@ static void *signals_clear(void *arg) {
     return NULL;
 }
 
-/* Returns whether there is something to remove, and a thread that can do it. */
+/* Returns whether there are unfinished files, and a thread in this process that can remove them. */
 static bool signals_can_clear(void) { return atomic_load(&signals_owner) == getpid() && temporary_exists(); }
 
-/* Hands the signal to the thread. Returns false if that is already happening, or is not possible. */
+/* Passes the signal to the thread. Returns false if an earlier signal was already passed, or if there is nothing to
+ * remove or no thread. */
 static bool signals_hand_over(int number) {
     static atomic_bool handed;
     const unsigned char byte = (unsigned char)number;
@@ -85,7 +87,8 @@ static void signals_replace_default(int number) {
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(number, &action, NULL);
 }
 
-/* Starts the thread before a name is made. If no thread can be started, a signal ends the process in the usual way. */
+/* Starts the thread before the first temporary file is created. If the thread cannot be started, signals end the
+ * process in the usual way. */
 static void signals_arm(void) {
     if (atomic_load(&signals_owner) == getpid()) return;
     if (signals_pipe[0] >= 0) {
@@ -126,5 +129,5 @@ void cli_catch_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        sigaction(SIGHUP, &action, NULL); /* ignored, as under nohup */
+        sigaction(SIGHUP, &action, NULL); /* not reached under nohup, where the signal stays ignored */
 }

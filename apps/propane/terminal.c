@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns standard output on its way to a terminal. Names from files and text from a model may hold sequences that set
- * titles, write to the clipboard or hide lines. A filter on the stream makes them visible; colours and styles, which
- * Propane itself writes, pass. A file or pipe gets the bytes unchanged.
+ * Owns the filter on standard output if that is a terminal. Names from files and text from a model may contain control
+ * sequences that set titles, write to the clipboard or hide lines. The filter prints such sequences visibly. It passes
+ * sequences for colours and styles, which Propane itself writes. A file or pipe gets all bytes unchanged.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static struct {
     size_t count;
 } terminal;
 
-/* Returns the length of "ESC [ digits and ; m" at the beginning, or 0. */
+/* Returns the length of a sequence for a colour or style (ESC [, digits and semicolons, m) at `at`, or 0. */
 static size_t terminal_style(const char *at, size_t left) {
     size_t n = 2;
     if (left < 3 || at[0] != '\033' || at[1] != '[') return 0;
@@ -36,8 +36,7 @@ static bool terminal_put(const char *bytes, size_t length) {
     return true;
 }
 
-/* Returns the number of bytes at the end that may be an incomplete character: the beginning of a two-byte control
- * character, or of a three-byte one. */
+/* Returns the number of bytes at the end that may be the beginning of a control character of two or three bytes. */
 static size_t terminal_begun(const char *bytes, size_t length) {
     const unsigned char *b = (const unsigned char *)bytes;
     if (length >= 1 && (b[length - 1] == 0xc2 || b[length - 1] == 0xe2)) return 1;
@@ -62,7 +61,7 @@ static bool terminal_show(const char *bytes, size_t length) {
 static ssize_t terminal_write(void *context, const char *bytes, size_t length) {
     char joined[64];
     size_t taken = 0;
-    if (terminal.count) { /* first the cut character and a little after it */
+    if (terminal.count) { /* first print the character that was cut, with a few bytes after it */
         taken = length < sizeof joined - 3 ? length : sizeof joined - 3;
         memcpy(joined, terminal.kept, terminal.count);
         memcpy(joined + terminal.count, bytes, taken);

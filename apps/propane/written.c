@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the question whether a command may overwrite an existing file: only one of the kind that it writes.
+ * Owns the check whether a command may overwrite an existing file. It may do so only if the file is of the kind that
+ * the command writes.
  */
 #include <ctype.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 
 enum { LONGEST_MARK = 64 };
 
-/* The key is in the header, whose length is the first 8 bytes. It cannot occur unescaped inside a string. */
+/* Returns whether the safetensors file holds gradients, which a key in its header shows. The first 8 bytes are the
+ * header's length. The key with its quotes cannot occur inside a string, where quotes are escaped. */
 static bool written_is_gradients(FILE *file) {
     static const char key[] = "\"propane.gradients\":";
     uint8_t length[8];
@@ -24,7 +26,7 @@ static bool written_is_gradients(FILE *file) {
     return !key[matched];
 }
 
-/* The file begins with seven small integers. */
+/* Returns whether the file begins with seven small integers, as llama2.c's models do. Only two of them are checked. */
 static bool written_is_llama2c(FILE *file) {
     uint8_t head[28];
     return fread(head, 1, sizeof head, file) == sizeof head && !head[3] && !head[7];
@@ -64,9 +66,9 @@ propane_status cli_check_written(const char *path, const char *kind, propane_err
     struct stat st;
     const struct written *k = written_kinds;
     while (strcmp(k->name, kind) != 0) k++;
-    /* What is not a file has its own error when it is opened for writing. */
+    /* A path that is not a regular file causes its own error when it is opened for writing. */
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) return PROPANE_OK;
-    FILE *file = fopen(path, "rb"); /* not one of the command's inputs, which it may not overwrite */
+    FILE *file = fopen(path, "rb"); /* not file_read: that would count as an input, which must not be overwritten */
     const bool fits = file && (k->is ? k->is(file) : written_has_mark(k, file));
     if (file) fclose(file);
     if (fits) return PROPANE_OK;

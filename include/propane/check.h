@@ -155,8 +155,7 @@ bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op
 PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
                                                     char **out, propane_error *err);
 
-/* ---- registers: a program as an engine executes it
- * ------------------------------------------------------------------ */
+/* ---- registers: a program as an engine executes it ------------------------------------------------------------------ */
 
 /* A program as an engine's registers (.hwx, .anec). No output of Propane's compiler has run on a device yet. */
 typedef struct propane_object propane_object;

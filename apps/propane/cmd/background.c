@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the priority of --background, and its reasons to pause.
+ * Owns the priority of a process with --background, and the reasons for which it pauses.
  */
 #include "apps/propane/cmd/background.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane bench: measures a device: matrix products and convolutions over size and depth, weight reading, and the
- * queue. A sweep ends, with a message, if its next point would take too long or is refused.
+ * propane bench: measures a device with sweeps over the size and depth of matrix products and convolutions, the reading
+ * of weights, and the queue. A sweep ends with a message after a point that takes longer than --seconds, or if a point
+ * is refused.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 typedef struct bench_sweep {
     const char *name, *about;
     sweep_kind kind;
-    bool deep; /* the depth grows, not the size */
+    bool deep; /* the sweep increases the depth instead of the size */
     int64_t n, m;
     int steps;
 } bench_sweep;
@@ -28,7 +29,7 @@ enum { SWEEPS = sizeof sweeps / sizeof sweeps[0] };
 typedef struct bench_job {
     const char *device;
     bool json;
-    double seconds; /* for one point */
+    double seconds; /* time for one point */
 } bench_job;
 
 static void cmd_bench_print_point(const bench_job *j, const char *sweep, const sweep_point *p) {
@@ -91,7 +92,7 @@ static void cmd_bench_run_queue(const bench_job *j) {
     }
 }
 
-/* Prints the engine's part of a small request's time, if the engine reports it. */
+/* Prints the time of a small request, by the host's clock and by the engine's clock if the engine reports it. */
 static void cmd_bench_run_engine(const bench_job *j) {
     propane_error err = {0};
     rig_time time;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane chat: a conversation with a model, line by line, on a terminal or through pipes. It uses the model's chat
- * format, and earlier turns stay in the cache. The oldest turns that no longer fit are dropped with a notice.
+ * propane chat: holds a conversation with a model, line by line, on a terminal or through pipes. The command uses the
+ * model's chat format, and earlier turns stay in the cache. If the context is full, the oldest turns are dropped with a
+ * notice.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,8 +26,8 @@ typedef struct chat_job {
     propane_chat_message *messages;
     int message_count, room;
     text answer;
-    line_editor *editor;  /* NULL if there is none */
-    bool terminal, began; /* began: part of the answer was shown */
+    line_editor *editor;  /* NULL if lines are read without one */
+    bool terminal, began; /* began: a part of the answer has been printed */
 } chat_job;
 
 /* ---- signals -------------------------------------------------------------------------------------------------------- */
@@ -72,8 +73,8 @@ static bool cmd_chat_edit_line(const chat_job *j, text *line) {
     return true;
 }
 
-/* Reads a line without its end; a line that ends in a backslash continues in the next one. Returns false if there
- * are no more. */
+/* Reads a line without its newline. A line that ends in a backslash continues in the next one. Returns false if there
+ * are no more lines. */
 static bool cmd_chat_read_line(const chat_job *j, text *line) {
     text_clear(line);
     if (j->editor) return cmd_chat_edit_line(j, line);
@@ -84,7 +85,7 @@ static bool cmd_chat_read_line(const chat_job *j, text *line) {
         if (c == EOF && ferror(stdin) && errno == EINTR && !leave) {
             clearerr(stdin);
             if (!stop_answer) continue;
-            stop_answer = 0; /* Ctrl-C while typing: the line starts again */
+            stop_answer = 0; /* after Ctrl-C while a person types, the line starts again */
             text_clear(line);
             printf(j->terminal ? "\n(Ctrl-D leaves)\n> " : "");
             (void)cli_flush();
@@ -124,7 +125,7 @@ static bool cmd_chat_has_system(const chat_job *j) {
     return j->message_count > 0 && strcmp(j->messages[0].role, "system") == 0;
 }
 
-/* Inserts or replaces the system message, or removes it (NULL or ""). */
+/* Inserts or replaces the system message. Removes it if `content` is NULL or "". */
 static propane_status cmd_chat_set_system(chat_job *j, const char *content, propane_error *err) {
     if (cmd_chat_has_system(j)) {
         j->message_count--;
@@ -163,7 +164,7 @@ static void cmd_chat_print_finish(const chat_job *j, const propane_generation *r
         fprintf(stderr, "(stopped)\n");
 }
 
-/* Drops the oldest turns, which no longer fit. */
+/* Drops the oldest `dropped` messages after the system message, because they no longer fit. */
 static void cmd_chat_drop(chat_job *j, int dropped) {
     const int first = cmd_chat_has_system(j);
     if (!dropped) return;
@@ -173,7 +174,7 @@ static void cmd_chat_drop(chat_job *j, int dropped) {
             (size_t)(j->message_count - first) * sizeof *j->messages);
 }
 
-/* Generates the model's answer to the ids, which are freed. */
+/* Generates and prints the model's answer to the encoded conversation. Frees `ids`. */
 static propane_status cmd_chat_write(chat_job *j, int32_t *ids, int64_t count, propane_generation *result,
                                      propane_error *err) {
     text_clear(&j->answer);
@@ -186,7 +187,7 @@ static propane_status cmd_chat_write(chat_job *j, int32_t *ids, int64_t count, p
     return status;
 }
 
-/* Answers the conversation. Removes a question that does not fit, with a message. */
+/* Generates the next answer. If the last question alone does not fit, removes it with a message. */
 static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
     int64_t context = propane_generator_context(j->m.generator), id_count = 0;
     int64_t space = j->sampling.count < context / 4 ? j->sampling.count : context / 4;
@@ -214,14 +215,14 @@ static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
 
 /* ---- commands ------------------------------------------------------------------------------------------------------- */
 
-/* For "/word rest" returns rest; NULL if the line is another command. */
+/* Returns the part of the line after `word` and blanks, or NULL if the line is another command. */
 static const char *cmd_chat_command_rest(const char *line, const char *word) {
     size_t n = strlen(word);
     if (strncmp(line, word, n) != 0 || (line[n] && line[n] != ' ')) return NULL;
     return line + n + strspn(line + n, " ");
 }
 
-/* Returns true if the line was a command. Sets *done if it ends the conversation. */
+/* Runs the line if it is a command, and returns whether it is one. Sets *done if the command ends the conversation. */
 static bool cmd_chat_run_command(chat_job *j, const char *line, bool *done, propane_status *status,
                                  propane_error *err) {
     const char *rest;

@@ -25,11 +25,11 @@ static int cmd_check_print_rules(propane_form form) {
     return cmd_check_show(shown, status, &err);
 }
 
-/* Refuses other kinds of files that Propane knows, naming the part that can be checked. */
+/* Refuses known kinds of files that cannot be checked. The message names what can be checked instead. */
 static propane_status cmd_check_refuse_others(const char *file, propane_error *err) {
     const char *form = file_is_dir(file) ? NULL : propane_model_form(file);
     const char *kind = propane_file_kind(file);
-    /* Other forms pass, so that a MILBlob with a wrong header is still checked. */
+    /* Only these forms are refused, so that a MILBlob with a wrong header is still checked. */
     if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: it holds the weights of a language model; check the programs that 'propane convert %s "
@@ -50,7 +50,8 @@ typedef struct check_job {
     bool strict;
 } check_job;
 
-/* Shows the same verdicts on the graph. A weight file, or text that the reader refuses, has no graph. */
+/* Writes the page with the program's graph and the verdicts. Fails for a weight file, or a text that the reader
+ * refuses, because these have no graph. */
 static propane_status cmd_check_write_page(const char *file, const check_job *j, const propane_report *r,
                                            propane_error *err) {
     propane_module *m = NULL;

@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 
-/* Defaults for a file with several images: the engine's framework and this system's kind. */
+/* Defaults for a file with several images: the engine's framework in a cache, and these architectures in a fat file. */
 static const char *const framework = "AppleNeuralEngine";
 static const char *const framework_path =
     "/System/Library/PrivateFrameworks/AppleNeuralEngine.framework/AppleNeuralEngine";
@@ -118,7 +118,7 @@ static propane_status cmd_classes_list(const macho_file *f, const request *q, ar
     PROPANE_TRY(macho_list(f, index, a, &l, err));
     return cmd_classes_show(&l, q, err);
 }
-/* On a Mac: lists the classes of the running system. */
+/* Lists the classes of a library of the running system. Works only on a Mac. */
 static propane_status cmd_classes_list_running(const request *q, arena *a, propane_error *err) {
     macho_listing l;
     PROPANE_TRY(running_list(q->image ? q->image : framework_path, NULL, NULL, a, &l, err));

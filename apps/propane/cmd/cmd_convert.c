@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane convert IN OUT: converts models between Hugging Face folders, safetensors, GGUF and llama2.c files, with the
- * vocabulary if the format holds one, and MIL text between its two dialects. The name of OUT decides the format.
+ * propane convert IN OUT: converts language models between Hugging Face folders, safetensors, GGUF and llama2.c files,
+ * with the vocabulary if the format holds one. Exports them as programs, and converts programs between MIL text, its
+ * two dialects, and Core ML packages. The name of OUT decides the format.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -24,7 +25,7 @@ typedef struct convert_job {
     propane_export_options exported;
 } convert_job;
 
-/* Writes the module in the form that the name `to` decides. */
+/* Writes the module in the format that the file name `to` decides. */
 static propane_status cmd_convert_write_program(propane_module *m, const char *to, propane_dialect dialect,
                                                 propane_error *err) {
     char *program = NULL;
@@ -46,7 +47,7 @@ static propane_status cmd_convert_for_engine(propane_module *m, propane_error *e
     return PROPANE_OK;
 }
 
-/* Prints which inputs and outputs of an older model an app will find changed. */
+/* Prints the inputs and outputs of an older model that an app finds changed in the new one. */
 static void cmd_convert_print_changed(const propane_module *m) {
     for (int role = PROPANE_INPUT; role <= PROPANE_OUTPUT; role++)
         for (int i = 0; i < propane_module_feature_count(m, NULL, (propane_role)role); i++) {
@@ -66,7 +67,7 @@ static void cmd_convert_print_changed(const propane_module *m) {
         }
 }
 
-/* Converts a program in any form to another one. */
+/* Converts a program in any form to MIL text or a package. */
 static propane_status cmd_convert_program(const convert_job *j, bool package, propane_dialect dialect,
                                           propane_error *err) {
     const char *from = j->from, *to = j->to, *until = j->until;
@@ -84,8 +85,8 @@ static propane_status cmd_convert_program(const convert_job *j, bool package, pr
     return status;
 }
 
-/* Prints the numbers of tokens that a call accepts and the positions of the cache, as the inputs and states declare
- * them. Text has one shape, the first. */
+/* Prints the numbers of tokens that a call accepts, and the number of positions in the cache, as the inputs and states
+ * declare them. MIL text declares only the first of several shapes. */
 static void cmd_convert_print_calls(const propane_module *m, bool package) {
     propane_feature ids = {.size = sizeof ids}, cache = {.size = sizeof cache};
     propane_shape shape;
@@ -121,7 +122,7 @@ static propane_status cmd_convert_export(const char *from, const char *adapter, 
     return status;
 }
 
-/* Reads "1,64"; returns false if it is not such a list. */
+/* Reads a list of integers such as "1,64". Returns false if the text is not such a list. */
 static bool cmd_convert_read_lengths(const char *given, int64_t lengths[MAX_LENGTHS], int *count) {
     while (*given && *count < MAX_LENGTHS) {
         int64_t n = 0;
@@ -167,8 +168,8 @@ static propane_status cmd_convert_model(const char *from, const char *adapter, c
     return status;
 }
 
-/* Names formats that people request and Propane does not write. Without this check they would get a folder of that
- * name. */
+/* Returns the ending of `to` if it belongs to a format that Propane does not write. Without this check, the user would
+ * get a folder with that name. Returns NULL otherwise. */
 static const char *cmd_convert_foreign_form(const char *to) {
     static const char *const ends[] = {".pt", ".pth",  ".onnx", ".npz",     ".npy",     ".ckpt",
                                        ".h5", ".json", ".txt",  ".mlmodel", ".mlmodelc"};
@@ -177,8 +178,8 @@ static const char *cmd_convert_foreign_form(const char *to) {
     return NULL;
 }
 
-/* Returns whether the input is a folder with an adapter and no model, and the output a GGUF file: only the adapter
- * is converted, for llama.cpp. */
+/* Returns whether the input is a folder with an adapter and no model, and the output is a GGUF file. Then only the
+ * adapter is converted, for llama.cpp. */
 static bool cmd_convert_is_adapter(const convert_job *j) {
     char config[1000], model[1000];
     snprintf(config, sizeof config, "%.900s/adapter_config.json", j->from);
@@ -195,7 +196,7 @@ static int cmd_convert_adapter(const convert_job *j) {
     return CLI_OK;
 }
 
-/* Returns -1 if the command line is correct. */
+/* Returns -1 if the command line is correct, otherwise the exit code after a message. */
 static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool exports) {
     const bool program = mil || package;
     if (cmd_convert_foreign_form(j->to))
@@ -271,7 +272,7 @@ int cmd_convert(int argc, char **argv) {
     const bool exports = (mil || package) && propane_model_form(j.from);
     propane_error err = {0};
     file_map map;
-    if (!file_is_dir(j.from)) { /* a file that cannot be read is not a wrong use of flags */
+    if (!file_is_dir(j.from)) { /* report an unreadable file before wrong use of flags */
         if (file_map_open(j.from, &map, &err) != PROPANE_OK) return cli_error("convert", &err);
         file_map_close(&map);
     }

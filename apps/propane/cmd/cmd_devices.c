@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * propane devices: lists every driver of this build, with the reason if one cannot work here. --symbols lists the
- * symbols that the ane driver looks for, --probe asks a device about facts that public notes leave open, and --forget
- * drops its remembered answers.
+ * propane devices: lists every driver of this build, with the reason if it cannot work on this machine. --symbols lists
+ * the symbols that the ane driver looks for. --probe tests a device for facts that public notes leave open. --forget
+ * deletes the answers that were kept from earlier probes.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,8 @@
 #include "apps/propane/cli.h"
 #include "apps/propane/cmd/host_flags.h"
 
-/* Tries features that are offered but not certain to work, each in a separate process, because an answer may be a
- * crash. */
+/* Tries features that the system offers but that may not work. Each is tried in a separate process, because the attempt
+ * may crash. */
 static void cmd_devices_list_trials(void) {
     static const struct {
         const char *title, *id;
@@ -47,7 +47,7 @@ static void cmd_devices_print_products(void) {
     printf("\n");
 }
 
-/* Compares the products of a layer of Stories110M at 256 positions. */
+/* Measures the products of a layer of Stories110M at 256 positions in fp32 and bf16, and prints which is faster. */
 static propane_status cmd_devices_print_types(propane_error *err) {
     enum { ROWS = 2048, COLUMNS = 768, POSITIONS = 256 };
     propane_product_times t = {.size = sizeof t};

@@ -21,8 +21,9 @@ static double cmd_diff_relative(const diff_row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
-/* Returns whether a row counts as a difference. An infinity that a later operation removes, such as one before a
- * softmax, does not. */
+/* Returns whether a row counts as a difference. If one side is infinite and the other is too large for fp16 (`beyond`),
+ * an intermediate value counts only if `strictly` is set, because a later operation such as a softmax may remove the
+ * infinity. */
 static bool cmd_diff_parts(const diff_job *j, const diff_row *r, bool strictly) {
     return cmd_diff_relative(r) > j->tolerance || (r->beyond && (r->output || strictly));
 }
@@ -34,7 +35,7 @@ static void cmd_diff_print_row(const diff_row *r) {
 
 static bool cmd_diff_has_none(const nonfinite_tally *t) { return t->nan || t->infinite; }
 
-/* Prints the non-finite values of the outputs, by side, and where they begin. */
+/* For each side, prints how many values of each output are not finite, and where the first of them comes from. */
 static void cmd_diff_print_nonfinite(const diff_job *j) {
     char words[80];
     for (int side = 0; side < 2; side++) {
@@ -50,8 +51,8 @@ static void cmd_diff_print_nonfinite(const diff_job *j) {
     }
 }
 
-/* Returns the first row that differs, and the one that differs most. If no other row differs, an intermediate infinity
- * does not count as a difference. */
+/* Returns the first row that differs, or NULL, and sets *worst to the row that differs most. An infinity in an
+ * intermediate value counts only if some other row differs. */
 static const diff_row *cmd_diff_find_first(const diff_job *j, const diff_row **worst) {
     const diff_row *first = NULL;
     bool any = false;
@@ -104,7 +105,7 @@ static int cmd_diff_report(const diff_job *j) {
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------- */
 
-/* The value is infinite if one side is not finite, and is then printed as null. */
+/* Returns a JSON number, or null for a difference that is infinite because one side is not finite. */
 static json_t *cmd_diff_json_real(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
 static json_t *cmd_diff_json_row(const diff_row *r) {
@@ -139,10 +140,10 @@ static int cmd_diff_print_json(const diff_job *j, propane_error *err) {
 
 /* ---- the page --------------------------------------------------------------------------------------------------------------- */
 
-/* Reads A again from its file, because in the session every value is an output, and the types are those
- * of --precision-a. Open inputs get the shapes of the run. Shapes from --input are known only to the session. If
- * another function has an input of the same name and another shape, those shapes cannot be requested, and the
- * file's defaults stay. */
+/* Reads A again from its file, because the session's module has every value as an output, and the types of
+ * --precision-a. Inputs whose shapes the file leaves open get the shapes of the run, which may come from --input
+ * arrays. If the file does not allow these shapes, because another function has an input of the same name and another
+ * shape, only the shapes of --shape are used. */
 static propane_status cmd_diff_read_anew(const diff_job *j, propane_module **out, propane_error *err) {
     propane_error why = {0};
     if (j->ran_count && propane_module_read_shaped(j->a, j->ran, j->ran_count, out, &why) == PROPANE_OK)
@@ -201,7 +202,7 @@ static propane_status cmd_diff_unexpected(const diff_job *j, propane_session *s,
                         j->a, known);
 }
 
-/* Adds a row in which the recorded array is A and the model's result is B. */
+/* Adds a row that compares a recorded array (as side A) with the model's result (as side B). */
 static propane_status cmd_diff_add_expected(diff_job *j, propane_session *s, const char *name, const npy *array,
                                             propane_error *err) {
     const propane_io *io = diff_values_find(s, name);
@@ -238,7 +239,7 @@ static propane_status cmd_diff_expect_archive(diff_job *j, propane_session *s, p
     return status;
 }
 
-/* Reads a folder written by `propane run --output FOLDER`: NAME.npy for each output. */
+/* Reads NAME.npy for each output from a folder that `propane run --output FOLDER` wrote. */
 static propane_status cmd_diff_expect_folder(diff_job *j, propane_session *s, propane_error *err) {
     const propane_program *p = propane_session_program(s);
     const int count = propane_program_output_count(p);
@@ -258,7 +259,7 @@ static propane_status cmd_diff_expect_folder(diff_job *j, propane_session *s, pr
     return PROPANE_OK;
 }
 
-/* If a finite number was recorded and the result is not finite, finds the operation that causes it. */
+/* If a recorded value and a result differ because one of them is not finite, finds the operation that causes it. */
 static propane_status cmd_diff_explain_broken(diff_job *j, propane_error *err) {
     bool broken = false;
     for (int i = 0; i < j->row_count; i++) broken |= j->rows[i].broken || j->rows[i].beyond;
@@ -290,7 +291,7 @@ static int cmd_diff_compiled(const char *a, const char *b) {
     return status ? cli_error("diff", &err) : words ? CLI_FAILED : CLI_OK;
 }
 
-/* Refuses flags without an effect. Returns -1 if there are none. */
+/* Refuses flags that would have no effect. Returns -1 if there are none, otherwise the exit code. */
 static int cmd_diff_refuse(const diff_job *j, bool compiled) {
     if (j->expect && (j->b || j->html))
         return cli_misuse("diff", "--expect replaces B and cannot be combined with --html");

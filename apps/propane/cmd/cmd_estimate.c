@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane estimate: estimates the cost of a program or a training step on a Neural Engine. Every figure that it prints
- * is estimated; none was measured here.
+ * propane estimate: estimates the cost of a program or a training step on a Neural Engine. The command measures
+ * nothing.
  */
 #include <math.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static propane_status cmd_estimate_file(const char *file, const char *through,
                                     : cmd_estimate_program(file, &program, json, model->ops, err);
 }
 
-/* Reads a rate such as "20M", in bits per second. */
+/* Reads a rate such as "20M" as bits per second. Returns false if the text is not a rate. */
 static bool cmd_estimate_rate(const char *given, double *out) {
     static const char units[] = "kMGT";
     const char *end = text_read_real(given, out);
@@ -72,7 +72,7 @@ static const propane_training_estimate_options cmd_estimate_standard = {.size = 
     "--rates|--sources|--compare|--workers"
 #define NETWORK_FLAGS "--bandwidth|--latency|--wire|--outer|--outer-warmup"
 
-/* Refuses flags without an effect on this estimate. Returns -1 if all have one, otherwise the exit code. */
+/* Refuses flags that have no effect on this estimate. Returns -1 if there are none, otherwise the exit code. */
 static int cmd_estimate_misuse(const char *file, const propane_training_estimate_options *model) {
     int code = -1;
     if (!file) return cli_refuse("estimate", TRAINING_FLAGS "|" NETWORK_FLAGS "|--ops|--path|--target", "--points");

@@ -25,8 +25,8 @@ typedef struct eval_job {
     int64_t begun_ns, shown_ns;
     int32_t *ids;
     int64_t count;
-    int64_t text_bytes; /* 0 if not known */
-    int64_t examples;   /* 0 if it is not instruction data */
+    int64_t text_bytes; /* size of the text; 0 if not known */
+    int64_t examples;   /* number of examples of instruction data; 0 for other data */
 } eval_job;
 
 static propane_status cmd_eval_parse_ids(eval_job *j, propane_error *err) {
@@ -55,8 +55,8 @@ static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
                         text_plural(j->count));
 }
 
-/* Checks the length before anything is computed: logits and gradients are written for one stretch, and for
- * gradients the last id is only a target. */
+/* Checks before anything is computed that the ids fit into one context, for which logits and gradients are written. For
+ * gradients there may be one more id, because the last one is only a target. */
 static propane_status cmd_eval_check_room(const eval_job *j, propane_error *err) {
     int64_t window = j->m.context ? j->m.context : j->m.info.context;
     int64_t room = j->logits ? window : window + 1;
@@ -74,15 +74,15 @@ static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) 
     return propane_model_write_gradients(j->m.weights, j->ids, j->count, &how, j->gradients, NULL, err);
 }
 
-/* Shows progress on standard error, because the result goes to standard output: a line that is redrawn, or one
- * every ten seconds. */
+/* Shows the progress on standard error, because the result is printed to standard output. Redraws one line, or prints a
+ * line every ten seconds. */
 static bool cmd_eval_on_progress(void *context, int64_t done, int64_t total, double mean) {
     eval_job *j = context;
     const int64_t now = clock_ns();
     const bool bar = progress_is_bar(j->progress, false, STDERR_FILENO);
     if (strcmp(j->progress, "none") == 0 || (now - j->shown_ns < (bar ? 200000000 : 10000000000) && done < total))
         return true;
-    if (!bar && now - j->begun_ns < 10000000000) return true; /* too early for the next line */
+    if (!bar && now - j->begun_ns < 10000000000) return true; /* a short evaluation prints no line, even at its end */
     const double seconds = (double)(now - j->begun_ns) / 1e9;
     char left[32];
     j->shown_ns = now;
@@ -101,7 +101,7 @@ static propane_status cmd_eval_start(eval_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Evaluates instruction data: the answers, as training reads them. */
+/* Evaluates the answers of instruction data, which is read as in training. */
 static propane_status cmd_eval_examples(eval_job *j, double *mean, int64_t *predictions, propane_error *err) {
     propane_chat *chat = NULL;
     if (j->logits || j->gradients)
@@ -195,7 +195,7 @@ int cmd_eval(int argc, char **argv) {
     propane_error err = {0};
     propane_status status = propane_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);
-    if (j.drawn) fprintf(stderr, "\n"); /* it failed partway */
+    if (j.drawn) fprintf(stderr, "\n"); /* the evaluation failed before its end, so the line is still there */
     opened_model_close(&j.m);
     propane_free(j.ids);
     return status == PROPANE_OK ? CLI_OK : cli_error("eval", &err);

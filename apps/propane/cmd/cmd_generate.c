@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane generate: a model continues a prompt, or each line of a file. Input and output are ids or text.
+ * propane generate: lets a model continue a prompt, or each line of a file. Input and output are text or ids.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,20 +38,20 @@ typedef struct generate_job {
 typedef struct item {
     generate_job *j;
     text prompt;
-    char source[300]; /* names it in messages */
+    char source[300]; /* the prompt's name in messages */
     id_list ids;
-    propane_stream *stream; /* NULL if not begun, or at its end */
+    propane_stream *stream; /* NULL before the stream begins and after it has ended */
     propane_generation result;
-    bool done, lost; /* lost: memory ran out for a part of it */
-    text out;        /* not yet printed */
-    json_t *tokens;  /* --json: the drawn ids */
-    text completion; /* --json */
+    bool done, lost; /* lost: memory ran out, so a part of the text is missing */
+    text out;        /* output that is not yet printed */
+    json_t *tokens;  /* with --json: the drawn ids */
+    text completion; /* with --json: the generated text */
 } item;
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-/* Encodes the prompt after the id that begins a text. If the vocabulary has no such id, like those that a run trains,
- * an empty prompt becomes the beginning of a line. */
+/* Encodes the prompt, preceded by the id that begins a text. A vocabulary that a run has trained has no such id; an
+ * empty prompt is then replaced by a newline. */
 static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
     const char *prompt = it->prompt.data ? it->prompt.data : "";
@@ -88,8 +88,8 @@ static propane_status cmd_generate_check_length(const item *it, propane_error *e
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
 
-/* Returns the text as people read it, freed with propane_free. Returns NULL if memory runs out, and marks the item
- * as lost. */
+/* Returns the text of ids for display; free it with propane_free. If memory runs out, marks the item as lost and
+ * returns NULL. */
 static char *cmd_generate_text_of(item *it, const int32_t *ids, int64_t count, bool inside, size_t *length) {
     char *shown = NULL;
     *length = 0;
@@ -207,7 +207,7 @@ static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t l
     return NULL;
 }
 
-/* Fails if memory ran out for a part of the item, so that nothing of it is printed. */
+/* Returns an error if memory ran out for a part of the item, so that none of it is printed. */
 static propane_status cmd_generate_item_check(const item *it, propane_error *err) {
     const bool good = !it->lost && !it->out.failed && !it->completion.failed;
     return good ? PROPANE_OK : propane_fail_memory(err, it->out.capacity);
@@ -235,7 +235,7 @@ static propane_status cmd_generate_item_end(item *it, propane_error *err) {
     return cmd_generate_item_check(it, err);
 }
 
-/* Prints the text that is ready, and a message after a text that had to end early. Returns false if the reader has
+/* Prints the item's pending output, and a message after a text that had to end early. Returns false if the reader has
  * closed the output. */
 static bool cmd_generate_item_print(item *it) {
     const generate_job *j = it->j;
@@ -252,7 +252,8 @@ static bool cmd_generate_item_print(item *it) {
 
 /* ---- the work ------------------------------------------------------------------------------------------------------- */
 
-/* The prompts of a file, in order: each line, or in a .jsonl file each line's "prompt". Empty lines are skipped. */
+/* A file of prompts. Each line is a prompt. In a .jsonl file, a line is a string, or an object whose "prompt" is the
+ * prompt. Empty lines are skipped. */
 typedef struct prompt_file {
     generate_job *j;
     char *data;
@@ -276,7 +277,7 @@ static propane_status cmd_generate_item_of_json(prompt_file *f, const char *line
     return status;
 }
 
-/* Sets *out to NULL if there are no more. */
+/* Sets *out to an item for the next prompt, or to NULL if there are no more prompts. */
 static propane_status cmd_generate_next_item(prompt_file *f, item **out, propane_error *err) {
     char source[300];
     *out = NULL;
@@ -296,14 +297,15 @@ static propane_status cmd_generate_next_item(prompt_file *f, item **out, propane
     return PROPANE_OK;
 }
 
-/* Items that were begun and are not yet completely printed, in the order of the file. */
+/* The items that have begun and are not yet completely printed, in the order of the file. */
 typedef struct queue {
     item *items[QUEUE_ROOM];
     int count;
     int64_t ran;
 } queue;
 
-/* Begins prompts while places are free. Many may already be queued behind the first item that is not printed yet. */
+/* Begins further prompts as long as the generator has free streams and the queue has free places. The queue may hold
+ * many finished items, because they are printed only after the first one has ended. */
 static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
     int running = 0;
     for (int i = 0; i < q->count; i++) running += q->items[i]->stream != NULL;
@@ -322,7 +324,8 @@ static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, q
     return PROPANE_OK;
 }
 
-/* Prints the first item as it is generated; the items after it wait for their turn. */
+/* Prints the new text of the first item. If that item is done, removes it and continues with the next one. Returns
+ * false if the reader has closed the output. */
 static bool cmd_generate_print_first(queue *q) {
     bool wanted = true;
     while (wanted && q->count) {
@@ -352,7 +355,7 @@ static propane_status cmd_generate_run_queue(generate_job *j, prompt_file *f, qu
         if (cmd_generate_print_first(q)) status = cmd_generate_advance(j, q, err);
         if (!status && !cmd_generate_print_first(q)) break;
     }
-    /* After an error in a later prompt, first print the items before it. */
+    /* After an error in a later prompt, complete and print the items before it. */
     while (status && q->count && cmd_generate_print_first(q) && q->count && q->items[0]->stream) {
         propane_error later = {0};
         if (cli_interrupted || cmd_generate_advance(j, q, &later)) break;
@@ -388,7 +391,7 @@ static propane_status cmd_generate_run_one(item *it, propane_error *err) {
     return status;
 }
 
-/* Opens the model. `single` is the only prompt, if there is no file of prompts. */
+/* Opens the model. `single` is the only prompt, or NULL for a file of prompts. */
 static propane_status cmd_generate_open_model(generate_job *j, item *single, propane_error *err) {
     PROPANE_TRY(propane_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
@@ -421,15 +424,15 @@ static propane_status cmd_generate_generate(generate_job *j, propane_error *err)
 
 /* ---- the command ---------------------------------------------------------------------------------------------------- */
 
-/* Returns whether standard input may hold a prompt: not a terminal, which would wait for a person, and not
- * /dev/null. */
+/* Returns whether standard input is a pipe or a regular file, which may hold a prompt. A terminal would wait for a
+ * person to type. */
 static bool cmd_generate_is_piped(void) {
     struct stat st;
     return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
 }
 
-/* Reads the prompt from standard input if it is "-", or if none was given and something is piped in. Removes the
- * newline at its end, which echo adds. */
+/* Reads the prompt from standard input if --prompt is "-", or if no prompt was given and standard input is a pipe or a
+ * file. Removes a newline at the end, which echo adds. */
 static propane_status cmd_generate_read_prompt(generate_job *j, bool given, propane_error *err) {
     size_t length = 0;
     if (given ? strcmp(j->prompt, "-") != 0 : j->prompts || j->prompt_ids || !cmd_generate_is_piped())
@@ -443,7 +446,7 @@ static propane_status cmd_generate_read_prompt(generate_job *j, bool given, prop
     return PROPANE_OK;
 }
 
-/* Draws a new seed each time, small enough to type. Returns false if no random numbers are needed. */
+/* Draws a seed for a run without --seed, small enough to type. Returns false if no random numbers are needed. */
 static bool cmd_generate_draw_seed(generate_job *j) {
     uint32_t seed = 1;
     if (j->sampling.temperature <= 0) return false;
@@ -452,7 +455,7 @@ static bool cmd_generate_draw_seed(generate_job *j) {
     return true;
 }
 
-/* Returns -1 if nothing is wrong. */
+/* Returns -1 if the command line is correct, otherwise the exit code after a message. */
 static int cmd_generate_check(const generate_job *j, int64_t logprobs) {
     if (j->prompt_ids && j->prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
     if (j->prompts && (j->prompt_ids || j->prompt[0]))

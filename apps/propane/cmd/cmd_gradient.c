@@ -10,7 +10,8 @@
 
 enum { MOST = 256 };
 
-/* Splits "a,b" into names, stored in `copy`. Returns -1 if there are too many, or an empty one. */
+/* Splits `copy`, a list such as "a,b", into names that point into it. Returns their number, or -1 if there are too many
+ * or one is empty. */
 static int cmd_gradient_split(char *copy, const char *names[MOST]) {
     int count = 0;
     for (char *at = copy; at; count++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane ops: prints the rows of ops.def as a table or as JSON lines, so that no other list of operations is needed.
+ * propane ops: prints the table of operations (ops.def) as a table or as JSON lines, so that no other list is needed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -50,12 +50,12 @@ typedef enum cover { COVER_KERNEL, COVER_FOLDED, COVER_REFERENCE, COVER_MISSING,
 
 static cover cmd_ops_cover_of(const propane_op_info *info) {
     if (!strcmp(info->name, "const") || !strcmp(info->cpu, "fold") || info->stateful)
-        return COVER_FOLDED; /* states become parameters */
+        return COVER_FOLDED; /* operations on states are gone, because states become parameters */
     if (!info->evaluated || !strcmp(info->cpu, "none")) return COVER_MISSING;
     return strcmp(info->cpu, "reference") ? COVER_KERNEL : COVER_REFERENCE;
 }
 
-/* Prints names under a title, wrapped. */
+/* Prints the names of the operations for which `is` returns true, under a title and with line breaks. */
 static void cmd_ops_print_names(const char *title, bool (*is)(const propane_op_info *)) {
     int column = 0, count = 0;
     for (int i = 0; i < propane_op_count(); i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * propane plan MODEL: prints the kernels of a training step: where each one runs, the values that pass between them,
- * bytes and FLOPs.
+ * propane plan MODEL: prints the kernels of a training step, with the place where each one runs, the values that pass
+ * between them, bytes and FLOPs.
  */
 #include <stdio.h>
 
 #include "apps/propane/cli.h"
 
-/* Prints one line per chip: whether the plan suits it and no known rule refuses it, or why not. */
+/* Prints one line per chip: either that no known rule refuses the plan's device kernels, or the reason for a
+ * refusal. */
 static propane_status cmd_plan_print_chips(const propane_plan *p, const char *weights, const char *const *chips,
                                            int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
@@ -44,7 +45,7 @@ static int cmd_plan_search(const char *model, const propane_training_estimate_op
     return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "plan '", &err);
 }
 
-/* Returns a flag that only a search accepts. */
+/* Returns a flag that was given although only a search accepts it, or NULL. */
 static const char *cmd_plan_stray(const propane_training_estimate_options *o) {
     return o->accumulate ? "--accumulate"
            : o->moments  ? "--moments"
@@ -67,7 +68,7 @@ static int cmd_plan_make(const char *model, const propane_plan_options *options,
     return status == PROPANE_OK ? CLI_OK : cli_error_of("plan", "context ", &err);
 }
 
-/* Members that a search and a plan share are read from `search`. */
+/* Returns the options of a plan. The members that a search has, too, are copied from `search`. */
 static propane_plan_options cmd_plan_options(const char *name, const char *precision, const char *head, int64_t batch,
                                              int64_t context, const propane_training_estimate_options *search) {
     return (propane_plan_options){.size = sizeof(propane_plan_options),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane power: prints the energy that the machine reports for some seconds, or for the time of a command.
+ * propane power: prints the energy that the machine reports for a number of seconds, or while a command runs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static void cmd_power_print_json(const energy_reading *r) {
     printf("}\n");
 }
 
-/* Waits until that time, or until Ctrl-C. */
+/* Waits until the time end_ns of clock_ns, or until Ctrl-C. */
 static void cmd_power_wait_until(int64_t end_ns) {
     while (!cli_interrupted && clock_ns() < end_ns) {
         int64_t left = end_ns - clock_ns(), pause = left > 50000000 ? 50000000 : left > 0 ? left : 1;
@@ -89,7 +89,7 @@ static propane_status cmd_power_measure(power_job *j, energy_meter *m, propane_e
             next += step;
         }
     }
-    if (child && cli_interrupted) waitpid(child, &state, 0); /* the child got Ctrl-C too */
+    if (child && cli_interrupted) waitpid(child, &state, 0); /* the terminal sent Ctrl-C to the child, too */
     if (child) j->code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     return cmd_power_show(j, m, err);
 }

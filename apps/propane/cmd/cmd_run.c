@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane run MODEL: runs a program in any form on any device. Arrays and images go in, arrays come out, and the time
- * is printed.
+ * propane run MODEL: runs a program in any form on any device. Inputs are arrays and images, and outputs are arrays.
+ * The command prints the time of the runs.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,9 +30,9 @@ typedef struct run_job {
     char refused[1200];
     propane_shape chosen[MAX_GIVEN];
     json_t *printed;          /* with --json: the object that is printed at the end */
-    nonfinite_tally *tallies; /* of the outputs, except those added only by --keep, over all steps */
+    nonfinite_tally *tallies; /* one per output, over all steps; outputs that only --keep adds are left out */
     int tally_count;
-    bool not_finite; /* and the inputs are not the only cause */
+    bool not_finite; /* outputs are NaN or infinite, and the inputs are not the only cause */
 } run_job;
 
 /* ---- times ------------------------------------------------------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ static int cmd_run_by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Returns the time that a given share of the runs did not exceed. */
+/* Returns the time in ms that the given share of the runs did not exceed. */
 static double cmd_run_quantile_ms(const int64_t *sorted, int64_t count, double share) {
     int64_t at = (int64_t)(share * (double)count + 0.999999) - 1;
     return (double)sorted[at < 0 ? 0 : at >= count ? count - 1 : at] / 1e6;
@@ -69,7 +69,7 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
 
-/* Returns what the model's file calls an output. */
+/* Returns the name that the model's file has for an output. */
 static const char *cmd_run_called(propane_session *s, const char *function, const char *name) {
     const propane_module *m = propane_session_module(s);
     const int count = propane_module_feature_count(m, function, PROPANE_OUTPUT);
@@ -157,7 +157,7 @@ static propane_status cmd_run_tally(run_job *j, propane_session *s, propane_erro
     return PROPANE_OK;
 }
 
-/* Prints the outputs that have non-finite numbers, and where they come from. */
+/* Prints the first output with non-finite numbers, how many other outputs have some, and where they come from. */
 static void cmd_run_print_nonfinite(run_job *j, const propane_nonfinite *found, const char *why) {
     const nonfinite_tally *first = NULL;
     char words[80];
@@ -214,10 +214,10 @@ static propane_status cmd_run_print_json(const run_job *j, propane_error *err) {
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct engine_account {
-    int64_t ns, given, repeats; /* of all runs; `given` counts the runs that reported their time */
+    int64_t ns, given, repeats; /* totals over all runs; `given` is the number of runs that reported their time */
 } engine_account;
 
-/* Prints the engine's total time. An engine keeps no record of its steps, and may report only the total. */
+/* Prints the mean time of a run by the host's clock and by the engine's. An engine reports no times of single steps. */
 static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, const engine_account *e) {
     double host = 0;
     for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];
@@ -284,7 +284,7 @@ static propane_status cmd_run_session(run_job *j, propane_session *s, propane_er
     return j->json && !cli_interrupted ? cmd_run_print_json(j, err) : PROPANE_OK;
 }
 
-/* Flags without a meaning for registers. */
+/* Flags that have no meaning for a compiled program. */
 static const char run_compiled_ignores[] =
     "--resize|--keep|--function|--shape|--device|--precision|--blas|--iterations|"
     "--warmup|--profile|--trace|--bisect|--json";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane serve: serves a model through OpenAI's endpoints, for programs that use them.
+ * propane serve: serves a model over HTTP with OpenAI's endpoints.
  */
 #include <inttypes.h>
 #include <poll.h>
@@ -29,7 +29,8 @@ typedef struct serve_job {
 
 /* ---- permissions --------------------------------------------------------------------------------------------------------------- */
 
-/* Splits a text at any of `ends` into trimmed parts. Empty parts and comments (#) are skipped. Changes the text. */
+/* Splits a text at the characters in `ends` into trimmed parts. Skips empty parts and comments (#). Changes the
+ * text. */
 static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, const char *const **out, int *count,
                                       propane_error *err) {
     size_t room = 1;
@@ -69,14 +70,15 @@ static void cmd_serve_on_hangup(int number) {
     cmd_serve_hung_up = 1;
 }
 
-/* Installs the handler for SIGHUP, which rereads the files of keys or certificates. */
+/* Installs the handler for SIGHUP if keys or certificates come from files, which are then read again after the
+ * signal. */
 static void cmd_serve_catch_hangup(const serve_job *j) {
     struct sigaction action = {.sa_handler = cmd_serve_on_hangup};
     sigemptyset(&action.sa_mask);
     if (j->key_file || j->certificate) sigaction(SIGHUP, &action, NULL);
 }
 
-/* Reloads the keys. The old ones stay in the arena, because responses may still be using them. */
+/* Reloads the keys. The old keys stay in the arena, because responses may still be using them. */
 static void cmd_serve_reload_keys(serve_job *j, serve_server *server) {
     propane_error err = {0};
     access_keys *keys = ARENA_ARRAY(j->arena, 1, access_keys);
@@ -95,7 +97,7 @@ static void cmd_serve_forget(char **secret) {
     *secret = NULL;
 }
 
-/* Reads a certificate or a key as text, freed by the caller with mem_free; NULL if no file is given. */
+/* Reads a certificate or a key as text; free it with mem_free. Sets *out to NULL if `path` is NULL. */
 static propane_status cmd_serve_read_pem(const char *path, char **out, propane_error *err) {
     size_t length = 0;
     *out = NULL;
@@ -118,7 +120,7 @@ static void cmd_serve_reload_certificate(const serve_job *j, serve_server *serve
             status ? err.text : "");
 }
 
-/* Reloads keys and certificates. A file that cannot be used changes nothing. */
+/* Reloads keys and certificates. If a file cannot be used, the old keys or certificate stay. */
 static void cmd_serve_reload(serve_job *j, serve_server *server) {
     cmd_serve_hung_up = 0;
     if (j->key_file) cmd_serve_reload_keys(j, server);
@@ -150,14 +152,14 @@ static propane_status cmd_serve_read_rules(serve_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Returns whether a line can be written without waiting, so that a pipe without a reader or a stopped terminal does
- * not block a request. */
+/* Returns whether standard output accepts a line without waiting. A full pipe or a stopped terminal must not block
+ * requests. */
 static bool cmd_serve_can_write(void) {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) > 0;
 }
 
-/* Writes a log line. Called by one thread, that of the HTTP library. */
+/* Writes a log line. Called only in the HTTP library's thread. */
 static void cmd_serve_log(void *context, const char *line) {
     static unsigned long lost;
     (void)context;
@@ -175,7 +177,7 @@ static void cmd_serve_log(void *context, const char *line) {
 
 /* ---- the model ------------------------------------------------------------------------------------------------------------------ */
 
-/* Returns the last part of a path: "models/llama/" is called "llama". */
+/* Returns the last part of a path, for example "llama" for "models/llama/". */
 static const char *cmd_serve_last_part(const char *path, char out[200]) {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
@@ -185,7 +187,7 @@ static const char *cmd_serve_last_part(const char *path, char out[200]) {
     return out;
 }
 
-/* Opens the chat format. An unknown template does not prevent completions. */
+/* Opens the chat format. If the model's template is unknown, the server offers completions only. */
 static propane_status cmd_serve_open_chat(serve_job *j, propane_error *err) {
     const propane_status status = propane_chat_open(j->m.weights, j->m.tokenizer, j->chat_name, &j->chat, err);
     if (status != PROPANE_ERR_UNSUPPORTED || j->chat_name) return status;
@@ -231,7 +233,7 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Returns -1 if nothing is wrong. */
+/* Returns -1 if the command line is correct, otherwise the exit code after a message. */
 static int cmd_serve_check(const serve_job *j, int64_t body, int64_t memory) {
     if (!j->certificate != !j->private_key)
         return cli_misuse("serve", "--tls-cert and --tls-key must be given together; %s is missing",

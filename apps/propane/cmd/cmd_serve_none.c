@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane serve in a build without libmicrohttpd.
+ * propane serve in a build without libmicrohttpd. The command explains that the build cannot serve.
  */
 #include <stdio.h>
 #include <string.h>

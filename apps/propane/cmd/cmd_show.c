@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane show FILE: prints what is in a file, whose kind is decided by its content: MIL text, weight files,
- * safetensors, llama2.c checkpoints, model folders, tokenizers, token files, compiled programs.
+ * propane show FILE: prints the contents of a file. The content decides the file's kind: MIL text, weight file,
+ * safetensors, llama2.c checkpoint, model folder, tokenizer, token file, compiled program.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "core/base/memory.h"
 #include "report/run/run_set.h"
 
-/* Prints the file, including the part that was read before an error. */
+/* Prints the contents of the file. After an error, prints the part that could be read. */
 static propane_status cmd_show_show(const char *file, const propane_show_options *options, propane_error *err) {
     char *shown = NULL;
     size_t length = 0;
@@ -24,8 +24,8 @@ static propane_status cmd_show_show(const char *file, const propane_show_options
     return status;
 }
 
-/* Prints the progress of a run, under its folder's lines or (`log`) alone. Sets *is_run to false if the folder
- * has no run log. */
+/* Prints one line about the progress of the run in a folder. `log` is the path of the run's log if the user named the
+ * log, or NULL if the line follows those about the folder. Sets *is_run to whether the folder has a run log. */
 static propane_status cmd_show_put_run(const char *dir, const char *log, bool *is_run, propane_error *err) {
     run_set set;
     propane_status status = run_set_open(&set, &dir, 1, err);
@@ -44,7 +44,8 @@ static propane_status cmd_show_put_run(const char *dir, const char *log, bool *i
     return status == PROPANE_ERR_NOT_FOUND ? PROPANE_OK : status;
 }
 
-/* Shows a run's log, which is not instruction data although its name ends in .jsonl. */
+/* Shows the run of a log. The log's name ends in .jsonl, but it is not instruction data. Sets *is_run if it is a
+ * log. */
 static propane_status cmd_show_log(const char *file, bool *is_run, propane_error *err) {
     const size_t length = strlen(file), name = strlen(RUN_LOG);
     char dir[4096];
@@ -64,7 +65,7 @@ static propane_status cmd_show_file(const char *file, const propane_show_options
     return status;
 }
 
-/* Reports a flag that is for another kind of file, or returns -1 if there is none. */
+/* Refuses a flag that is for another kind of file and returns the exit code. Returns -1 if there is none. */
 static int cmd_show_misuse(const char *file, const char *example_flag, bool words) {
     if (example_flag && !cli_file_is(file, "examples"))
         return cli_misuse("show", "%s is for .jsonl files; %s is not one", example_flag, file);
@@ -74,11 +75,11 @@ static int cmd_show_misuse(const char *file, const char *example_flag, bool word
 }
 
 typedef struct show_page {
-    const char *file, *profile; /* the page; times for it */
+    const char *file, *profile; /* the page to write, and the trace with the times that it shows (or NULL) */
     propane_page_options options;
 } show_page;
 
-/* Writes the page, with the times of a trace. */
+/* Writes the page, with the times of a trace if one is given. */
 static propane_status cmd_show_write_page(const char *file, show_page *p, propane_error *err) {
     propane_module *m = NULL;
     propane_page_value *rows = NULL;

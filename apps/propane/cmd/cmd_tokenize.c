@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane tokenize: trains a vocabulary on a text, or uses an existing one, and writes the text as ids.
+ * propane tokenize: encodes a text as ids, with a vocabulary that it trains on the text or with an existing one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,7 +22,8 @@ static propane_status cmd_tokenize_print_line(const propane_tokenizer *t, const 
     return PROPANE_OK;
 }
 
-/* Prints the ids of each line of a text (without its end), one line each, or the ids of the whole text. */
+/* Prints the ids of a text on one line. If `lines` is set, encodes each line of the text separately, without its
+ * newline, and prints its ids on a separate line. */
 static propane_status cmd_tokenize_print_ids(const propane_tokenizer *t, const char *path, bool lines,
                                              propane_error *err) {
     char *data = NULL;

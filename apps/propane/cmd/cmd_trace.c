@@ -33,7 +33,8 @@ static bool cmd_trace_own_path(char *out, size_t size) {
 #endif
 }
 
-/* Finds the library next to the command, or in ../lib, where it is installed. */
+/* Finds the tracing library: the one that PROPANE_TRACE_LIBRARY names, or the one next to the command or in ../lib,
+ * where it is installed. */
 static propane_status cmd_trace_find_library(char out[1200], propane_error *err) {
     static const char *const places[] = {LIBRARY, "../lib/" LIBRARY};
     const char *asked = getenv("PROPANE_TRACE_LIBRARY");
@@ -64,7 +65,7 @@ static propane_status cmd_trace_prepare(const char *output, propane_error *err) 
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "tracing works only on macOS, or with a stand-in named by PROPANE_ANE_LIBRARY");
 #endif
-    PROPANE_TRY(file_write(output, "", 0, err)); /* check that it can be written, and empty it */
+    PROPANE_TRY(file_write(output, "", 0, err)); /* empties the file, and checks that it can be written */
     char *full = realpath(output, NULL);
     if (!full) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", output, strerror(errno));
     int failed = setenv("PROPANE_TRACE", full, 1);

@@ -35,8 +35,8 @@ static bool cmd_train_is_package_run(const char *dir) {
     return yes;
 }
 
-/* Returns whether the word names a Core ML model, by its ending or by the contents of its folder. Anything else is
- * for a language model. */
+/* Returns whether the word names a Core ML model or a run with one. The word's ending or the contents of its folder
+ * decide. Any other word belongs to a language model. */
 static bool cmd_train_names_package(const char *word) {
     static const char *const endings[] = {".mlpackage", ".mlmodelc", ".mlmodel", ".mil"};
     static const char *const inside[] = {"Manifest.json", "coremldata.bin", "model.mil"};
@@ -51,8 +51,8 @@ static bool cmd_train_names_package(const char *word) {
     return cmd_train_is_package_run(word);
 }
 
-/* Returns whether the command line is for an imported model. Only imported models have a loss flag; the first word,
- * or the word after --resume, is a model or a run. */
+/* Returns whether the command line is for an imported model. It is if it has --loss, which language models lack, or if
+ * its first word, the word after --resume, or the value of --run names an imported model or its run. */
 static bool cmd_train_is_package(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const bool first = i == 1 || strcmp(argv[i - 1], "--resume") == 0;
@@ -63,8 +63,8 @@ static bool cmd_train_is_package(int argc, char **argv) {
     return false;
 }
 
-/* Replaces this process; returns only on an error. The run's folder is passed with a flag, because an argument
- * without a flag is the model. */
+/* Replaces this process by one that continues the run. Returns only after an error. The run's folder is passed with
+ * --run, because an argument without a flag is the model. */
 static propane_status cmd_train_restart(char *run, propane_error *err) {
     arena *a = arena_create();
     char flag[] = "--run", **arguments = NULL, **list = a ? ARENA_ARRAY(a, (size_t)cli_argc + 3, char *) : NULL;

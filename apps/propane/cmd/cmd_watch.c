@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane watch RUN...: follows the runs' logs on a screen. If the output is not a terminal, the screen is printed
- * once, without colours.
+ * propane watch RUN...: shows the logs of training runs on a screen that is updated. If the output is not a terminal,
+ * the screen is printed once, without colours.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,8 +17,8 @@
 
 typedef struct watch {
     run_set set;
-    bool validation; /* curves of several runs */
-    bool live;       /* a terminal, redrawn repeatedly */
+    bool validation; /* plots the validation losses of several runs, instead of their training losses */
+    bool live;       /* the output is a terminal, on which the screen is redrawn repeatedly */
     bool colour;
     int width, height;
     text screen;
@@ -36,7 +36,7 @@ static void cmd_watch_get_size(watch *w) {
     if (w->height < 8) w->height = 8;
 }
 
-/* Prints a line, cut at the width (its bytes are ASCII except for folder names). */
+/* Prints a line, cut at the screen's width. Only folder names may contain characters that are not ASCII. */
 static void cmd_watch_put(watch *w, const char *format, ...) BASE_PRINTF(2, 3);
 static void cmd_watch_put(watch *w, const char *format, ...) {
     char line[600];
@@ -59,7 +59,7 @@ static void cmd_watch_put_bar(watch *w, double part) {
     cmd_watch_put(w, "[%s] %5.1f %%", bar, 100 * part);
 }
 
-/* Prints the state of workers that train separately and agree from time to time. */
+/* Prints the state of workers that train separately and average their weights at intervals. */
 static void cmd_watch_put_agreement(watch *w) {
     run_agreement a;
     char all[32], last[32], since[80];
@@ -111,7 +111,7 @@ static void cmd_watch_put_head(watch *w) {
                       h->values[h->value_count - 1].step, s->val_best);
 }
 
-/* Prints two lines per run, which fit a narrow screen. */
+/* Prints two lines per run, which fit on a narrow screen. */
 static void cmd_watch_put_runs(watch *w) {
     for (int i = 0; i < w->set.count; i++) {
         const run_seen *r = &w->set.runs[i];

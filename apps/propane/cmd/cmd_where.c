@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * propane where: reports the unit of a chip (engine, CPU or GPU) on which to train a model. The figures are estimated,
- * or measured here with --trial.
+ * propane where: reports on which unit of a chip (engine, CPU or GPU) to train a model. Without --trial the figures are
+ * estimates or published ones; with --trial they are measured on this machine.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "apps/propane/cmd/where_trial.h"
 #include "core/base/json.h"
 
-/* Reads the sizes of a model without weights, and the context that the estimate for the same arguments uses, so that
- * the two can be compared. */
+/* Reads the context that the estimate for the same arguments uses, so that trial and estimate can be compared. For a
+ * model without weights, reads its sizes, too. */
 static propane_status cmd_where_context(const propane_where_options *o, where_trial *t, propane_error *err) {
     char *shown = NULL;
     json_error_t e;

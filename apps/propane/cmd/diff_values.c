@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the runs of propane diff and the comparison of two arrays. A runs and is closed before B is opened. Only as
- * many values are kept at a time as fit into the given memory; for the next ones both run again.
+ * Owns the runs of propane diff and the comparison of two arrays. A is run and closed before B is opened. Only as many
+ * values are kept at a time as fit into the given memory. To compare the other values, both programs are run again.
  */
 #include "apps/propane/cmd/diff_values.h"
 
@@ -10,8 +10,8 @@
 
 #include "core/base/memory.h"
 
-/* The number of values kept at a time if a device cannot keep all. Engines accept 256 outputs per program,
- * including the program's own. */
+/* The number of values that are kept at a time if a device cannot keep all of them. Engines accept 256 outputs per
+ * program, including the program's own outputs. */
 enum { SAFE_OUTPUTS = 128 };
 
 static void diff_values_count(nonfinite_tally *t, double v) {
@@ -20,8 +20,8 @@ static void diff_values_count(nonfinite_tally *t, double v) {
     t->infinite += isinf(v) != 0;
 }
 
-/* Returns whether one value is infinite and the other is at least 65520 in magnitude, which rounds to infinity in
- * fp16. */
+/* Returns whether one value is infinite, and the other is a number with the same sign that fp16 rounds to infinity (its
+ * magnitude is at least 65520). */
 static bool diff_values_is_beyond(double x, double y) {
     const double finite = isinf(x) ? y : x;
     return isinf(x) != isinf(y) && fabs(finite) >= 65520 && (x < 0) == (y < 0);
@@ -80,13 +80,13 @@ propane_status diff_values_open(const diff_job *j, const char *path, const propa
     return propane_session_ready(*out, "--input NAME=FILE, or --seed N for random numbers", err);
 }
 
-/* Values of A, from row `first`, that wait for B's. */
+/* One run of A and B. It holds A's values, for the rows from `first` to `end`, until B's values are known. */
 typedef struct diff_pass {
-    const char **names; /* of the values to keep; NULL for all */
+    const char **names; /* names of the values to keep; NULL for all */
     int count;
-    bool outputs; /* also the outputs, and their non-finite values */
+    bool outputs; /* also compares the outputs, and counts their non-finite values */
     int first, end;
-    float **taken; /* indexed [row - first], up to `end` */
+    float **taken; /* [end - first], indexed by row - first */
 } diff_pass;
 
 static propane_status diff_values_note_shapes(diff_job *j, const propane_session *a, propane_error *err) {
@@ -112,8 +112,8 @@ static propane_status diff_values_room(diff_job *j, int more, propane_error *err
     return PROPANE_OK;
 }
 
-/* Takes A's values in the order of A's program. Outputs come first in the list of results, so the order is made
- * here. */
+/* Takes A's values and adds their rows in the order of A's program. The session lists the program's own outputs before
+ * the kept values, so its order cannot be used. */
 static propane_status diff_values_take_all(diff_job *j, diff_pass *pass, propane_session *a, propane_error *err) {
     const propane_module *m = propane_session_module(a);
     const int most = propane_program_output_count(propane_session_program(a));
@@ -205,8 +205,8 @@ static int diff_values_by_place(const void *a, const void *b) {
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-/* Runs the outputs first; then the other values, as many at a time as there is room for, at least one and at most
- * `most`. */
+/* Compares the outputs in a first run. Compares the other values in further runs, with as many at a time as fit into
+ * memory, but at least one and at most `most`. */
 static propane_status diff_values_run_parts(diff_job *j, const propane_module *m, const char **names, int most,
                                             propane_error *err) {
     const int64_t room = (j->memory << 20) / (int64_t)sizeof(float);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The values that propane diff compares, and the runs that they come from.
+ * Declares the job of propane diff: the runs of both sides, and the values that are compared.
  */
 #ifndef APPS_PROPANE_CMD_DIFF_VALUES_H
 #define APPS_PROPANE_CMD_DIFF_VALUES_H
@@ -13,14 +13,15 @@ enum { DIFF_MAX_GIVEN = 64 };
 /* One value that both sides have. */
 typedef struct diff_row {
     char *name;                  /* the job owns it */
-    const char *op;              /* the operation that makes it */
-    double largest, mean, scale; /* largest and mean difference; the largest value of A */
+    const char *op;              /* the operation that computes it */
+    double largest, mean, scale; /* largest and mean difference; largest finite magnitude in A */
     int64_t count;
-    /* not a number on one side only; or infinite on one side, and small or of the other sign on the other */
+    /* An element is NaN on one side only; or it is infinite on one side, and on the other side it has the other sign or
+     * is small enough for fp16. */
     bool broken;
-    bool output; /* an output even without keeping every value */
-    int place;   /* in A's program, if it was run in parts */
-    bool beyond; /* infinite on one side, while the other has a number too large for fp16: a mask of finfo.min */
+    bool output; /* an output of the program itself */
+    int place;   /* position in A's program */
+    bool beyond; /* an element is infinite on one side, and too large for fp16 on the other, as in masks of finfo.min */
     nonfinite_tally a, b;
 } diff_row;
 
@@ -35,25 +36,26 @@ typedef struct diff_job {
     bool all, resize, json;
     propane_nonfinite found_a, found_b;
     propane_shape chosen[DIFF_MAX_GIVEN];
-    int64_t memory;     /* MB of values held at a time */
+    int64_t memory;     /* MiB of values that are held at a time */
     propane_shape *ran; /* the shapes that A's inputs had */
     int ran_count;
     diff_row *rows;
     int row_count;
 } diff_job;
 
-/* Stores the difference and the counts of two arrays in the row. */
+/* Stores the differences and counts of two arrays in the row. */
 void diff_values_compare(const float *a, const float *b, int64_t count, diff_row *out);
-/* Returns an output's numbers, freed with mem_free. */
+/* Returns an output's values in *out; free them with mem_free. */
 PROPANE_CHECK propane_status diff_values_take(propane_session *s, const propane_io *io, float **out,
                                               propane_error *err);
 const propane_io *diff_values_find(propane_session *s, const char *name); /* NULL if there is no such output */
-/* Reads files, chosen shapes and other settings, for both sides. */
+/* Sets the options of both sides: input files, chosen shapes, and resizing. */
 PROPANE_CHECK propane_status diff_values_prepare(diff_job *j, propane_error *err);
 PROPANE_CHECK propane_status diff_values_open(const diff_job *j, const char *path,
                                               const propane_session_options *options, propane_session **out,
                                               propane_error *err);
-/* Makes a row for every value that both sides have, in the order of A's program, and reports non-finite values. */
+/* Runs both sides. Makes a row for every value that both have, in the order of A's program, and finds non-finite
+ * values. */
 PROPANE_CHECK propane_status diff_values_run(diff_job *j, propane_error *err);
 void diff_values_free(diff_job *j);
 

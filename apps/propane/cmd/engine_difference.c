@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the comparison of a rewritten program with its original. Values that are not a number on one side only are
- * counted separately: with a mask without infinity, results are numbers where the original program's are NaN.
+ * Owns the comparison of a rewritten program with its original. Values that are NaN or infinite on one side only are
+ * counted separately, because a mask without infinity gives numbers where the original program gives NaN.
  */
 #include "apps/propane/cmd/engine_difference.h"
 
@@ -15,7 +15,7 @@ enum { SEED = 1 };
 
 typedef struct difference {
     double largest, relative;
-    int64_t numbers, mended, broken; /* mended: a number only afterwards; broken: only before */
+    int64_t numbers, mended, broken; /* counts of all values, and of those finite only afterwards, or only before */
     char name[80];
 } difference;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the evaluation of the estimates' model on a table of published measurements: errors by chip and by kind of
- * work, and the points that it does not cover.
+ * Owns the comparison of the estimates with a table of published measurements: errors by chip and by kind of work, and
+ * the points that the estimates do not cover.
  */
 #include "apps/propane/cmd/estimate_points.h"
 
@@ -21,7 +21,7 @@ static int estimate_points_by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Interpolates between the values, as numpy does. */
+/* Returns the quantile q, interpolated linearly between the values, as numpy does. */
 static double estimate_points_quantile(double *sorted, int count, double q) {
     if (!count) return 0;
     double at = q * (count - 1);
@@ -54,7 +54,7 @@ static propane_status estimate_points_count_in(tally *groups, int *used, const c
 typedef struct judged {
     tally all, chips[MAX_GROUPS], kinds[MAX_GROUPS], reasons[MAX_GROUPS];
     int chip_count, kind_count, reason_count, uncovered, one;
-    int fitted; /* points that the model was fitted to, or similar ones */
+    int fitted; /* points to which the model was fitted, and points that are almost equal to one of those */
 } judged;
 
 static propane_status estimate_points_judge(const cost_point *points, int count, arena *a, judged *j,
@@ -63,7 +63,7 @@ static propane_status estimate_points_judge(const cost_point *points, int count,
         const cost_point *p = &points[i];
         if (!p->covered) {
             j->uncovered++;
-            if (strcmp(p->workload, "train_step") == 0) continue; /* listed with its own reason */
+            if (strcmp(p->workload, "train_step") == 0) continue; /* the training steps have a list of their own */
             PROPANE_TRY(estimate_points_count_in(j->reasons, &j->reason_count, p->reason, 0, count, a, err));
             continue;
         }
@@ -86,7 +86,7 @@ static json_t *estimate_points_json_group(const tally *t) {
                      "p90", estimate_points_quantile(t->errors, t->count, 0.9));
 }
 
-/* Prints the value as JSON and releases it. */
+/* Prints `root` as JSON and releases it. */
 static propane_status estimate_points_print_json(json_t *root, propane_error *err) {
     char *line = NULL;
     propane_status status = json_print(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
@@ -106,7 +106,7 @@ static json_t *estimate_points_json_parts(const cost_step *s) {
 /* The published steps of the table, and the errors of the estimates for those that are covered. */
 typedef struct judged_steps {
     cost_step_point *list;
-    double *errors; /* of the covered steps, sorted */
+    double *errors; /* errors of the covered steps, sorted */
     int count, covered, far, very_far;
 } judged_steps;
 
@@ -235,7 +235,7 @@ static void estimate_points_print(const char *path, const cost_point *points, in
                j->fitted);
 }
 
-/* A table with nothing to compare is a mistake, not a result. */
+/* Returns an error for a table without any point that can be compared, because an empty result would hide a mistake. */
 static propane_status estimate_points_need_some(const char *path, const cost_point *points, int count, const judged *j,
                                                 const judged_steps *steps, propane_error *err) {
     if (j->all.count || steps->covered) return PROPANE_OK;

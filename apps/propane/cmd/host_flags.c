@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the flags of the process, and the messages about matrix products on the processor.
+ * Owns the flags whose settings apply to the whole process, and the messages about matrix products on the processor.
  */
 #include "apps/propane/cmd/host_flags.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Flags for the part of the work that this machine's processor does, and the messages about it.
+ * Declares the flags about work on this machine's processor (--verify, --blas), and messages about matrix products.
  */
 #ifndef APPS_PROPANE_CMD_HOST_FLAGS_H
 #define APPS_PROPANE_CMD_HOST_FLAGS_H
@@ -26,11 +26,11 @@ propane_status host_verify_set(void *object, const char *name, const char *value
              "faster of the two",                                                                                      \
      .set = host_blas_set}
 
-/* Writes what a cpu device opened now would use for large matrix products ("own kernels", ...), or the
- * reason why it cannot. */
+/* Writes what a cpu device that is opened now would use for large matrix products ("built-in kernels", ...), or the
+ * reason why none can be opened. */
 void host_products_words(char *out, size_t size);
-/* Prints after a run how many large matrix products the library and our kernels did. Prints nothing if no library
- * was requested. */
+/* Prints after a run how many large matrix products the library computed, and how many Propane's kernels. Prints
+ * nothing if no library was requested or no such product has run. */
 void host_products_print(bool json);
 
 #endif

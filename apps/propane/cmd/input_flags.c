@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the checks of flags about a program's inputs.
+ * Owns the check of --resize, which needs an input image.
  */
 #include "apps/propane/cmd/input_flags.h"
 

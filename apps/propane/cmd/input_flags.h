@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks what run and diff have in common: flags about a program's inputs.
+ * Declares the check of flags about a program's inputs, which run and diff share.
  */
 #ifndef APPS_PROPANE_CMD_INPUT_FLAGS_H
 #define APPS_PROPANE_CMD_INPUT_FLAGS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the terminal while a line is typed, through libedit. Typed lines are kept in memory, and in a file only if
- * PROPANE_CHAT_HISTORY names one.
+ * Owns the editing of a line on a terminal with libedit. Typed lines are kept in memory. They are also kept in a file
+ * if PROPANE_CHAT_HISTORY names one.
  */
 #include "apps/propane/cmd/line_editor.h"
 
@@ -21,7 +21,7 @@ enum { LINE_HISTORY = 1000 };
 struct line_editor {
     EditLine *edit;
     History *history;
-    FILE *out; /* the terminal of standard output; the stream itself may have a filter */
+    FILE *out; /* a stream to the terminal of its own, because stdout may have a filter */
     const char *prompt, *file;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns a message that is prepared in advance, because a signal handler writes it, and the timer that triggers it.
- * mpirun waits about a second between asking a rank to stop and killing it.
+ * Owns the message about a lost rank, and the timer whose signal handler writes it. The message is prepared in advance,
+ * because a signal handler must not format text. mpirun waits about a second between asking a rank to stop and killing
+ * it.
  */
 #include "apps/propane/cmd/lost_ranks.h"
 
@@ -22,7 +23,7 @@ static struct {
     volatile bool ready;
 } lost;
 
-/* Returns whether the first rank is alive: it holds a lock on the run's folder. */
+/* Returns whether the first rank is alive. While it lives, it holds a lock on the run's folder. */
 static bool lost_ranks_first_lives(void) {
     const int fd = open(lost.dir, O_RDONLY | O_CLOEXEC);
     const bool lives = fd < 0 || flock(fd, LOCK_SH | LOCK_NB) != 0;
@@ -45,7 +46,7 @@ void lost_ranks_prepare(const propane_ranks *ranks, const char *dir) {
              "the last checkpoint is complete; continue from it with mpirun -n %d propane train --resume --run %s and "
              "the same --data (the number of ranks may differ)",
              propane_ranks_count(ranks), lost.dir);
-    if (lost.rank > 1) return; /* if all are asked to stop, at most two print the message */
+    if (lost.rank > 1) return; /* only the first two ranks may print the message */
     snprintf(lost.message, sizeof lost.message,
              "propane train: the ranks have not stopped yet, although they were asked to; if one was lost, %s\n",
              lost.advice);

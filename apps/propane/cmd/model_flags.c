@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which a model's parts are opened and closed.
+ * Owns the opening and closing of a model, its tokenizer and its generator for a command.
  */
 #include "apps/propane/cmd/model_flags.h"
 

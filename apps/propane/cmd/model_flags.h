@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A model that a command runs: the values of its flags, and the objects made from them. The tokenizer and the weights
- * are read first, so that a command can check its input before the work of opening a device.
+ * Declares the model that a command runs: the values of its flags, and the objects that are created from them. The
+ * tokenizer and the weights are read first, so that a command can check its input before it opens a device.
  */
 #ifndef APPS_PROPANE_CMD_MODEL_FLAGS_H
 #define APPS_PROPANE_CMD_MODEL_FLAGS_H
@@ -20,7 +20,7 @@ typedef struct opened_model {
 
 #define OPENED_MODEL_STANDARD .device = "cpu", .precision = "fp32", .form = "auto"
 
-/* The rows of these flags; `o` is the opened_model. */
+/* Rows for a command's table of flags. `o` is the command's opened_model. */
 #define OPENED_MODEL_FLAG(o)                                                                                           \
     {"MODEL", CLI_TEXT, &(o).model, .help = "a run folder, a model folder, or a .safetensors, .gguf or llama2.c file", \
      .required = true}
@@ -39,7 +39,7 @@ typedef struct opened_model {
         HOST_VERIFY_FLAG, HOST_BLAS_FLAG
 #define OPENED_THREADS_FLAG(o) {"--threads", CLI_INT, &(o).threads, 0, 256, "N", "number of threads; 0: one per core"}
 #define OPENED_WORK_FLAGS(o)   OPENED_DEVICE_FLAGS(o), OPENED_THREADS_FLAG(o)
-/* How a token is drawn: `s` is a propane_sampling, `k` an int64_t that the command copies to its top_k. */
+/* Rows of the flags for sampling. `s` is a propane_sampling, and `k` an int64_t that the command copies to s.top_k. */
 /* clang-format off */
 #define SAMPLING_FLAGS(s, k)                                                                                           \
     {"--temperature", CLI_REAL, &(s).temperature, 0, 100, "X",                                                         \
@@ -53,13 +53,13 @@ typedef struct opened_model {
      "penalty on tokens that have occurred: their logits are divided by X; 1: none"}
 /* clang-format on */
 
-/* Reads the weights and adds the adapter's. */
+/* Reads the weights and merges the adapter, if one is given. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
 /* Opens the given tokenizer, or the model's. */
 PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, propane_error *err);
 /* Opens the device and compiles the programs. */
 PROPANE_CHECK propane_status opened_model_start(opened_model *o, propane_error *err);
-/* Closes everything; parts that were never opened are skipped. */
+/* Frees all parts that were opened. */
 void opened_model_close(opened_model *o);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the second run, which finds the first non-finite value. Only this run keeps every value, so the first run costs
- * nothing extra if all values are finite.
+ * Owns the second run of a program, which finds the first non-finite value. Only this run keeps every value, so that a
+ * program whose outputs are finite needs no extra time or memory.
  */
 #include "apps/propane/cmd/nonfinite_report.h"
 

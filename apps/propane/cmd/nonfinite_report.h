@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The report of run and diff about non-finite outputs: their counts, and the operation that makes the first of them.
+ * Declares the report of run and diff about NaN and infinities in outputs: their counts, and the operation that makes
+ * the first of them.
  */
 #ifndef APPS_PROPANE_CMD_NONFINITE_REPORT_H
 #define APPS_PROPANE_CMD_NONFINITE_REPORT_H
@@ -13,15 +14,15 @@ typedef struct nonfinite_tally {
     int64_t numbers, nan, infinite;
 } nonfinite_tally;
 
-/* Adds the counts of an output after a run. An output without floats has no non-finite values. */
+/* Adds the counts of an output to `to` after a run. An output that is not a float has no non-finite values. */
 PROPANE_CHECK propane_status nonfinite_add_output(propane_session *s, const propane_io *io, nonfinite_tally *to,
                                                   propane_error *err);
 /* Writes the counts as words: "2 NaN, 1 infinity". */
 void nonfinite_words(char out[80], int64_t nan, int64_t infinite);
 
-/* Runs the model again with every value kept, at most `runs` times, until an output is not finite, and reports why.
- * If the device cannot keep every value, the cpu device is used. `out` has no such number if none appeared with
- * every value kept. */
+/* Opens the model again in a session that keeps every value, and runs it at most `warmup` + `runs` times, until an
+ * output is not finite. *out then describes the first non-finite value. If no output of this session was NaN or
+ * infinite, *out counts none. Uses the cpu device if the session fails on another one. */
 PROPANE_CHECK propane_status nonfinite_trace(const char *model, const propane_session_options *options, int64_t seed,
                                              int64_t warmup, int64_t runs, propane_nonfinite *out, propane_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing a page, and reading the times that go into one.
+ * Owns the writing of a page to a file, and the reading of measured times that a page shows.
  */
 #include "apps/propane/cmd/page_file.h"
 

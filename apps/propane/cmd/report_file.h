@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Writes the page of runs to a file, for compare and report.
+ * Declares the writing of a page about training runs to a file, for propane compare and propane report.
  */
 #ifndef APPS_PROPANE_CMD_REPORT_FILE_H
 #define APPS_PROPANE_CMD_REPORT_FILE_H
 
 #include "report/run/run_set.h"
 
-/* Writes the page, whole or not at all. */
+/* Writes the page completely or not at all. */
 PROPANE_CHECK propane_status report_file_write(const run_set *s, const char *path, propane_error *err);
 
 #endif

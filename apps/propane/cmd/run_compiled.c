@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Fills the surfaces of a compiled program, runs it in the interpreter, and prints or writes the results.
+ * Owns the run of a compiled program: fills its input surfaces, runs it in the interpreter, and prints the results or
+ * writes them to files.
  */
 #include "apps/propane/cmd/run_compiled.h"
 
@@ -50,7 +51,7 @@ static bool run_compiled_given_finite(const session_inputs *given) {
     return true;
 }
 
-/* Reports non-finite values. It cannot name operations, because registers keep no names. */
+/* Reports non-finite values of an output. The message cannot name an operation, because registers keep no names. */
 static void run_compiled_print_nonfinite(const engine_surface *s, const uint16_t *dense, int64_t count,
                                          bool given_finite, bool *not_finite) {
     int64_t nan = 0, infinite = 0;

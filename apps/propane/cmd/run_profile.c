@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Shows the cpu driver's profile in terms of the user's program. Each step is shown with the operation that makes its
- * value; a step may be several fused operations, and its value is then the last one's. At the end the operations are
- * added up by kind.
+ * Shows the cpu driver's profile in terms of the user's program. Each step is listed with its value and the operation
+ * that computes the value. If the driver fused several operations into one step, these are the last one's. After the
+ * steps, the times are added up by kind of operation.
  */
 #include "apps/propane/cmd/run_profile.h"
 
@@ -41,8 +41,8 @@ static propane_profile_row run_profile_row(const profiled *p, int index) {
     return row;
 }
 
-/* Returns the operation of a step. Steps that only move data, and values that the driver made, have no operation in
- * the program. */
+/* Returns the operation of a step. Returns "copy" for a step that only moves data, and "(fused)" for a value that is
+ * not in the program because the driver made it. */
 static const char *run_profile_operation_of(const profiled *p, const propane_profile_row *r) {
     if (strcmp(r->kind, "copy") == 0) return "copy";
     const propane_value *v = NULL;
@@ -65,7 +65,7 @@ static int run_profile_longest_first(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-/* Prints a rate, or a dash if a step does no such work. */
+/* Prints a rate of arithmetic or bytes, or a dash if the step has none. */
 static void run_profile_print_rate(FILE *out, double amount, double us) {
     if (amount > 0 && us > 0)
         fprintf(out, " %9.2f", amount / us / 1000.0);
@@ -91,7 +91,7 @@ static void run_profile_print_steps(const profiled *p, FILE *out, double total, 
     }
 }
 
-/* Prints what the planner fused into one step; rules that did not apply are left out. */
+/* Prints each fusion rule that the planner applied, with the number of times. */
 static void run_profile_print_fusions(const profiled *p, FILE *out) {
     int count = 0, shown = 0;
     const char *name;
@@ -125,7 +125,8 @@ propane_status run_profile_print(propane_session *s, const char *function, FILE 
     return PROPANE_OK;
 }
 
-/* Makes one event per step, placed end to end, each as long as its average time. */
+/* Returns the event of a step, which begins at `at` and is as long as the step's average time (both in
+ * microseconds). */
 static json_t *run_profile_event_of(const profiled *p, const propane_profile_row *r, double at) {
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:{s:s, s:s, s:f, s:f}}", "name", r->name, "cat",
                      run_profile_operation_of(p, r), "ph", "X", "ts", at, "dur", run_profile_us_of(r), "pid", 1, "tid",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the course of propane train, from the command line to the last record of the log.
+ * Owns the steps of propane train, from parsing the command line to the last record of the log.
  */
 #include "apps/propane/cmd/train_job.h"
 
@@ -47,7 +47,8 @@ void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]) {
                         .help = "write TensorBoard event files to a folder named after the run"};
     out[2] = (cli_flag){"--report", CLI_SWITCH, &j->report, .help = "write report.html to the run folder at the end"};
     out[3] = (cli_flag){"--progress", CLI_CHOICE, &j->form, .words = PROGRESS_FORMS,
-                        .help = "bar: a line that is redrawn; plain: lines with the time; auto: a bar on a terminal"};
+                        .help = "bar: a line that is redrawn; plain: lines with the time; auto: a bar on a terminal, "
+                                "plain lines otherwise"};
     out[4] = (cli_flag){"--background", CLI_SWITCH, &j->background,
                         .help = "train at the lowest priority, and pause while the machine is hot or on battery power"};
 }
@@ -67,7 +68,7 @@ static propane_status train_job_set(void *options, const char *name, const char 
     return propane_options_set(options, name, value, err);
 }
 
-/* Ignores the flag: --config was read before the other flags. */
+/* Ignores --config, because train_job_load_all has already read its file, before the other flags. */
 static propane_status train_job_skip(void *options, const char *name, const char *value, propane_error *err) {
     return PROPANE_OK;
 }
@@ -117,7 +118,7 @@ static propane_status train_job_add_group(train_job *j, const train_flags *g, cl
     return PROPANE_OK;
 }
 
-/* Loads a file of options, or a model's configuration. Returns -1 to continue. */
+/* Loads a file of options, or sets the option for a model's config.json. Returns -1 to continue. */
 static int train_job_load(train_job *j, const char *path) {
     propane_error err = {0};
     propane_status status = propane_options_load(j->options, path, &err);
@@ -145,8 +146,8 @@ static bool train_job_has_checkpoint(const char *run) {
     return has;
 }
 
-/* Returns whether the argument without a flag is a run, as in `propane train --resume my-run`. It is a model if only
- * the default run folder has a checkpoint. */
+/* Returns whether the argument without a flag is a run, as in `propane train --resume my-run`. The argument is a model
+ * if the default run folder has a checkpoint and the argument's folder has none. */
 static bool train_job_place_is_run(const train_job *j) {
     const char *resume = train_job_value(j, "resume");
     if (!resume || strcmp(resume, "true") != 0 || j->run_given) return false;
@@ -243,7 +244,7 @@ static void train_job_print_pause(train_job *j, int64_t step, const char *reason
     progress_flush();
 }
 
-/* Pauses for --background, between two steps, while there is a reason. Ctrl-C also ends the run from here. */
+/* With --background, pauses between two steps as long as there is a reason. Ctrl-C ends the pause. */
 static void train_job_give_way(train_job *j, int64_t step) {
     const char *reason = background_reason(), *printed = NULL;
     if (!reason) return;
@@ -293,7 +294,8 @@ static propane_status train_job_open_telemetry(train_job *j, bool resume, propan
     return telemetry_open(&j->telemetry, &o, err);
 }
 
-/* Reports which step's weights the model has, if they are not the last ones. */
+/* Prints whether the run stopped early, and which step's weights the model has if they are not those of the last
+ * step. */
 static void train_job_print_best(const train_job *j, const propane_trainer_info *info) {
     if (info->over) printf("stopped early: no improvement in %s validations\n", train_job_option(j, "patience"));
     if (info->best_step > 0 && info->best_step < info->step && info->kept)
@@ -302,8 +304,8 @@ static void train_job_print_best(const train_job *j, const propane_trainer_info 
                info->best_step, info->best_loss);
 }
 
-/* The number of steps after which a model should be better than equal probabilities for all ids. A run that has
- * only begun may be slightly worse; after this many steps, one that is no better has not begun to learn. */
+/* The number of steps after which a model should predict better than equal probabilities for all ids. Before that, a
+ * model may still be slightly worse. A model that is no better after this many steps has learned nothing. */
 static const int64_t STEPS_TO_LEARN = 100;
 
 static void train_job_print_diverged(const train_job *j, const propane_trainer_info *info) {
@@ -375,12 +377,13 @@ static propane_status train_job_begin(train_job *j, propane_trainer_info *info, 
     return PROPANE_OK;
 }
 
-/* Returns the word for how the run ended, from its status. */
+/* Returns the word for the end of the run in its log and output. */
 static const char *train_job_state(propane_status status, bool again) {
     return status == PROPANE_ERR_CANCELLED ? "stopped" : again ? "restart" : status != PROPANE_OK ? "failed" : "done";
 }
 
-/* Used for Slurm's --signal=USR1: the run writes a checkpoint and continues. */
+/* The trainer that writes a checkpoint and continues after SIGUSR1, which Slurm's --signal=USR1 sends; NULL for
+ * none. */
 static propane_trainer *volatile train_job_asked;
 
 static void train_job_on_signal(int number) {
@@ -395,8 +398,8 @@ static void train_job_save_on_signal(propane_trainer *trainer) {
     sigaction(SIGUSR1, &action, NULL);
 }
 
-/* Decides how to continue when the compile budget is used up. That is not a failure, unless the user wants the run to
- * end here. */
+/* Handles a run whose compile budget is used up. It sets *again and returns PROPANE_OK, so that another process
+ * continues the run. If the user has interrupted the run, it returns PROPANE_ERR_CANCELLED instead. */
 static propane_status train_job_go_on(const train_job *j, const propane_trainer_info *info, propane_status status,
                                       bool *again, propane_error *err) {
     *again = info->restart;
@@ -411,7 +414,7 @@ propane_status train_job_go(train_job *j, bool *again, propane_error *err) {
     propane_trainer_info info = {0};
     const propane_trainer_callbacks callbacks = {sizeof callbacks, j, train_job_on_step, train_job_on_evaluation,
                                                  train_job_on_checkpoint};
-    train_job_save_on_signal(NULL); /* a signal that comes early does not end the process */
+    train_job_save_on_signal(NULL); /* without a handler, a signal that arrives early would end the process */
     if (j->background) background_begin();
     PROPANE_TRY(train_job_begin(j, &info, err));
     if (j->ranks) lost_ranks_prepare(j->ranks, train_job_option(j, "run"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the parts that both kinds of propane train share, as a client of propane.h: flags from the library's options, printing,
- * logging, Ctrl-C and the end of a run. Each kind fills a train_job_kind.
+ * Declares what both kinds of propane train share: flags that are made from the library's options, printing, logging,
+ * Ctrl-C and the end of a run. Each kind fills a train_job_kind. The code uses only the public calls of propane.h to
+ * train.
  */
 #ifndef APPS_PROPANE_CMD_TRAIN_JOB_H
 #define APPS_PROPANE_CMD_TRAIN_JOB_H
@@ -14,14 +15,14 @@
 typedef struct train_job train_job;
 
 typedef struct train_job_kind {
-    const char *unit; /* the unit that is counted */
+    const char *unit; /* unit of the data: "tokens", "samples" */
     void (*print_start)(const train_job *j);
     void (*print_evaluation)(train_job *j, const propane_evaluation *e);
     void (*print_profile)(const train_job *j, double seconds);
-    /* Prints where the results are, then `note`. Called after "done", unless --json is set. */
+    /* Prints where the results are, then `note`. Called after "done: ..." is printed, unless --json is set. */
     void (*print_end)(const train_job *j, const char *note);
-    propane_status (*report)(train_job *j, propane_error *err); /* report.html */
-    const char *place;                                          /* the option for a MODEL on the command line */
+    propane_status (*report)(train_job *j, propane_error *err); /* writes report.html */
+    const char *place;                                          /* the option that a MODEL argument sets */
 } train_job_kind;
 
 struct train_job {
@@ -34,7 +35,7 @@ struct train_job {
     telemetry telemetry;
     energy_meter *meter; /* --power; NULL if not requested */
     bool json, report, profile, background;
-    const char *logdir, *form; /* --progress */
+    const char *logdir, *form; /* the values of --logdir and --progress */
     const char *place;         /* the command line's argument without a flag, or NULL */
     bool run_given;
     int64_t start_ns, first_step;
@@ -42,10 +43,11 @@ struct train_job {
     arena *arena; /* holds the texts of the flags and of options */
 };
 
-/* A heading of the help: the command's flags before and after those of the library's `group`. */
+/* A section of the help. It lists the flags in `before`, then one flag for each option of the library in `group`, then
+ * the flags in `after`. */
 typedef struct train_flags {
     const char *heading; /* NULL for none */
-    const char *group;   /* NULL for no options from the library */
+    const char *group;   /* propane_option_info.group; NULL for no options of the library */
     const cli_flag *before;
     int before_count;
     const cli_flag *after;
@@ -54,26 +56,27 @@ typedef struct train_flags {
 
 PROPANE_CHECK propane_status train_job_init(train_job *j, const train_job_kind *kind, propane_training training,
                                             propane_error *err);
-/* Parses as cli_parse does. Files of options that --config names are read first. Values from a resumed run's
- * checkpoint yield to the command line. */
+/* Parses the command line as cli_parse does. The files that --config names are read first. Values on the command line
+ * take precedence over values of a resumed run. */
 int train_job_parse(train_job *j, int argc, char **argv, const train_flags *groups, int count, const char *usage,
                     const char *about);
 enum { TRAIN_JOB_SHOW_FLAGS = 5 };
 void train_job_show_flags(train_job *j, cli_flag out[TRAIN_JOB_SHOW_FLAGS]);
-/* Makes the flag for the argument without a name: the model, or with --resume the run's folder. */
+/* Returns the flag for the argument without a flag, which is the model, or with --resume the run's folder. */
 cli_flag train_job_place_flag(train_job *j, const char *help);
-/* Creates the trainer and does everything from the first line of output to the last. Sets *again if the compile
- * budget is used up. */
+/* Creates the trainer, trains, and prints everything from the first line of output to the last. Sets *again if the
+ * compile budget is used up. */
 PROPANE_CHECK propane_status train_job_go(train_job *j, bool *again, propane_error *err);
 void train_job_deinit(train_job *j);
 
-/* Return facts of the run (propane_trainer_facts). */
+/* These calls return facts of the run (propane_trainer_facts). */
 int64_t train_job_int(const train_job *j, const char *key);
 double train_job_real(const train_job *j, const char *key);
 const char *train_job_text(const train_job *j, const char *key); /* "" if the run does not have that fact */
-/* Returns the value of an option in the run, as text; the job owns it. */
+/* Returns the value of an option in the run as text, which the job owns. */
 const char *train_job_option(const train_job *j, const char *name);
-/* Prints "23 steps = 1 epoch of 90 windows". */
+/* Prints a line such as "23 steps = 1 epoch of 90 windows". `count` is the number of windows or samples; with 0 or less
+ * nothing is printed. */
 void train_job_print_epochs(const train_job *j, const char *unit, int64_t count);
 
 #endif

@@ -52,7 +52,7 @@ static void train_package_print_start(const train_job *j) {
     progress_flush();
 }
 
-/* Prints the time of the gradient program, step by step. */
+/* Prints the profile of the gradient program, one line per step. */
 static void train_package_print_profile(const train_job *j, double seconds) {
     FILE *out = j->json ? stderr : stdout;
     propane_profile_row r = {.size = sizeof r};
@@ -89,7 +89,7 @@ static const train_job_kind package_kind = {
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
 
 static propane_status train_package_loaded(void *options, const char *name, const char *value, propane_error *err) {
-    return PROPANE_OK; /* loaded before the other flags */
+    return PROPANE_OK; /* train_job_parse has loaded the file before the other flags */
 }
 
 static int train_package_parse(train_job *j, int argc, char **argv) {

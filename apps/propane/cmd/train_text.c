@@ -128,8 +128,8 @@ static void train_text_print_kernel(const train_job *j, const propane_profile_ro
     printf("}\n");
 }
 
-/* Prints one row per kernel of the plan. The rest (loss, embedding, AdamW, their part of validation) is shown as
- * one row. */
+/* Prints one row per kernel of the plan that has run, and, without --json, one row for the rest of the time: loss,
+ * embedding, AdamW, and other work on the host. */
 static void train_text_print_profile(const train_job *j, double seconds) {
     const char *uri = train_job_option(j, "device");
     const bool ane = strncmp(uri, "ane", 3) == 0 && (!uri[3] || strchr(":?", uri[3]));
@@ -217,7 +217,7 @@ static int train_text_parse(train_job *j, bool *power, int argc, char **argv) {
                            "--resume RUN' continues from it bit for bit, with the run's data and options.");
 }
 
-/* Joins the other ranks if mpirun started this process. Only rank 0 prints and writes. */
+/* Joins the other ranks if mpirun started this process. Only rank 0 prints to standard output. */
 static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     PROPANE_TRY(propane_ranks_open(&j->ranks, err));
     propane_options_set_ranks(j->options, j->ranks);
@@ -226,7 +226,8 @@ static propane_status train_text_join_ranks(train_job *j, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_IO, "/dev/null: %s", strerror(errno));
 }
 
-/* Ends all ranks after one fails, because the others would wait for ever. The last checkpoint is not changed. */
+/* Prints the error of this rank and ends all ranks, because the others would wait for ever. The last checkpoint is not
+ * changed. */
 static void train_text_end_ranks(propane_ranks *ranks, propane_error *err) {
     propane_error named = {.status = err->status};
     snprintf(named.text, sizeof named.text, "rank %d of %d: %.600s%s%.300s", propane_ranks_rank(ranks),
@@ -250,7 +251,7 @@ static int train_text_start(train_job *j, bool power, char **again) {
     const bool first = !j->ranks || propane_ranks_rank(j->ranks) == 0;
     train_job_deinit(j);
     propane_ranks_close(j->ranks);
-    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !first)) return CLI_OK; /* rank 0 has reported it */
+    if (status == PROPANE_OK || (status == PROPANE_ERR_CANCELLED && !first)) return CLI_OK; /* rank 0 reports it */
     return cli_error("train", &err);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns measuring the units by training on them. Each trial is `propane train --json` in a separate process, as a user
- * would run it, so that a crash or a hang is only a row of the table. The first step compiles, and those after it meet
- * cold caches, a slow clock and an engine that wakes up. They are the warm-up and have figures of their own.
+ * Owns the trials, which measure the units by training on them. Each trial is `propane train --json` in a separate
+ * process, as a user would run it, so that a crash or a hang is only a row of the table. The first step includes
+ * compiling. The next steps are slowed by cold caches, a low clock frequency and an engine that wakes up. They are the
+ * warm-up. The table shows separate figures for the first step and the warm-up.
  */
 #include "apps/propane/cmd/where_trial.h"
 
@@ -37,14 +38,14 @@ typedef struct trial_row {
     char why[300];       /* "" if it was measured */
     char plan[100];      /* "layer, fp16, weights inputs" */
     int64_t steps;       /* completed steps */
-    int64_t warm_up;     /* of these, the first one and those of the warm-up */
-    double loss[LOSSES]; /* of the first steps */
+    int64_t warm_up;     /* number of the first step and the warm-up's steps; 0 until the warm-up is over */
+    double loss[LOSSES]; /* losses of the first LOSSES steps */
     double setup_s;      /* from the start of the process to the end of the first step */
     double warm_up_ms;   /* per 1,000 tokens of the warm-up, without the first step */
     double ms;           /* per 1,000 tokens after the warm-up */
-    double joules;       /* the same for all parts that the machine measures; 0 if it measures none */
+    double joules;       /* per 1,000 tokens after the warm-up, for all measured parts; 0 if none is measured */
     int64_t began_ns, first_ns, warm_ns,
-        last_ns;   /* the process; ends of the first, the last warm-up and the last step */
+        last_ns;   /* times: start of the process; ends of the first, the last warm-up and the last step */
     double tokens; /* per step */
 } trial_row;
 
@@ -158,7 +159,7 @@ static void trial_take_line(const where_trial *t, trial_row *r, const char *line
     json_decref(j);
 }
 
-/* Handles the complete lines. Returns false if the process has closed its output. */
+/* Reads output of the process and handles its complete lines. Returns false if the process has closed its output. */
 static bool trial_read(const where_trial *t, int fd, text *held, trial_row *r) {
     char bytes[4096];
     const ssize_t n = read(fd, bytes, sizeof bytes);
@@ -174,7 +175,8 @@ static bool trial_read(const where_trial *t, int fd, text *held, trial_row *r) {
     return !held->failed;
 }
 
-/* Returns whether the trial has run long enough. Only a step's end ends it, so that no part of a step counts. */
+/* Returns whether the trial has run long enough. Time is counted up to the end of the last step, so that no part of a
+ * step counts. */
 static bool trial_is_complete(const where_trial *t, const trial_row *r) {
     return trial_is_warm(r) && r->steps - r->warm_up >= FEWEST_STEPS &&
            (double)(r->last_ns - r->warm_ns) * 1e-9 >= t->seconds;
@@ -185,7 +187,7 @@ static bool trial_hangs(const trial_row *r) {
     return (double)(clock_ns() - since) * 1e-9 > STEP_LIMIT_S;
 }
 
-/* Follows the trial until it is complete, hangs, or the process ends. Counts the energy after the warm-up. */
+/* Reads the trial's output until it is complete, hangs, or the process ends. Measures the energy after the warm-up. */
 static void trial_follow(const where_trial *t, int fd, trial_row *r) {
     text held = {0};
     energy_meter *meter = NULL;
@@ -204,7 +206,8 @@ static void trial_follow(const where_trial *t, int fd, trial_row *r) {
     text_deinit(&held);
 }
 
-/* Asks the process to end. It writes a checkpoint first and gets one minute for that. */
+/* Asks the process to end, and kills it after one minute. In that time it can write a checkpoint. Returns its
+ * status. */
 static int trial_end(pid_t pid) {
     int state = 0;
     kill(pid, SIGTERM);
@@ -217,7 +220,7 @@ static int trial_end(pid_t pid) {
 
 /* ---- a row -------------------------------------------------------------------------------------------------------------------- */
 
-/* Reads the run's first record: its plan and the tokens per step. */
+/* Reads the plan and the tokens per step from the first record of the run's log. */
 static void trial_read_start(const char *run, trial_row *r) {
     char path[1200], line[1 << 16];
     json_error_t e;
@@ -239,7 +242,7 @@ static void trial_read_start(const char *run, trial_row *r) {
     json_decref(j);
 }
 
-/* Reads the last line of the process's error output. If there is none, states how the process ended. */
+/* Sets `why` to the last line of the process's error output. If there is none, `why` states how the process ended. */
 static void trial_read_complaint(const char *path, int state, bool hung, trial_row *r) {
     char *data = NULL;
     size_t length = 0, used;
@@ -290,7 +293,7 @@ static propane_status trial_measure(const where_trial *t, const char *folder, tr
 
 /* ---- the table ---------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the number of steps that both have; 0 if none. */
+/* Returns the number of steps whose losses both trials have; 0 if one of them failed. */
 static int64_t trial_common_steps(const trial_row *a, const trial_row *b) {
     int64_t n = a->steps < b->steps ? a->steps : b->steps;
     if (a->why[0] || b->why[0]) return 0;

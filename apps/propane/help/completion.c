@@ -10,11 +10,11 @@
 
 typedef struct completion_script {
     const cli_command *command;
-    text keys; /* the flags already written, as " --flag ", so that those of a command's other form are not repeated */
+    text keys; /* the flags already written, as " --flag ", so that a command's other form does not repeat them */
     void (*flag)(const cli_command *c, const cli_flag *f, const char *name);
 } completion_script;
 
-/* Return the kind of a flag's value: words to choose from, a file, or anything else. */
+/* completion_is_file and completion_is_choice return whether a flag's value is a path, or one of a list of words. */
 static bool completion_is_file(const cli_flag *f) {
     return f->words && (strstr(f->words, "FILE") || strstr(f->words, "DIR") || strstr(f->words, "MODEL"));
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * Man pages and completions, made from the commands' tables. Nothing here knows a flag by name.
+ * Declares man pages and completions, which are generated from the commands' tables of flags.
  */
 #ifndef APPS_PROPANE_HELP_HELP_H
 #define APPS_PROPANE_HELP_HELP_H
 
 #include "apps/propane/cli.h"
 
-/* Makes the command describe itself, and again with its other first argument if it has one. */
+/* Passes the command's description to `print`. For a command with another form (`also`), does the same with that
+ * form. */
 void help_ask(const cli_command *c, void (*print)(void *object, const cli_description *d), void *object);
-/* Prints a man page to standard output. NULL prints the page of 'propane' itself, which lists the others. */
+/* Prints a command's man page to standard output. NULL prints the page of 'propane' itself, which lists all
+ * commands. */
 void help_print_man(const cli_command *c);
-/* "bash", "zsh" or "fish". */
+/* Prints the completion script for `shell`: "bash", "zsh" or "fish". */
 void help_print_completion(const char *shell);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the output of --help: usage, about, common flags, the other flags under their headings, and examples. A
- * listener gets the same as data, from which the man pages and completions are made.
+ * Owns the output of --help: usage, about, common flags, the other flags under their headings, and examples. A listener
+ * gets the usage, the about text and the flags as data, from which man pages and completions are made.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ void cli_standard(const cli_flag *f, char *out, size_t size) {
     if (f->kind == CLI_SWITCH) {
         const bool on = f->standard ? strcmp(f->standard, "true") == 0 || strcmp(f->standard, "1") == 0
                                     : f->out && *(const bool *)f->out;
-        snprintf(out, size, "%s", on ? "on" : ""); /* most are off, which their names show */
+        snprintf(out, size, "%s", on ? "on" : ""); /* most switches are off, so only "on" is shown */
         return;
     }
     if (f->standard) {
@@ -75,7 +75,7 @@ static void help_common(const cli_description *d, const char *common) {
         if (help_is_listed(&d->flags[i], common)) help_flag(d, &d->flags[i]);
 }
 
-/* Returns whether a heading has flags that were not shown before; otherwise the heading is left out. */
+/* Returns whether flags under a heading have not been printed yet. Without such flags the heading is left out. */
 static bool help_has_more(const cli_description *d, int heading, const char *common) {
     for (int i = heading + 1; i < d->count && d->flags[i].kind != CLI_HEADING; i++)
         if (!cli_is_positional(&d->flags[i]) && !help_is_listed(&d->flags[i], common)) return true;

@@ -20,7 +20,7 @@ void help_ask(const cli_command *c, void (*print)(void *object, const cli_descri
     cli_on_describe(NULL, NULL);
 }
 
-/* Prints text as groff reads it; a newline begins a paragraph. */
+/* Prints a text with groff's special characters escaped. A newline begins a paragraph. */
 static void man_text(const char *words, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const char c = words[i];
