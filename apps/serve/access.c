@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns allow-lists, the log line of a request and the counters' names.
+ * Owns the checks against lists of origins and keys, the log line of a request, and the names of the counters.
  */
 #include "apps/serve/access.h"
 
@@ -52,7 +52,7 @@ bool access_host(const char *host, const char *const *origins, int count) {
     return false;
 }
 
-/* Compares in a time that does not depend on where they differ. */
+/* Compares two texts in a time that does not depend on the position where they differ. */
 static bool access_same(const char *a, size_t n, const char *b) {
     const size_t m = strlen(b);
     unsigned char differs = n != m;
@@ -65,7 +65,7 @@ bool access_key(const char *authorization, const char *const *keys, int count) {
     if (good || !authorization || strncasecmp(authorization, "Bearer ", 7) != 0) return good;
     const char *given = authorization + 7 + strspn(authorization + 7, " \t");
     size_t length = strlen(given);
-    /* not part of a field's value */
+    /* blanks after a header's value are not part of it */
     while (length && (given[length - 1] == ' ' || given[length - 1] == '\t')) length--;
     for (int i = 0; i < count; i++) good |= access_same(given, length, keys[i]);
     return good;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Permissions and accounting: the allowed origins and keys, a log line per request, counters in Prometheus's format. It
- * refuses nothing itself; the server calls it.
+ * Declares permissions and accounting: the checks of origins, hosts and keys, the log line of a request, and counters
+ * in Prometheus's format. The functions only return what is allowed; the server refuses requests.
  */
 #ifndef APPS_SERVE_ACCESS_H
 #define APPS_SERVE_ACCESS_H
@@ -13,20 +13,20 @@
 typedef struct access_rules {
     const char *const *origins; /* allowed origins of pages, in addition to this machine's; "*" means all */
     int origin_count;
-    const char *const *keys; /* keys of clients; with none, no key is needed */
+    const char *const *keys; /* keys of clients; if there are none, no key is needed */
     int key_count;
 } access_rules;
 
-/* Returns whether pages of an origin ("https://app.example.org") may use the server: this machine's and those listed,
- * or all if "*" is listed. */
+/* Returns whether pages of an origin ("https://app.example.org") may use the server. Allowed are pages of this machine,
+ * the origins in the list, and all origins if the list contains "*". */
 bool access_origin(const char *origin, const char *const *allowed, int count);
-/* Checks the Host header of a request, "name:port", to refuse names that an outsider could point to this
- * machine's address (DNS rebinding). Allowed are addresses, names without a dot, names under .localhost, and the names
- * of the allowed origins, or all if "*" is listed. NULL means that there is no such header; the client is then not a
- * browser, and is allowed. */
+/* Returns whether the Host header of a request ("name:port") is allowed. A name that an outsider could point to this
+ * machine's address (DNS rebinding) is not. Allowed are addresses, names without a dot, names under .localhost, the
+ * names of the origins in the list, and all names if the list contains "*". A request without the header (NULL) is
+ * allowed, because its client is not a browser. */
 bool access_host(const char *host, const char *const *origins, int count);
-/* Checks the value of an Authorization header against the keys; NULL means that there is no such header. Without keys
- * everybody is allowed. */
+/* Returns whether an Authorization header contains one of the keys. NULL means that the request has no such header. If
+ * there are no keys, every request is allowed. */
 bool access_key(const char *authorization, const char *const *keys, int count);
 
 /* A list of keys. */
@@ -37,25 +37,26 @@ typedef struct access_keys {
 
 /* A request that has been answered. */
 typedef struct access_request {
-    const char *client, *method, *path; /* the path may hold arbitrary bytes */
+    const char *client, *method, *path; /* the path may contain any bytes except zero */
     const char *id;                     /* NULL for none */
     int http;
     double seconds;
-    int64_t prompt, completion, reused; /* in ids */
+    int64_t prompt, completion, reused; /* numbers of ids */
 } access_request;
 
 enum { ACCESS_CODES = 12, ACCESS_BUCKETS = 8 };
 
-/* Guarded by the caller's lock. */
+/* Totals over all requests. The caller's lock guards them. */
 typedef struct access_counts {
-    int64_t codes[ACCESS_CODES]; /* per status code in use, with others last */
-    int64_t times[ACCESS_BUCKETS];
+    int64_t codes[ACCESS_CODES];   /* requests per status code; the last entry is for all other codes */
+    int64_t times[ACCESS_BUCKETS]; /* requests that took at most the time of each bucket */
     double seconds;
     int64_t requests, prompt, completion, reused;
 } access_counts;
 
 void access_count(access_counts *c, const access_request *r);
-/* "2026-01-31T12:00:00Z 127.0.0.1 POST /v1/completions 200 0.123 s, 12 + 34 tokens, req_0123456789abcdef" */
+/* Appends a line without a newline:
+ * "2026-01-31T12:00:00Z 127.0.0.1 POST /v1/completions 200 0.123 s, 12 + 34 tokens, req_0123456789abcdef" */
 void access_print_line(text *out, const access_request *r);
 
 /* The server's current activity. */
@@ -66,7 +67,7 @@ typedef struct access_now {
     int64_t started; /* seconds since 1970 */
 } access_now;
 
-/* Prints Prometheus's text format. */
+/* Appends all counters in Prometheus's text format. */
 void access_print_metrics(text *out, const access_counts *c, const access_now *now);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the listening socket, the list of connections, and the thread that checks them four times a second, or more
- * often while the list is nearly full. To end a connection, its socket is shut down, which looks to the HTTP
- * library as if the client had left. No other part of a connection is touched here.
+ * Owns the opening of the listening socket, the list of connections, and the thread that checks them. The thread checks
+ * four times per second, or more often while the list is nearly full. To end a connection, the thread shuts down its
+ * socket, which looks to the HTTP library as if the client had left. Everything else about a connection belongs to that
+ * library.
  */
 #include "apps/serve/connections.h"
 
@@ -22,7 +23,7 @@
 struct connection {
     connection *before, *next; /* in the order of `since`, oldest first */
     int fd;
-    int64_t since; /* time since which it has had no request; clock_ns */
+    int64_t since; /* time at which the connection became idle; clock_ns */
     bool busy, ended;
 };
 
@@ -36,7 +37,7 @@ struct connections {
     connection *first, *last;
 };
 
-/* How often idle connections are checked, while there is room and while there is little. */
+/* The intervals at which idle connections are checked, while there is room and while the list is nearly full. */
 enum { CONNECTIONS_CHECK_MS = 250, CONNECTIONS_FULL_CHECK_MS = 25 };
 
 static void connections_append(connections *all, connection *c) {
@@ -65,7 +66,7 @@ static void connections_check(connections *all) {
     const int64_t now = clock_ns();
     const bool full = connections_are_full(all->count, all->limit);
     int too_many = connections_too_many(all->count, all->limit);
-    for (connection *c = all->first; c; c = c->next) too_many -= c->ended; /* it will leave soon */
+    for (connection *c = all->first; c; c = c->next) too_many -= c->ended; /* ended connections will leave soon */
     for (connection *c = all->first; c; c = c->next) {
         if (c->busy || c->ended || !connections_ends(full, too_many, now - c->since, all->patience)) continue;
         c->ended = true;
@@ -142,7 +143,7 @@ void connections_set_busy(connections *all, connection *c, bool busy) {
     if (!c) return;
     pthread_mutex_lock(&all->mutex);
     c->busy = busy;
-    if (!busy) { /* it is idle from now on */
+    if (!busy) { /* the connection is idle from now on */
         connections_remove(all, c);
         c->since = clock_ns();
         connections_append(all, c);

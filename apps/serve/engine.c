@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the execution of requests: encodes prompts, runs the completions of a request one after the other, and turns text into objects.
+ * Owns the execution of requests: encodes prompts, generates the choices of a request one after the other, and makes
+ * OpenAI's objects from the text.
  */
 #include "apps/serve/engine.h"
 
@@ -38,17 +39,17 @@ struct serve_answer {
     serve_head head;
     serve_usage usage;
     bool begun, gone;
-    int index;        /* number of the choice */
+    int index;        /* number of the current choice */
     text content;     /* text of the choice; in a stream, the part to send next */
-    size_t sent;      /* bytes of text before it */
-    json_t *logprobs; /* logprobs of the choice, or since the last part */
+    size_t sent;      /* bytes of the choice's text so far */
+    json_t *logprobs; /* logprobs of the choice; in a stream, those since the last part */
     json_t *choices;
-    text bytes;         /* bytes not yet written */
-    int prompt, choice; /* index of the prompt, and of the choice for it */
+    text bytes;         /* bytes that are not yet written */
+    int prompt, choice; /* index of the prompt, and of the choice for this prompt */
     token_list ids;     /* ids of the prompt */
     const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
     int32_t eos;
-    float *vector; /* sum for an embedding */
+    float *vector; /* the embedding; NULL for other requests */
     int sequence;
     infer_job *job; /* job of the choice, or NULL */
     uint64_t seed;
@@ -88,7 +89,7 @@ static void engine_send_part(answer *a, const char *finish) {
     engine_write_out(a);
 }
 
-/* For an echoed prompt whose logprobs are requested. Its text was sent before. */
+/* Handles a step in an echoed prompt whose logprobs are requested. The prompt's text was sent before. */
 static bool engine_on_prompt_step(answer *a, const infer_step *step) {
     size_t length = 0;
     if (a->logprobs) serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->sent);
@@ -105,19 +106,19 @@ static bool engine_on_step(void *context, const infer_step *step) {
         serve_logprobs_add(a->logprobs, a->r->chat, a->e->tokenizer, step, a->sent);
     text_append_n(&a->content, step->text, step->length);
     a->sent += step->length;
-    /* only the end of a text shows whether it is a tool call */
+    /* with tools nothing is sent before the end, because only the whole text shows whether it calls a tool */
     const bool now = a->r->stream && !a->r->tools;
     if (now && (step->length || (a->logprobs && step->id >= 0 && !step->end))) engine_send_part(a, NULL);
     if (!a->out.wanted(a->out.context)) a->gone = true;
     return !a->gone;
 }
 
-/* A sequence that holds less than this part of a prompt is not chosen for it: a few ids that all chats begin with must
- * not cost another client the text that its next request continues. */
+/* A sequence that holds less than one part in SHARED_PART of a prompt is not chosen because of it. Otherwise the few
+ * ids with which all chats begin could overwrite a text that another client's next request continues. */
 enum { SHARED_PART = 8 };
 
-/* Returns the free sequence that already holds most of the prompt; if none holds much of it, the least recently used
- * one. Returns -1 if none is free. */
+/* Returns the free sequence that already holds most of the prompt. If none holds enough of it, returns the free
+ * sequence that was used least recently, or -1 if none is free. */
 static int engine_choose_sequence(const serve_engine *e, const token_list *ids) {
     int best = -1, oldest = -1;
     int64_t most = (int64_t)ids->count / SHARED_PART;
@@ -245,8 +246,8 @@ static bool engine_check_ids(const answer *a, const token_list *ids, const char 
                         ids->count, room);
 }
 
-/* Detects by its length a text that is much too long, before time is spent on it. It allows twice as many bytes as the
- * tokens can hold, because some tokenizers drop blanks and marks. */
+/* Refuses a text that is much too long for the context, before time is spent on encoding it. A text may have twice as
+ * many bytes as the context's tokens can hold, because some tokenizers drop blanks and marks. */
 static bool engine_check_length(const serve_engine *e, size_t bytes, const char *param, serve_problem *p) {
     const int64_t room = infer_context(e->decoder);
     if (!e->longest_piece || bytes / e->longest_piece / 2 <= (size_t)room) return true;
@@ -285,7 +286,7 @@ bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_prob
     return !r->chat || engine_check_messages(e, r, p);
 }
 
-/* Encodes prompt number i; a chat has one. */
+/* Encodes prompt i of the request. A chat has one prompt, its messages. */
 static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};
     const char *param = serve_request_key(a->r);
@@ -306,7 +307,8 @@ static bool engine_prompt_ids(const answer *a, int i, token_list *ids, serve_pro
                         err.text);
 }
 
-/* Begins the next choice of the request. Returns false if there are no more, or after an error (p->http). */
+/* Begins the next choice of the request. Returns false if there are no more choices, or after an error, for which
+ * p->http is not 0. */
 static bool engine_next_choice(answer *a, serve_problem *p) {
     int prompts = a->r->chat ? 1 : a->r->prompt_count;
     if (a->choice == a->r->choices) {
@@ -325,7 +327,7 @@ static bool engine_next_choice(answer *a, serve_problem *p) {
 
 /* ---- all answers ------------------------------------------------------------------------------------------------- */
 
-/* Ends an answer with an error, which in a stream that has begun is its last event. */
+/* Ends an answer with an error. In a stream that has begun, the error is the last event. */
 static void engine_end_with_problem(answer *a, const serve_problem *p) {
     if (!a->begun) {
         serve_answer_problem(p, &a->out);
@@ -367,7 +369,7 @@ static void engine_end(answer *a, serve_problem *p) {
     a->done = true;
 }
 
-/* Continues with the next choice that has something to draw, or ends the answer. */
+/* Begins the next choice for which tokens must be generated. Ends the answer if there is none. */
 static void engine_go_on(answer *a) {
     serve_problem p = {0};
     while (engine_next_choice(a, &p)) {
@@ -408,7 +410,7 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     return a;
 }
 
-/* Returns the answer whose prompt is read next, or NULL. Answers whose clients have gone end here. */
+/* Returns the answer whose prompt is read next, or NULL. Ends answers whose clients have gone. */
 static answer *engine_next_reader(serve_engine *e, answer *const *answers, int count) {
     answer *next = NULL;
     for (int i = 0; i < count; i++) {
@@ -425,7 +427,7 @@ static answer *engine_next_reader(serve_engine *e, answer *const *answers, int c
     return next;
 }
 
-/* If a prompt cannot be read, only its answer ends. */
+/* Reads the next part of a prompt. After an error, ends only the answer of that prompt. */
 static void engine_read_prompt(serve_engine *e, answer *const *answers, int count) {
     answer *a = engine_next_reader(e, answers, count);
     propane_error err = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The page at "/": a single file without external scripts that talks to the model through the server's endpoints.
+ * Declares the page at "/". It is a single file without external scripts, on which a person talks with the model
+ * through the server's endpoints.
  */
 #ifndef APPS_SERVE_HTTP_PAGE_H
 #define APPS_SERVE_HTTP_PAGE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the outgoing JSON.
+ * Owns the JSON texts that the server sends.
  */
 #include "apps/serve/http_reply.h"
 
@@ -24,7 +24,7 @@ static void http_reply_print(text *out, const char *before, json_t *o, const cha
 
 static json_t *http_reply_text_or_null(const char *s) { return s && *s ? json_string(s) : json_null(); }
 
-/* A truncated message may end inside a character. */
+/* Returns a message as a JSON string. A message that was cut may end inside a character, which is then left out. */
 static json_t *http_reply_message_text(const char *message) {
     size_t length = strlen(message);
     json_t *string = json_stringn(message, length);
@@ -69,7 +69,7 @@ json_t *serve_choice(const serve_head *h, int index, const char *content, size_t
                      http_reply_text_or_null(finish));
 }
 
-/* Takes ownership of `choices`. */
+/* Returns the object around `choices` for a whole answer, or for a part of a stream. Takes ownership of `choices`. */
 static json_t *http_reply_envelope(const serve_head *h, json_t *choices, bool part) {
     return json_pack("{s:s,s:s,s:I,s:s,s:o}", "id", h->id, "object",
                      !h->chat ? "text_completion"
@@ -84,7 +84,7 @@ static json_t *http_reply_usage_object(const serve_usage *u) {
                      "prompt_tokens_details", "cached_tokens", (json_int_t)u->reused);
 }
 
-/* Makes the object of /v1/responses from a chat's list with one choice. */
+/* Returns the object of /v1/responses for a chat's list with one choice. */
 static json_t *http_reply_response(const serve_head *h, const json_t *choices, const serve_usage *usage) {
     const json_t *choice = json_array_get(choices, 0);
     const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
@@ -118,7 +118,7 @@ void serve_print_answer(text *out, const serve_head *h, json_t *choices, const s
 
 /* ---- embeddings ----------------------------------------------------------------------------------------------------- */
 
-/* Prints text directly, because JSON objects for the numbers would need ten times the memory. */
+/* Prints the text directly, because JSON objects for the numbers would need ten times as much memory. */
 void serve_print_embedding(text *out, int index, const float *vector, int64_t width, bool base64) {
     text_printf(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":",
                 index ? "," : "{\"object\":\"list\",\"data\":[", index);
@@ -140,7 +140,7 @@ void serve_print_embeddings_end(text *out, const char *model, const serve_usage 
                      "\n");
     out->failed |= rest.failed;
     text_append(out, "],");
-    if (!rest.failed) text_append(out, rest.data + 1); /* continues the object that was begun */
+    if (!rest.failed) text_append(out, rest.data + 1); /* without the brace, because the object has already begun */
     text_deinit(&rest);
 }
 
@@ -152,7 +152,7 @@ static void http_reply_stream(text *out, const serve_head *h, json_t *choices, j
     http_reply_print(out, "data: ", o, "\n\n");
 }
 
-/* Takes ownership of delta and logprobs. */
+/* Returns a choice of a chat's stream. Takes ownership of delta and logprobs. */
 static json_t *http_reply_part_of_chat(int index, json_t *delta, json_t *logprobs, const char *finish) {
     return json_pack("{s:i,s:o,s:o,s:o}", "index", index, "delta", delta, "logprobs", logprobs ? logprobs : json_null(),
                      "finish_reason", http_reply_text_or_null(finish));
@@ -195,7 +195,7 @@ json_t *serve_logprobs(bool chat) {
     return json_pack("{s:[],s:[],s:[],s:[]}", "tokens", "token_logprobs", "top_logprobs", "text_offset");
 }
 
-/* Returns the text of one id. Bytes that are not UTF-8 on their own are shown as U+FFFD. */
+/* Returns the text of one id. Bytes that are not UTF-8 without the neighbouring ids become U+FFFD. */
 static json_t *http_reply_token_text(const tokenizer *t, int32_t id) {
     text shown = {0};
     tokenizer_stream s = {.begun = true};

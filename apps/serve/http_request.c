@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the parsing of request bodies. Every refusal names the key.
+ * Owns the parsing of request bodies. Every refusal of a key names that key.
  */
 #include "apps/serve/http_request.h"
 
@@ -190,7 +190,7 @@ static bool http_request_read_ids(const json_t *list, serve_request *r, serve_pr
         const json_t *v = json_array_get(list, i);
         if (!json_is_integer(v)) return http_request_wrong_prompt(r, p);
         json_int_t id = json_integer_value(v);
-        /* the model knows its vocabulary and refuses others */
+        /* -1 is not in any vocabulary, so the engine refuses it */
         out->ids[i] = id >= 0 && id <= INT32_MAX ? (int32_t)id : -1;
     }
     return true;
@@ -225,7 +225,8 @@ static bool http_request_read_prompts(const json_t *o, serve_request *r, serve_p
     return true;
 }
 
-/* {"type": "function", "function": {"name", ...}}; the template uses its other contents. */
+/* Returns whether a tool has the form {"type": "function", "function": {"name", ...}}. Its other keys are not checked,
+ * because only the chat template uses them. */
 static bool http_request_is_tool(const json_t *tool) {
     const char *type = json_string_value(json_object_get(tool, "type"));
     return type && strcmp(type, "function") == 0 &&
@@ -257,19 +258,19 @@ static bool http_request_read_messages(const json_t *o, serve_request *r, serve_
     if (chat_messages_from_json(list, r->arena, &r->messages, &r->message_count, &err))
         return err.status == PROPANE_ERR_MEMORY ? http_request_no_memory(p)
                                                 : http_request_invalid(p, "messages", err.text);
-    for (int i = 0; i < r->message_count; i++) /* the newer name of the same role */
+    for (int i = 0; i < r->message_count; i++) /* "developer" is the newer name of the role "system" */
         if (strcmp(r->messages[i].role, "developer") == 0) r->messages[i].role = "system";
     return true;
 }
 
-/* the ids were copied; as JSON they need twenty times the memory */
+/* Frees the JSON of prompts that are ids. The ids were copied, and as JSON they need twenty times as much memory. */
 static void http_request_drop_ids(serve_request *r) {
     bool texts = false;
     for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
     if (!texts) json_object_del(r->root, serve_request_key(r));
 }
 
-/* Refuses options that embeddings do not use: sampling and streams. */
+/* Reads the keys of a request for embeddings. Keys for sampling and streams are ignored. */
 static bool http_request_read_embedding(serve_request *r, serve_problem *p) {
     const json_t *o = r->root;
     const char *format = NULL;
@@ -314,7 +315,7 @@ static bool http_request_read_all(serve_request *r, serve_problem *p) {
 
 bool serve_request_check_items(const char *body, size_t length, serve_kind kind, int64_t context,
                                serve_problem *problem) {
-    enum { EACH_MESSAGE = 8 }; /* commas per message of one token, including those in its text */
+    enum { EACH_MESSAGE = 8 }; /* commas in a message of one token, including commas in its text */
     const int64_t most =
         (context + 1) * (kind == SERVE_CHAT || kind == SERVE_RESPONSE ? EACH_MESSAGE : SERVE_MAX_PROMPTS) + 1000;
     int64_t items = 0;

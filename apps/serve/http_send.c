@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the headers of answers and the permission to receive one: origins, keys, CORS. Everything is sent through
- * http_send.
+ * Owns the headers of answers, and the checks whether a client may receive an answer (origin, host, key). All answers
+ * are sent through http_send.
  */
 #include "apps/serve/http_send.h"
 
@@ -35,8 +35,8 @@ static bool http_send_allows(const access_rules *rules, const char *origin) {
     return !origin || access_origin(origin, rules->origins, rules->origin_count);
 }
 
-/* Adds the headers that let a page read the answer and, for a preflight request (OPTIONS), those that list what it
- * may send. */
+/* Adds the headers that allow a page of another origin to read the answer. In the answer to a preflight request
+ * (OPTIONS), adds also the headers that list what the page may send. */
 static void http_send_add_cors(const access_rules *rules, struct MHD_Connection *c, struct MHD_Response *response,
                                int http) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
@@ -100,7 +100,7 @@ enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, h
     http_send_add_cors(rules, c, response, http);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    /* our own page loads nothing from elsewhere and may not be framed */
+    /* the page at "/" loads nothing from elsewhere and must not be framed */
     if (type && strncmp(type, "text/html", 9) == 0)
         MHD_add_response_header(response, "Content-Security-Policy",
                                 "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline'; style-src "
@@ -111,7 +111,6 @@ enum MHD_Result http_send(const access_rules *rules, struct MHD_Connection *c, h
     return queued;
 }
 
-/* Copies the text; returns NULL if memory runs out. */
 struct MHD_Response *http_send_copy(const text *body) {
     static char nothing[1] = "";
     if (body->failed) return NULL;
@@ -132,14 +131,14 @@ enum MHD_Result http_send_problem(const access_rules *rules, struct MHD_Connecti
     return http_send_text(rules, c, sent, p->http, &body, "application/json");
 }
 
-/* Refuses pages from elsewhere, pages that reach this machine by a name of their choice, and clients without a key. No
- * key is needed for a page's preflight request, which cannot have one yet, for a check whether the server is running,
- * or for the page at "/", which asks the user for one. */
+/* Refuses pages of other origins, pages that reach this machine by a name of their choice, and clients without a key.
+ * Three kinds of requests need no key: a page's preflight request, which cannot have one; /health, with which programs
+ * check that the server is running; and the page at "/", which asks the user for the key. */
 bool http_send_admits(const access_rules *rules, struct MHD_Connection *c, const char *url, const char *method,
                       serve_problem *p) {
     const char *origin = http_send_header(c, MHD_HTTP_HEADER_ORIGIN);
     const char *host = http_send_header(c, MHD_HTTP_HEADER_HOST);
-    if (!rules->key_count && !access_host(host, rules->origins, rules->origin_count)) /* such a page has no key */
+    if (!rules->key_count && !access_host(host, rules->origins, rules->origin_count)) /* a page would lack the key */
         return serve_refuse(
             p, 403, "invalid_request_error", NULL, NULL,
             "requests for the host '%.200s' are not allowed (use serve --cors-origins http://%.200s, or keys)", host,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the daemons. A daemon has one certificate for life, so a new certificate means a new daemon on the same socket,
- * which begins before the old one stops accepting. A later renewal ends an old daemon once its last connection has
- * gone, because libmicrohttpd ends connections with their daemon. Refuses certificates and keys that do not match.
+ * Owns the daemons. A daemon keeps its certificate for its whole life, so a new certificate needs a new daemon on the
+ * same socket. The new daemon starts before the old one stops accepting connections. Stopping a daemon would end its
+ * connections, so a later renewal stops old daemons that have none left. Refuses certificates and keys that do not
+ * match.
  */
 #include "apps/serve/listeners.h"
 
@@ -14,15 +15,15 @@
 typedef struct listener {
     struct listener *former;
     struct MHD_Daemon *daemon;
-    int fd; /* its own copy of the socket; -1 when closed */
+    int fd; /* this daemon's copy of the listening socket; -1 when closed */
 } listener;
 
 struct listeners {
     listeners_calls calls;
-    listener *first; /* the one that accepts connections */
+    listener *first; /* the daemon that accepts connections */
 };
 
-/* Must not be called before it is quiesced, unless it failed to begin. */
+/* Stops and frees a daemon. A daemon that accepts connections must be quiesced first. */
 static void listener_free(listener *l) {
     if (!l) return;
     if (l->daemon) MHD_stop_daemon(l->daemon);
@@ -30,7 +31,7 @@ static void listener_free(listener *l) {
     mem_free(l);
 }
 
-/* Takes ownership of fd, even if it fails. */
+/* Starts a daemon and takes ownership of fd, even after a failure. */
 static propane_status listener_begin(int fd, const listeners_calls *c, const char *certificate, const char *key,
                                      listener **out, propane_error *err) {
     const bool tls = certificate && key;
@@ -94,7 +95,7 @@ propane_status listeners_renew(listeners *l, const char *certificate, const char
     const int fd = dup(l->first->fd);
     if (fd < 0) return propane_fail(err, PROPANE_ERR_IO, "the listening socket cannot be shared: %s", strerror(errno));
     PROPANE_TRY(listener_begin(fd, &l->calls, certificate, key, &next, err));
-    (void)MHD_quiesce_daemon(l->first->daemon); /* the descriptor stays open: its thread may still use it */
+    (void)MHD_quiesce_daemon(l->first->daemon); /* its descriptor stays open, because its thread may still use it */
     next->former = l->first;
     l->first = next;
     return PROPANE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The libmicrohttpd daemons on one listening socket: the one that accepts connections, and former ones, whose
- * connections continue with the certificate with which they began.
+ * Declares the libmicrohttpd daemons on one listening socket. One daemon accepts connections. The former daemons serve
+ * their existing connections, which keep the certificate with which they began.
  */
 #ifndef APPS_SERVE_LISTENERS_H
 #define APPS_SERVE_LISTENERS_H
@@ -20,17 +20,17 @@ typedef struct listeners_calls {
 
 typedef struct listeners listeners;
 
-/* Takes ownership of the listening socket, even if it fails. certificate and key are PEM, both given or both NULL; they
- * are not kept. */
+/* Starts a daemon on the listening socket, and takes ownership of the socket, even after a failure. `certificate` and
+ * `key` are PEM texts, or both NULL; they are not kept. */
 PROPANE_CHECK propane_status listeners_open(int fd, const listeners_calls *calls, const char *certificate,
                                             const char *key, listeners **out, propane_error *err);
-/* New connections use this certificate. After an error everything is unchanged. Only one thread at a time may call
- * it. */
+/* Sets the certificate of new connections. After an error nothing has changed. Only one thread at a time may call this
+ * function. */
 PROPANE_CHECK propane_status listeners_renew(listeners *l, const char *certificate, const char *key,
                                              propane_error *err);
 /* Stops accepting connections; existing ones continue. NULL does nothing. */
 void listeners_quiesce(listeners *l);
-/* Must be called after listeners_quiesce: ends all connections. NULL does nothing. */
+/* Ends all connections and frees `l`. Must be called after listeners_quiesce. NULL does nothing. */
 void listeners_close(listeners *l);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names of the responses endpoint for the parts of a chat.
+ * Owns the translation of a request to the responses endpoint into a chat request.
  */
 #include "apps/serve/responses.h"
 
@@ -31,8 +31,8 @@ static bool responses_refuse_unsupported(const json_t *body, responses_problem *
     return responses_refuse(p, "text", "'text.format' other than {\"type\": \"text\"} is not supported; leave it out");
 }
 
-/* "input_text" and "output_text" become a chat's "text". Other parts keep their names, and the chat parser refuses
- * them. */
+/* Returns a message's content in the form of a chat. Parts of the types "input_text" and "output_text" become "text".
+ * Other parts keep their types, and the chat parser refuses them. */
 static json_t *responses_content(const json_t *content) {
     const json_t *part;
     size_t i;

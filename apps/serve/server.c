@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the handling of connections, the queue and the worker's thread. A job is the state of a request that both
- * threads share, and the server's single lock guards all of it. A connection that has nothing to send is suspended and resumed by the
- * worker.
+ * Owns the handling of connections, the queue and the worker's thread. A job is the state of a request that the
+ * connections' thread and the worker share, and the server's single lock guards it. A connection that has nothing to
+ * send is suspended, and the worker resumes it.
  */
 #include "apps/serve/server.h"
 
@@ -24,26 +24,26 @@
 typedef struct job {
     struct job *next;
     serve_server *server;
-    int references; /* held by connection, queue and worker */
+    int references; /* one for the connection, and one for the queue and then the worker */
     serve_request request;
-    size_t cost; /* bytes that it holds of the memory for requests */
+    size_t cost; /* bytes that the job uses of the memory for requests */
     text out;
     size_t sent;
     int http;
     serve_usage usage;
     bool begun, stream, done, gone; /* gone: the client has left */
     bool suspended;
-    struct MHD_Connection *connection; /* valid while not gone */
+    struct MHD_Connection *connection; /* valid until `gone` is set */
     connections_peer peer;
 } job;
 
 /* The state of a connection's request. */
 typedef struct exchange {
-    char method[12], path[120]; /* for the log; truncated */
-    int64_t begun;              /* clock_ns */
+    char method[12], path[120]; /* for the log; cut if they are longer */
+    int64_t begun;              /* time of the start; clock_ns */
     http_sent sent;
     text body;
-    size_t cost; /* cost of the body so far */
+    size_t cost; /* bytes that the body uses of the memory for requests */
     bool too_large, too_many;
     job *job;
 } exchange;
@@ -52,18 +52,18 @@ struct serve_server {
     serve_engine *engine;
     serve_options options;
     listeners *listeners;
-    int port, open;        /* open: exchanges that have a job */
-    pthread_mutex_t lines; /* for the log */
+    int port, open;        /* open: number of exchanges that have a job */
+    pthread_mutex_t lines; /* guards calls of options.log */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_t worker;
     bool has_worker, idle, stopping, cancel;
     job *first, *last;
     int queued;
-    size_t held; /* bytes of requests that are arriving or waiting */
+    size_t held; /* bytes that all bodies and jobs use of the memory for requests */
     access_counts counts;
     connections *connections;
-    _Atomic(const access_keys *) keys; /* used instead of those in the options; NULL for none */
+    _Atomic(const access_keys *) keys; /* replaces the keys in the options; NULL for no replacement */
 };
 
 static bool server_admits(serve_server *s, struct MHD_Connection *c, const char *url, const char *method,
@@ -138,7 +138,7 @@ static void server_outlet_used(void *context, const serve_usage *usage) {
 }
 
 static void server_finish(job *j) {
-    serve_server *s = j->server; /* the job may be freed before the lock */
+    serve_server *s = j->server; /* server_job_drop may free the job before the lock is released */
     pthread_mutex_lock(&s->mutex);
     j->done = true;
     server_job_wake(j);
@@ -154,7 +154,8 @@ static void server_refuse_job(job *j, int http, const char *message) {
     server_finish(j);
 }
 
-/* Returns the next job, or NULL if there is none now. If the worker waits for one, NULL means that the server stops. */
+/* Returns the next job, or NULL if none is queued. With `wait`, waits for a job; NULL then means that the server
+ * stops. */
 static job *server_next_job(serve_server *s, bool wait) {
     pthread_mutex_lock(&s->mutex);
     if (wait) {
@@ -173,7 +174,8 @@ static job *server_next_job(serve_server *s, bool wait) {
     return j;
 }
 
-/* Requests run concurrently, one token of each at a time; a new one joins when there is room. */
+/* The worker's thread. Runs several requests at the same time, one token of each in turn. When a sequence is free,
+ * takes the next request from the queue. */
 static void *server_work(void *context) {
     serve_server *s = context;
     const int most = infer_sequences(s->engine->decoder);
@@ -207,7 +209,8 @@ static void *server_work(void *context) {
 
 /* ---- answers of the connections' thread ------------------------------------------------------------------------------- */
 
-/* Returns the part of a stream that is ready; the connection is suspended while there is nothing. */
+/* Copies the part of a stream that is ready to `buffer` and returns its length. If nothing is ready, suspends the
+ * connection and returns 0. */
 static ssize_t server_read_stream(void *context, uint64_t position, char *buffer, size_t room) {
     job *j = context;
     (void)position;
@@ -230,7 +233,8 @@ static ssize_t server_read_stream(void *context, uint64_t position, char *buffer
     return n;
 }
 
-/* Sends the job's answer if there is one. Otherwise the connection is suspended and calls this again later. */
+/* Sends the job's answer if it is ready. Otherwise suspends the connection; after it is resumed, this function is
+ * called again. */
 static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, job *j) {
     struct MHD_Response *response = NULL;
     const char *type = "application/json";
@@ -249,13 +253,13 @@ static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, 
     return ready ? http_send(&j->server->options.access, c, &x->sent, http, response, type) : MHD_YES;
 }
 
-/* Estimates the memory of a request until it is answered. Texts and ids take about as much as in the body; messages
- * take more, because of their structure. */
+/* Estimates the memory that a request uses until it is answered. The factors for the length of the body are higher for
+ * chats, because the structure of messages takes memory, too. */
 static size_t server_cost_of(const serve_request *r, size_t length) {
     return sizeof(job) + length * (r->chat ? 12 : 2);
 }
 
-/* Reserves memory for requests; returns false if none is left. */
+/* Reserves memory for requests. Returns false if there is not enough left. */
 static bool server_hold(serve_server *s, size_t bytes) {
     pthread_mutex_lock(&s->mutex);
     const bool room = bytes <= s->options.memory_limit && s->held <= s->options.memory_limit - bytes;
@@ -300,7 +304,7 @@ static enum MHD_Result server_enqueue(serve_server *s, struct MHD_Connection *c,
                    .cost = cost,
                    .connection = c,
                    .peer = {info->connect_fd, clock_ns()}};
-        (void)connections_peer_left(&j->peer); /* it may already have closed its side */
+        (void)connections_peer_left(&j->peer); /* the client may already have closed its side, and waits */
         x->job = j;
         if (s->last)
             s->last->next = j;
@@ -396,8 +400,8 @@ static enum MHD_Result server_dispatch(serve_server *s, struct MHD_Connection *c
     return http_send_problem(&s->options.access, c, &x->sent, &p);
 }
 
-/* Refuses a body that will not fit before it is sent, discards one whose length header is wrong, and cuts off a client
- * that sends without end. */
+/* Adds a part to the request's body. If the body is too large or memory for requests is short, the rest is discarded,
+ * and the request is refused at its end. A client that sends more than four times the limit is cut off. */
 static enum MHD_Result server_take_body(serve_server *s, exchange *x, const char *data, size_t *length) {
     size_t limit = s->options.body_limit;
     if (x->body.length + *length > limit) x->too_large = true;
@@ -432,7 +436,7 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
         snprintf(x->path, sizeof x->path, "%s", url);
         http_send_name(c, &x->sent);
         if (!http_send_is_clear(c, &p) || !server_admits(s, c, url, method, &p))
-            return http_send_problem(&s->options.access, c, &x->sent, &p); /* before its body arrives */
+            return http_send_problem(&s->options.access, c, &x->sent, &p); /* before the body arrives */
         if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
             x->too_large = true;
             return server_dispatch(s, c, x, url, method);
@@ -443,7 +447,8 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
     return x->job ? server_answer_job(c, x, x->job) : server_dispatch(s, c, x, url, method);
 }
 
-/* A request whose client left before an answer has no status; it is logged as 499, as in other servers. */
+/* Counts and logs a request. A request whose client left before an answer has no status and is logged as 499, as other
+ * servers do. */
 static void server_record(serve_server *s, struct MHD_Connection *c, const exchange *x, const serve_usage *used) {
     char client[64];
     text line = {0};
@@ -558,8 +563,8 @@ propane_status serve_set_certificate(serve_server *s, const char *certificate, c
 
 void serve_set_keys(serve_server *s, const access_keys *keys) { atomic_store(&s->keys, keys); }
 
-/* Waits until `until` (clock_ns) at most for the worker to be idle, or for all clients to have received their
- * answers. */
+/* Waits until the worker is idle, or with `clients` until all clients have received their answers, but not longer than
+ * until the time `until` (clock_ns). */
 static void server_wait_for(serve_server *s, bool clients, int64_t until) {
     for (bool done = false; !done && clock_ns() < until; usleep(done ? 0 : 5000)) {
         pthread_mutex_lock(&s->mutex);

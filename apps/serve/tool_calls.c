@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the recognition of tool calls in an answer. Anything that is not a complete call is text, which the client
- * receives.
+ * Owns the recognition of tool calls in an answer. Anything that is not a complete call stays in the text that the
+ * client receives.
  */
 #include "apps/serve/tool_calls.h"
 
@@ -13,7 +13,7 @@
 #define OPEN  "<tool_call>"
 #define CLOSE "</tool_call>"
 
-/* Reads one call from the text between the marks; returns NULL if it is not one. */
+/* Returns the call in the text between two marks, or NULL if the text is not a call. */
 static json_t *tool_call_read(const char *data, size_t length, const char *id) {
     propane_error err;
     json_t *said = NULL, *call = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tool calls in an answer, in the form of the templates of Hermes, Qwen and SmolLM: <tool_call>{"name": "weather",
- * "arguments": {"city": "Bern"}}</tool_call>.
+ * Declares the recognition of tool calls in an answer, in the form of the templates of Hermes, Qwen and SmolLM:
+ * <tool_call>{"name": "weather", "arguments": {"city": "Bern"}}</tool_call>.
  */
 #ifndef APPS_SERVE_TOOL_CALLS_H
 #define APPS_SERVE_TOOL_CALLS_H
@@ -9,8 +9,8 @@
 #include "core/base/text.h"
 
 /* Returns the calls in OpenAI's form, [{"id", "type", "function": {"name", "arguments"}}], or NULL if there are none.
- * They are cut out of `content` together with the white space around them. Anything that is not such an object stays in
- * the content. The ids are made from `seed` and a number. */
+ * Removes each call from `content`, with the white space before it, and white space at the end. Marks around anything
+ * else stay in the content. The ids are made from `seed` and a number. */
 json_t *serve_tool_calls(text *content, uint64_t seed);
 
 #endif
