@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns recognising files by their content, and the view of an engine's compiled programs, whose registers src/ane/h13
- * decodes. show.c shows the other files.
+ * Owns the recognition of files by their content, and the public calls on an engine's compiled programs, whose
+ * registers src/ane/h13 decodes. show.c describes the other files.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ static bool api_file_begins(const file_map *map, const char *magic) {
     return map->bytes >= n && memcmp(map->data, magic, n) == 0;
 }
 
-/* Returns whether the word "program" comes first, after comments and blanks. */
+/* Returns whether the first word after comments and blanks is "program". */
 static bool api_file_looks_like_mil(const file_map *map) {
     size_t i = 0;
     for (bool comment = false; i < map->bytes; i++) {
@@ -37,7 +37,7 @@ static bool api_file_is_blob(const file_map *map) {
            map->data[8] == 0 && map->data[64] == 0xEF && map->data[65] == 0xBE;
 }
 
-/* Returns NULL if its first bytes do not determine the kind. */
+/* Returns the kind of a file by its name or its first bytes, or NULL if they do not determine it. */
 static const char *api_file_kind_of(const char *path, const file_map *map) {
     const size_t length = strlen(path);
     const bool json = map->bytes && map->data[0] == '{';
@@ -50,7 +50,7 @@ static const char *api_file_kind_of(const char *path, const file_map *map) {
     return api_file_looks_like_mil(map) && !json ? "program" : NULL;
 }
 
-/* *kind may be NULL. */
+/* Finds the kind of a file or folder. Sets *kind to NULL if the kind is unknown. Fails if the file cannot be read. */
 static propane_status api_file_look(const char *path, const char **kind, propane_error *err) {
     file_map map;
     *kind = api_show_model_kind(path, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the view of programs' weight files as text, and the choice of the view for each file. Programs are shown by
- * show_program.c, models and texts by lm/show_model.c; show_json.c writes JSON.
+ * Owns the text about a program's weight file, and the choice of the function that describes a file as text.
+ * show_program.c describes programs, and lm/show_model.c models and texts. show_json.c describes files as JSON.
  */
 #include "report/show.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the files that implement propane_file_show. Each function appends to `to` what it finds, even
- * before an error.
+ * Declares the functions that the files of propane_file_show share. Each appends its text to `to`. After an error `to`
+ * holds the part that could be read.
  */
 #ifndef REPORT_SHOW_H
 #define REPORT_SHOW_H
@@ -18,13 +18,15 @@ PROPANE_CHECK propane_status api_show_program(const char *path, text *to, propan
 /* Writes one JSON object, whose first keys are "schema", "kind" and "file" (docs/coreml.md). */
 PROPANE_CHECK propane_status api_show_json(const char *path, const char *kind, text *to, propane_error *err);
 
-/* For language models (report/lm, or src/without_lm.c in a build without them). Returns the kind from the name only
- * (if `map` is NULL) or from the content; NULL if it is none of these. `o` receives the keys of its kind. */
+/* Functions for language models, in report/lm, or in src/without_lm.c for a build without them. api_show_model_kind
+ * returns a file's kind by its name alone (if `map` is NULL) or by its content; NULL if it is not a file of language
+ * models. api_show_model_json adds the keys of the kind to `o`. */
 const char *api_show_model_kind(const char *path, const file_map *map);
 PROPANE_CHECK propane_status api_show_model_contents(const char *path, const char *kind, text *to, propane_error *err);
 PROPANE_CHECK propane_status api_show_model_json(const char *path, const char *kind, json_t *o, propane_error *err);
 
-/* Returns a program's interface: its package's description, and each function. NULL if memory runs out. */
+/* Returns the description of a program: its package's metadata, and the interface of each function. NULL if memory runs
+ * out. */
 json_t *api_show_module_json(const propane_module *m);
 
 #endif

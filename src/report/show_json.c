@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the description of a file as JSON, with the schema in docs/coreml.md. Keys may be added and never change their
- * meaning.
+ * Owns the description of a file as JSON, with the schema in docs/coreml.md. Keys may be added later, but the meaning
+ * of a key never changes.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the description of a program's interface, as text and as JSON: the package's description and, for each function,
- * the inputs, outputs, states and classes that an app sees, and its amount of work.
+ * Owns the description of a program, as text and as JSON: the package's metadata, and for each function the inputs,
+ * outputs, states and classes that an app sees, and the amount of work.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 enum { LABELS_SHOWN = 5, LABEL_BYTES = 200 };
 
-/* Per function: the count of each operation, and the total. */
+/* The work of a function: the count of each operation, its FLOPs, and the bytes of its constants. */
 typedef struct work {
     int counts[MIL_OP_COUNT];
     double flops, constants;
@@ -34,7 +34,7 @@ static void api_show_program_work(const mil_function *f, work *out) {
     }
 }
 
-/* Returns the first system version that reads such a file, or NULL if it is not known. */
+/* Returns the first systems that read a file of this specification version, or NULL if they are not known. */
 static const char *api_show_program_system(int version) {
     static const char *const systems[] = {"iOS 15, macOS 12", "iOS 16, macOS 13", "iOS 17, macOS 14",
                                           "iOS 18, macOS 15"};
@@ -73,7 +73,7 @@ static void api_show_program_metadata(const mil_module *m, text *to) {
     }
 }
 
-/* Prints "1 to 8 x 3" if the file leaves dimensions open. */
+/* Prints the allowed dimensions, for example "1 to 8 x 3", if the file leaves some open. */
 static void api_show_program_allowed(const propane_feature *f, text *to) {
     bool open = false;
     for (int d = 0; d < f->rank; d++) open |= f->least[d] != f->most[d];

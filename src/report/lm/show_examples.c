@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the view of instruction data. The trained part is shown between [ and ]; with styles, it is bright and the rest is dim.
+ * Owns the text about instruction data. The trained part of an example is printed between [ and ]. With styles, that
+ * part is bright and the rest is dim.
  */
 #include <inttypes.h>
 
@@ -7,7 +8,7 @@
 #include "lm/data/corpus.h"
 #include "report/show.h"
 
-/* Prints a token. A special token has no text, so it is shown as its number. */
+/* Prints a token's text, or the number of a special token, which has no text. */
 static void api_examples_print_token(text *to, const tokenizer *t, int32_t id) {
     size_t length;
     const char *piece = tokenizer_piece(t, id, &length);

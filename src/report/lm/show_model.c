@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the text views of models, vocabularies, token files, and files that turn out to be one of these when they are read.
- * show_model_json.c writes JSON.
+ * Owns the texts about models, vocabularies and token files, including files whose kind shows only when they are read.
+ * show_model_json.c describes the same files as JSON.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -66,7 +66,7 @@ static propane_status api_show_safetensors(text *to, const char *path, propane_e
 static propane_status api_show_model(text *to, const char *path, model_form form, propane_error *err) {
     model_config config;
     propane_status status = model_store_config(path, &config, err);
-    if (form == MODEL_FORM_SAFETENSORS) { /* a file without a configuration still has tensors to show */
+    if (form == MODEL_FORM_SAFETENSORS) { /* the tensors can be listed even without a configuration */
         PROPANE_TRY(api_show_safetensors(to, path, err));
         if (status == PROPANE_OK) api_show_config(to, &config);
         return PROPANE_OK;
@@ -112,7 +112,7 @@ static propane_status api_show_gguf(text *to, const char *path, propane_error *e
     return PROPANE_OK;
 }
 
-/* Prints "kind hf (Unigram), 32000 ids, bos -1, eos 1". */
+/* Prints a line such as "kind hf (Unigram), 32000 ids, bos -1, eos 1". */
 static void api_show_vocabulary(text *to, const tokenizer *t) {
     const char *model = tokenizer_model_name(t);
     text_printf(to, "kind %s%s%s%s, %d ids, bos %d, eos %d\n", tokenizer_kind_name(tokenizer_get_kind(t)),
@@ -134,7 +134,7 @@ static propane_status api_show_tokenizer(text *to, const char *path, propane_err
     return status;
 }
 
-/* Shows the tokenizer that a model in this folder uses, if there is one. */
+/* Prints a line about the tokenizer of the model in a folder, if it has one. */
 static propane_status api_show_own_tokenizer(text *to, const char *dir, propane_error *err) {
     tokenizer *t = NULL;
     propane_error why = {0};
@@ -165,7 +165,8 @@ static propane_status api_show_tokens(text *to, const char *path, propane_error 
 /* ---- kind of the file
  * ------------------------------------------------------------------------------------------------------- */
 
-/* Vocabularies and configurations look like any other JSON, so they are recognised by reading them. */
+/* Describes a file of unknown kind, by trying to read it as each kind. Vocabularies and configurations look like any
+ * other JSON. */
 static propane_status api_show_unknown(text *to, const char *path, propane_error *err) {
     model_form form;
     model_config config;
@@ -198,8 +199,8 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
         path);
 }
 
-/* Shows the readable parts of a folder that is not a complete model. The reason `why` follows them, unless there are no
- * weights that could make it a model. */
+/* Describes the readable files of a folder that is not a complete model. Then returns the reason `why` as the error,
+ * unless the folder has no weights and therefore cannot be meant as a model. */
 static propane_status api_show_parts(text *to, const char *dir, const propane_error *why, propane_error *err) {
     struct dirent **entries = NULL;
     int shown = 0, weights = 0, count = scandir(dir, &entries, NULL, alphasort);

@@ -113,14 +113,14 @@ static propane_status api_show_json_folder(const char *path, json_t *o, propane_
         status = api_show_json_safetensors(part.data, o, &why);
     text_deinit(&part);
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
-    tokenizer *t = NULL; /* the model's own; others may be missing or broken */
+    tokenizer *t = NULL; /* the model's tokenizer may be missing or unreadable */
     status = model_tokenizer_open(NULL, path, &t, &why);
     if (status == PROPANE_OK) status = api_show_json_put_tokenizer(t, o, &why);
     tokenizer_free(t);
     return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
 
-/* Recognises files by reading them if their first bytes do not determine the kind. */
+/* Describes a file whose first bytes do not determine its kind, by trying to read it as each kind. */
 static propane_status api_show_json_unknown(const char *path, json_t *o, propane_error *err) {
     model_form form;
     model_config config;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the report of a training step's cost on a Neural Engine and its host, as text and JSON: one plan with its
- * kernels, or the comparison of lm/step/partition_compare.h.
+ * Owns the report of a training step's cost on a Neural Engine and its host, as text and JSON. The report shows one
+ * plan with its kernels, or the comparison of lm/step/partition_compare.h.
  */
 #include <string.h>
 
@@ -125,7 +125,8 @@ static json_t *api_training_cost_json(const partition *p, const partition_cost *
 
 /* ---- comparison -------------------------------------------------------------------------------------------------- */
 
-/* Reasons are listed below the table, once each. Returns this one's number there, starting at 1. */
+/* Returns the number of a candidate's reason in the list below the table, which starts at 1 and lists each reason
+ * once. */
 static int api_training_reason(const partition_candidate *list, int at) {
     int number = 1;
     for (int i = 0; i < at; i++) {
@@ -180,7 +181,7 @@ static void api_training_print_best(text *to, const partition_candidate *list) {
                 100 * best->engine_ms / best->step_ms, best->products_ms);
 }
 
-#define RUNNERS_UP 12 /* listed by a search, in addition to the fastest */
+#define RUNNERS_UP 12 /* number of candidates that a search lists in addition to the fastest one */
 
 static void api_training_show(text *to, const partition_candidate *list, int count,
                               const propane_training_estimate_options *o, const cost_rates *rates, json_t *json) {
@@ -204,7 +205,8 @@ static void api_training_show(text *to, const partition_candidate *list, int cou
 
 enum { MOST_BATCHES = 8 };
 
-/* A comparison also includes larger batches. A search divides the same sequences into fewer or more batches. */
+/* Lists the sizes of batches to estimate, and returns their number. A comparison includes larger batches. A search
+ * divides the same number of sequences into fewer or more batches. */
 static int api_training_batches(const propane_training_estimate_options *o, partition_batches *out) {
     int count = 0;
     if (!o->search) {
@@ -314,7 +316,8 @@ propane_status propane_estimate_training(const char *model, const propane_traini
     PROPANE_TRY(api_take(&o, sizeof o, options, "propane_training_estimate_options", err));
     if (!o.search) {
         o.plan = o.plan ? o.plan : "six";
-        /* adapters on one machine: the mode that training would choose, with the base as constants if it does not need too many programs */
+        /* Adapters on one machine get the weight mode that training would choose: the base model as constants, unless
+         * that needs too many programs. */
         if (!o.weights && (o.lora_rank == 0 || o.workers > 0)) o.weights = "inputs";
         o.head = o.head ? o.head : "auto";
         o.gradients = o.gradients ? o.gradients : "host";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns `propane where`: one table per chip with each unit's time for 1,000 tokens, the reason, and the command to run,
- * as text, JSON or Markdown.
+ * Owns the output of `propane where` as text, JSON or Markdown. One table per chip has each unit's time for 1,000
+ * tokens, the reason, and the command to run.
  */
 #include <string.h>
 
@@ -214,7 +214,7 @@ static propane_status where_print_all(const where_question *q, propane_form form
     return status;
 }
 
-/* Reads the words and sizes of the options; `lora` is filled in if adapters are requested. */
+/* Checks the words and sizes of the options and copies them to `q`. Fills in `lora` if adapters are requested. */
 static propane_status where_take(const propane_where_options *o, where_question *q, model_lora *lora,
                                  propane_error *err) {
     const char *mode = o->mode ? o->mode : o->lora_rank > 0 ? "lora" : "full", *goal = o->goal ? o->goal : "time";

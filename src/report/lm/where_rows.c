@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the comparison of `propane where`: the fastest candidate of each plan on the engine
- * (lm/step/partition_compare.h), the processor alone, and the GPU from published figures (ane/chip/cost_units.h); and
- * which of them is best for a goal.
+ * Owns the comparison of `propane where`. The rows are the fastest candidate of each plan on the engine
+ * (lm/step/partition_compare.h), the processor alone, and the GPU with published figures (ane/chip/cost_units.h). One
+ * of them is chosen as the best for a goal.
  */
 #include "report/lm/where_rows.h"
 
@@ -27,7 +27,8 @@ static double where_thousands(const where_question *q) { return (double)(q->batc
 
 /* ---- commands --------------------------------------------------------------------------------------------------------------- */
 
-/* A model known only by its sizes is trained from scratch; adapters need weights. */
+/* Returns the command to run. A model of which only the sizes are known is trained from scratch. For adapters, the
+ * command has a placeholder instead of such a model, because adapters need weights. */
 static const char *where_line(const where_question *q, const char *machine, arena *a) {
     const model_config *c = q->config;
     const bool sizes = api_plan_is_sizes(q->model);
@@ -46,7 +47,7 @@ static const char *where_line(const where_question *q, const char *machine, aren
                : NULL;
 }
 
-/* Estimates bytes, as a lower bound. A forward pass keeps weights and one layer's activations: the state without
+/* Returns a lower bound of the memory in bytes. A forward pass needs the weights and one layer's activations, but no
  * moments. */
 static double where_memory(const where_question *q, const char *device, const char *precision, const char *plan,
                            bool half_stream) {
@@ -64,7 +65,7 @@ static double where_memory(const where_question *q, const char *device, const ch
 
 /* ---- the engine ------------------------------------------------------------------------------------------------------------- */
 
-/* A candidate's cost, scaled to the requested work. */
+/* The cost of a candidate, for the requested kind of work. */
 typedef struct where_cost {
     double ms, engine_j, host_j, memory_j, idle_j, host_ms, engine_ms, engine_flops, host_flops;
 } where_cost;
@@ -153,19 +154,20 @@ static void where_take_engine(const where_question *q, const partition_candidate
     out->host_share = c.host_flops / (c.engine_flops + c.host_flops);
     out->host_ms = c.host_ms / thousands;
     out->memory = where_memory(q, "sim:m4", "fp16", k->partition->options.name, k->partition->options.half_stream);
-    /* constants are in programs instead of one fp16 copy for all */
+    /* adds the constants in the programs, as far as they exceed the one fp16 copy that is already counted */
     out->memory += fmax(0, k->cost.constant_bytes - 2 * (double)model_arch_parameters(q->config));
     out->compile_s = k->cost.compile_ms / 1e3;
     out->error = "unknown, because no step of these plans was measured";
     out->line = where_engine_line(q, k, a);
 }
 
-/* Unless one is given, a chip that refuses the layer plan's fp32 stream gets it in fp16. */
+/* Returns whether plan layer's residual is fp16. If the user has not chosen a type, it is fp16 on chips that refuse it
+ * in fp32. */
 static bool where_half_stream(const where_question *q, const chip *c) {
     return q->stream ? strcmp(q->stream, "fp16") == 0 : !chip_listed(partition_chips("layer", MIL_fp16, false), c);
 }
 
-/* Adds the best candidate of each plan; those that no rule refuses come first. */
+/* Adds the best candidate of each plan. A candidate that no rule refuses is better than one that is refused. */
 static propane_status where_add_engine(const where_question *q, const chip *c, arena *a, where_rows *out, double *flops,
                                        propane_error *err) {
     const partition_batches batches = {q->batch, q->accumulate};
@@ -198,8 +200,8 @@ static propane_status where_add_engine(const where_question *q, const chip *c, a
     return status;
 }
 
-/* Adds the engine as published trainers use it: packed weights, compiled once; head, weight gradients and norms on the
- * processor. */
+/* Adds a row for the engine as published trainers use it. They pack the weights and compile once, and compute the head,
+ * the weight gradients and the norms on the processor. */
 static void where_add_others(const where_question *q, const chip *c, arena *a, where_rows *out) {
     const model_config *m = q->config;
     const double positions = (double)(q->batch * q->context), thousands = where_thousands(q);
@@ -290,12 +292,12 @@ static void where_add_gpu(const where_question *q, const chip *c, double flops, 
 
 /* ---- the choice ------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the figure that the goal minimises; infinite if it is not known or does not apply. */
+/* Returns the figure that the goal minimises, or infinity if the row has none. */
 static double where_score(where_goal goal, const where_row *r) {
     if (!r->known || r->unit == WHERE_OTHERS) return INFINITY;
     if (goal == WHERE_TIME) return r->ms;
     if (goal == WHERE_JOULES) return r->joules > 0 ? r->joules : INFINITY;
-    return r->unit == WHERE_ENGINE ? r->host_ms : INFINITY; /* the unit that leaves the machine free for its user */
+    return r->unit == WHERE_ENGINE ? r->host_ms : INFINITY; /* only the engine leaves CPU and GPU to the user */
 }
 
 static void where_choose(where_goal goal, where_rows *rows) {
@@ -345,7 +347,7 @@ propane_status where_rows_make(const where_question *q, const chip *c, arena *a,
     if (!where_complete(out)) return propane_fail_memory(err, 0);
     for (int i = 0; i < out->count; i++) {
         where_row *r = &out->list[i];
-        const double band = r->unit == WHERE_GPU ? 1 : JOULES_BAND; /* a GPU's are measured, or not known */
+        const double band = r->unit == WHERE_GPU ? 1 : JOULES_BAND; /* the joules of a GPU are measured, or unknown */
         r->low_joules = r->joules / band, r->high_joules = r->joules * band;
     }
     where_choose(q->goal, out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the report of training by several workers over a network, as text and JSON. train/dist/worker_estimate.h does
- * the arithmetic; the time of a step is the plan's estimate on the chip.
+ * Owns the report of training by several workers over a network, as text and JSON. train/dist/worker_estimate.h
+ * computes the figures from the estimated time of the plan's step on the chip.
  */
 #include "report/lm/worker_report.h"
 
@@ -13,7 +13,7 @@
 
 enum { STANDARD_OUTER = 500, STANDARD_RANK = 8 };
 #define STANDARD_BANDWIDTH 1e9
-#define BACKWARD           (2.0 / 3) /* share of forward and backward: two matrix products for each forward one */
+#define BACKWARD           (2.0 / 3) /* part of a step: two matrix products for each product of the forward pass */
 
 static propane_status api_worker_time(const model_config *config, const propane_training_estimate_options *o,
                                       const chip *c, worker_question *q, propane_error *err) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page of a program's graph as a single file. Its policy forbids everything but its own style and script (by
- * their hashes), and its data cannot end the element that holds them. `propane show`, `check` and `diff` differ only in
- * the data that they pass.
+ * Owns the page of a program's graph as a single file. The page's policy allows only its own style and script, which it
+ * names by their hashes. Data in the page cannot end the element that holds them. `propane show`, `check` and `diff`
+ * use the same page with different data.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "report/page/page_parts.h"
 #include "report/show.h"
 
-/* Writes a hash in the form of the policy. */
+/* Writes the SHA-256 of a text in base64, as the policy needs it. */
 static void api_page_put_hash(text *out, const char *s) {
     uint8_t d[32];
     sha256 h;
@@ -23,7 +23,8 @@ static void api_page_put_hash(text *out, const char *s) {
     text_append_base64(out, d, sizeof d);
 }
 
-/* Writes JSON in a script element. Only '<' could end the element or begin a comment in it. */
+/* Writes JSON for a script element. Escapes '<', '>' and '&', because '<' could end the element or begin a comment in
+ * it. */
 static void api_page_put_data(text *out, const char *json) {
     for (const char *at = json; *at;) {
         const size_t n = strcspn(at, "<>&");
@@ -56,7 +57,7 @@ static void api_page_write(const char *json, text *out) {
     text_append(out, "</script></body></html>\n");
 }
 
-/* Infinities and NaN, which JSON lacks, become words. */
+/* Returns a JSON number, or "nan" for infinities and NaN, which JSON lacks. */
 static json_t *api_page_real(double x) { return isfinite(x) ? json_real(x) : json_string("nan"); }
 
 static propane_status api_page_put_values(const page *p, const char *function, propane_error *err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page's style, body and script as bytes, which the build makes from the files in src/report/page.
+ * Owns the page's style, body and script as bytes. The build generates them from the files in src/report/page.
  */
 #include "report/page/page_parts.h"
 
@@ -11,7 +11,7 @@ const char page_body[] = {
 #include "report/page/graph.html.inc"
     0};
 
-/* The order matters: a file uses classes that the files before it define. */
+/* The order matters, because a file uses classes that the files before it define. */
 /* clang-format off */
 const char page_script[] = {
 #include "report/page/layout.js.inc"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns finding blocks: repeating sequences of operations (the layers of a model), cut where the fewest values cross,
- * and scopes in names ("encoder/layer_0/add"). A sequence of the program's order never creates a cycle when it is
- * folded.
+ * Owns the search for blocks. Blocks are repeating sequences of operations (the layers of a model), cut where the
+ * fewest values cross, and operations whose names share a scope ("encoder/layer_0/add"). A block is a sequence in
+ * program order, because folding it into one node then never creates a cycle.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,8 @@ enum { LEAST_PERIOD = 4, MOST_PERIOD = 2000, LEAST_KINDS = 3, DEPTH = 3, NAME_BY
 typedef struct finder {
     page *p;
     page_graph *g;
-    int *kind;  /* [op], a key that is equal for equivalent operations */
-    int *alive; /* [op], the number of values made before it and read at it or later; one extra entry */
+    int *kind;  /* [op]: a key that is equal for equivalent operations */
+    int *alive; /* [op + 1]: the number of values that are made before the operation and read by it or a later one */
     int next_kind;
 } finder;
 
@@ -47,7 +47,7 @@ static propane_status page_blocks_prepare(finder *f, propane_error *err) {
             if (made >= 0) last_use[made] = i;
         }
     }
-    for (int i = 0; i < g->op_count; i++) { /* made at i, read until last_use: crosses the cuts i+1 .. last_use */
+    for (int i = 0; i < g->op_count; i++) { /* the value of operation i crosses the cuts i+1 .. last_use[i] */
         f->alive[i + 1] += last_use[i] > i;
         if (last_use[i] > i) f->alive[last_use[i] + 1]--;
     }
@@ -67,11 +67,11 @@ static int page_blocks_kinds(const finder *f, int from, int count) {
 }
 
 typedef struct repeat {
-    int from, period, count; /* operations from .. from + period * count - 1 */
-    int room;                /* operations at the end that also repeat: less than a period */
+    int from, period, count; /* the operations from .. from + period * count - 1 */
+    int room;                /* the number of operations after them that also repeat; less than a period */
 } repeat;
 
-/* Finds the longest sequence within from..to that repeats with the period. */
+/* Returns the longest sequence within from..to that repeats with the given period. */
 static repeat page_blocks_with(const finder *f, int from, int to, int period) {
     repeat best = {.period = period};
     for (int i = from; i + period <= to;) {
@@ -85,8 +85,8 @@ static repeat page_blocks_with(const finder *f, int from, int to, int period) {
     return best;
 }
 
-/* Finds the period that covers most; among nearly equal ones the shortest, because two layers repeat whenever one
- * does. */
+/* Returns the repetition that covers most operations. Of nearly equal ones, returns the one with the shortest period,
+ * because every repetition of one layer is also a repetition of two layers. */
 static repeat page_blocks_longest(const finder *f, int from, int to) {
     repeat best = {0};
     for (int period = LEAST_PERIOD; period <= MOST_PERIOD && 2 * period <= to - from + 1; period++) {
@@ -96,8 +96,8 @@ static repeat page_blocks_longest(const finder *f, int from, int to) {
     return best;
 }
 
-/* A repetition may start at any of its positions; it is moved to where the fewest values go from one block to the
- * next. */
+/* Moves the start of a repetition, which may be at any position within a period, to where the fewest values pass from
+ * one block to the next. */
 static repeat page_blocks_align(const finder *f, repeat r) {
     const int total = r.count * r.period + r.room;
     int best = 0;
@@ -106,7 +106,7 @@ static repeat page_blocks_align(const finder *f, repeat r) {
         const int count = (total - shift) / r.period;
         double crossing = 0;
         for (int i = 0; i <= count; i++) crossing += f->alive[r.from + shift + i * r.period];
-        crossing = crossing / (count + 1) + (count < r.count ? 0.75 : 0); /* one block less only if it is worth it */
+        crossing = crossing / (count + 1) + (count < r.count ? 0.75 : 0); /* a penalty for losing one block */
         if (count >= 2 && crossing < least - 1e-9) {
             least = crossing;
             best = shift;
@@ -117,7 +117,8 @@ static repeat page_blocks_align(const finder *f, repeat r) {
 
 /* ---- names -------------------------------------------------------------------------------------------------------------- */
 
-/* Finds the common prefix of the names of a block's weights, up to a separator: "model_layers_3". */
+/* Finds the common prefix of the names of a block's weights up to a separator, such as "model_layers_3". Returns false
+ * if there is none. */
 static bool page_blocks_prefix(const finder *f, int from, int count, char out[NAME_BYTES]) {
     size_t length = 0;
     int weights = 0;
@@ -144,7 +145,7 @@ static void page_blocks_put_repeat(finder *f, repeat r, int parent) {
     char name[NAME_BYTES + 32], before[NAME_BYTES] = "";
     const int kind = f->next_kind++;
     bool named = true;
-    for (int i = 0; i < r.count && named; i++) { /* only if each has a different name */
+    for (int i = 0; i < r.count && named; i++) { /* use the names only if they all differ */
         char own[NAME_BYTES];
         named = page_blocks_prefix(f, r.from + i * r.period, r.period, own) && strcmp(own, before) != 0;
         snprintf(before, sizeof before, "%s", own);
@@ -157,7 +158,7 @@ static void page_blocks_put_repeat(finder *f, repeat r, int parent) {
     }
 }
 
-/* Finds the repetition in from..to, then those in the rest before and after it. */
+/* Adds the blocks of the best repetition in from..to, then searches the operations before and after it. */
 static void page_blocks_search(finder *f, int from, int to, int parent, int depth) {
     if (to - from + 1 < 2 * LEAST_PERIOD || depth > 12) return;
     repeat r = page_blocks_longest(f, from, to);
@@ -170,7 +171,7 @@ static void page_blocks_search(finder *f, int from, int to, int parent, int dept
 
 /* ---- scopes ------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the length of the scope in an operation's name, `depth` levels deep, or 0 if it has fewer levels. */
+/* Returns the length of the first `depth` levels of the scope in an operation's name, or 0 if it has fewer levels. */
 static size_t page_blocks_scope(const finder *f, int i, int depth) {
     const mil_op *op = f->g->ops[i];
     const char *name = op->result_count ? op->results[0]->name : "", *at = name;
@@ -188,7 +189,7 @@ static bool page_blocks_same_scope(const finder *f, int a, int b, size_t length)
     return strncmp(x, y, length) == 0 && y[length] == '/';
 }
 
-/* Adjacent operations of one scope are a block; inner scopes are blocks within it. */
+/* Adds a block for adjacent operations of one scope, and blocks within it for its inner scopes. */
 static void page_blocks_scopes(finder *f, int from, int to, int parent, int depth) {
     for (int i = from, end; i <= to; i = end) {
         const size_t length = page_blocks_scope(f, i, depth);

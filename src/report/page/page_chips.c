@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the results of the engines' rules and of the cost model for a page's operations. The rules' texts are included:
- * sentence, evidence, source, fix.
+ * Owns the findings of the engines' rules and the estimated costs for a page's operations. The data include the texts
+ * of the rules: sentence, evidence, source, fix.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ typedef struct judge {
     json_t *chips, *rules, *whole;
 } judge;
 
-/* Returns bits in the order of the page's own list of chips. */
+/* Converts a mask of chip ids to a mask whose bits are in the order of the page's list of chips. */
 static json_t *page_chips_bits(const judge *j, uint64_t mask) {
     json_int_t bits = 0;
     for (int t = 0; t < j->count; t++)
@@ -33,7 +33,7 @@ static json_t *page_chips_finding(const judge *j, const chip_finding *f) {
     const chip_limit *l = f->limit;
     json_put(o, "r", json_string(l->id));
     json_put(o, "m", page_words(f->message));
-    json_add(on, page_chips_bits(j, f->refused)); /* in the order in which the page counts down from refused */
+    json_add(on, page_chips_bits(j, f->refused)); /* the page's script expects the severities in descending order */
     json_add(on, page_chips_bits(j, f->crashed));
     json_add(on, page_chips_bits(j, f->fell));
     json_add(on, page_chips_bits(j, f->warned));
@@ -76,7 +76,7 @@ static void page_chips_append(json_t *node, const char *key, json_t *value) {
     json_add(json_object_get(node, key), value);
 }
 
-/* Adds milliseconds and their bound, one entry per chip. */
+/* Adds each operation's milliseconds on one chip, and what limits its speed, to the operation's node. */
 static propane_status page_chips_cost(const judge *j, page_graph *g, int chip_index, bool main, propane_error *err) {
     cost_program cost = {0};
     const cost_path path = chip_report_path(j->r) == CHIP_PATH_COREML ? COST_COREML : COST_DIRECT;
@@ -94,7 +94,7 @@ static propane_status page_chips_cost(const judge *j, page_graph *g, int chip_in
     return PROPANE_OK;
 }
 
-/* Functions whose shapes depend on values have no estimate. */
+/* Adds the costs of all functions. A function whose shapes depend on values has no estimate. */
 static propane_status page_chips_costs(const judge *j, propane_error *err) {
     const char *first = propane_module_default_function(j->p->m);
     for (int i = 0; i < j->p->graph_count; i++) {
@@ -108,7 +108,7 @@ static propane_status page_chips_costs(const judge *j, propane_error *err) {
 
 /* ---- both --------------------------------------------------------------------------------------------------------------- */
 
-/* "26.3" -> 2603; the option has already been checked. */
+/* Converts a version that has already been checked to a number: "26.3" becomes 2603. */
 static int page_chips_os(const char *os) {
     int major = 0, minor = 0;
     for (; os && *os >= '0' && *os <= '9'; os++) major = major * 10 + *os - '0';
@@ -124,7 +124,7 @@ propane_status page_chips_judge(page *p, propane_error *err) {
     json_put(p->root, "chips", j.chips);
     json_put(p->root, "rules", j.rules);
     json_put(p->root, "whole", j.whole);
-    if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* values that could not be added are missing */
+    if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* json_put drops values when memory runs out */
     PROPANE_TRY(chip_find_list(o->target ? o->target : "m1,m4", j.targets, &j.count, err));
     const chip_check_options options = {.targets = j.targets,
                                         .target_count = j.count,

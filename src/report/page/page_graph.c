@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the nodes of the drawings: inputs, operations and outputs, with their sources. Constants are not nodes: small
- * ones are shown as attributes of the operation that reads them, others as weights.
+ * Owns the nodes of the drawings: inputs, operations and outputs, with the nodes whose values they read. Constants are
+ * not nodes. Small constants are attributes of the operation that reads them, and others are its weights.
  */
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static void page_graph_put_element(text *out, const mil_const *c, int64_t i) {
         text_printf(out, "%lld", (long long)mil_const_i64(c, i));
 }
 
-/* Adds attributes as text, and weights with their type and bytes. */
+/* Adds a constant to an operation's attributes as text, or to its weights with type and bytes. */
 static void page_graph_put_constant(const mil_value *v, const char *param, json_t *attributes, json_t *weights) {
     const mil_const *c = v->constant;
     const int64_t count = c ? mil_type_count(&c->type) : 0;
@@ -108,8 +108,8 @@ static void page_graph_put_edge(json_t *node, int from, const char *param) {
     json_add(json_object_get(node, "i"), edge);
 }
 
-/* Returns the kind that determines its colour. It is derived from its row's costs, so that there is no second list of
- * operations. */
+/* Returns the kind of an operation, which determines its colour. The kind follows from the operation's row in the table
+ * and its cost, so that no second list of operations is needed. */
 static const char *page_graph_kind(const mil_op *op, const mil_cost *cost, bool known) {
     if (op->block_count || op->info->params[0].type_class == MIL_CLASS_STATE) return "state";
     if (!known) return "other";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the dots: U+2800 plus eight bits, 1 2 4 64 down the left column and 8 16 32 128 down the right one.
+ * Owns the cells and their dots. A cell's character is U+2800 plus one bit per dot: 1, 2, 4 and 64 from top to bottom
+ * in the left column, and 8, 16, 32 and 128 in the right one.
  */
 #include "report/run/braille.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the visible range and the conversion of steps to dots.
+ * Owns the visible range of the plot, and the conversion of steps and losses to dots.
  */
 #include "report/run/curve_plot.h"
 
@@ -23,7 +23,7 @@ static void curve_plot_widen(view *v, double step, double loss) {
     v->x0 = fmin(v->x0, step), v->x1 = fmax(v->x1, step);
 }
 
-/* The first losses are included: a new model's loss is the loss of guessing. */
+/* Finds the visible range, which includes the first losses, because the loss of a new model is that of guessing. */
 static bool curve_plot_find_view(const run_set *s, bool training, bool validation, view *v) {
     v->x0 = v->y0 = INFINITY, v->x1 = v->y1 = -INFINITY;
     for (int k = 0; k < s->count; k++) {
@@ -52,7 +52,7 @@ typedef struct pen {
     int x, y; /* x is -1 if nothing has been drawn */
 } pen;
 
-/* Draws the mean of the steps that share a column of dots, joined by lines. */
+/* Draws a training loss. Each column of dots shows the mean of its steps, and lines join these points. */
 static pen curve_plot_training(const run_history *h, const view *v, int ink, braille *b) {
     pen last = {-1, 0};
     int at = -1, n = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the page. Its content comes from the runs' logs, and text from others is escaped. Style and script are the files
- * in src/report/run/page, which the build turns into bytes; a policy forbids the browser to load anything.
+ * Owns the page about runs. Its content comes from the runs' logs, and all text from files is escaped. The build
+ * converts the page's style and script in src/report/run/page to bytes. A policy forbids the browser to load anything
+ * else.
  */
 #include "report/run/html_report.h"
 
@@ -71,7 +72,8 @@ static void html_report_put_facts(text *out, const run_seen *r) {
     text_append(out, "</div>\n");
 }
 
-/* Writes every scalar of the start record except those shown elsewhere. */
+/* Writes a table of the start record's values about the machine, or of its other values. Leaves out those that the page
+ * shows elsewhere. */
 static void html_report_put_table(text *out, const json_t *start, bool machine) {
     const char *key;
     json_t *value;
@@ -172,7 +174,8 @@ static void html_report_put_commands(text *out, const run_set *s) {
     }
 }
 
-/* The page's script draws the curves. A viewer without scripts gets the losses as a terminal shows them. */
+/* Writes the losses as a terminal shows them, for a viewer without scripts. Otherwise the page's script draws the
+ * curves. */
 static propane_status html_report_put_characters(text *out, const run_set *s, propane_error *err) {
     const curve_plot plot = {.width = 90, .rows = 12, .validation = true, .end = "\n"};
     text_append(out, "<noscript><p class=\"lead\">The losses over the steps; with scripts there is more.</p>\n<pre>");

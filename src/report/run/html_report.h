@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * report.html in a run's folder: curves, configuration, samples, machine, and the command to repeat the run, in one
- * page that needs nothing else and follows the reader's light or dark scheme. For several runs it shows their curves in
- * common charts, and their differences.
+ * Declares report.html, a page in a run's folder with curves, configuration, samples, machine, and the command to
+ * repeat the run. The page loads no other files and follows the reader's light or dark scheme. For several runs, it
+ * shows their curves in common charts, and their differences.
  */
 #ifndef REPORT_RUN_HTML_REPORT_H
 #define REPORT_RUN_HTML_REPORT_H
@@ -10,7 +10,7 @@
 
 #define RUN_REPORT "report.html"
 
-/* The runs must have been read. */
+/* Appends the page about the runs, which must have been read. */
 PROPANE_CHECK propane_status report_print(const run_set *s, text *out, propane_error *err);
 
 #endif

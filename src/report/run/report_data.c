@@ -16,8 +16,8 @@ typedef struct curve {
     const char *name;
     int colour, count;
     bool dots;         /* mark each value */
-    bool exact;        /* never smoothed */
-    double *x, *t, *y; /* a single block, at x */
+    bool exact;        /* the curve is never smoothed */
+    double *x, *t, *y; /* steps, seconds and values, in one block of memory that begins at x */
 } curve;
 
 typedef double (*pick)(const run_point *p);
@@ -33,7 +33,8 @@ static bool report_data_room(curve *c, int count) {
     return true;
 }
 
-/* NAN marks a missing value; a segment without any value is left out. */
+/* Sets the points of a curve to means over segments of the run. NAN marks a missing value, and a segment without any
+ * value is left out. */
 static bool report_data_take_points(curve *c, pick of) {
     const run_history *h = &c->run->history;
     const int64_t stretch = (h->count + MOST - 1) / MOST;
@@ -83,8 +84,8 @@ static json_t *report_data_curve(const curve *c) {
     return o;
 }
 
-/* Writes an empty figure, which the page's script draws, and its data; nothing if no curve has a value. Frees the
- * curves. */
+/* Writes an empty figure, in which the page's script draws the chart, and adds the chart's data. Writes nothing if no
+ * curve has a value. Frees the curves. */
 static void report_data_put(const char *title, bool legend, curve *curves, int count, text *out, json_t *charts) {
     json_t *chart = json_object(), *list = json_array();
     for (int i = 0; i < count; i++)
@@ -102,7 +103,7 @@ static void report_data_put(const char *title, bool legend, curve *curves, int c
     for (int i = 0; i < count; i++) mem_free(curves[i].x);
 }
 
-/* `of` NULL means the validations. */
+/* Writes a chart with one curve per run. `of` selects the value; NULL means the validation loss. */
 static bool report_data_chart(const run_set *s, const char *title, pick of, text *out, json_t *charts) {
     curve curves[RUN_SET_MOST] = {0};
     bool ok = true;
@@ -125,7 +126,7 @@ static bool report_data_one(const run_set *s, const char *title, text *out, json
     return ok;
 }
 
-/* "<" could end the script. */
+/* Writes JSON into a script element. Escapes "<", which could end the element. */
 static void report_data_put_json(const char *json, text *out) {
     text_append(out, "<script id=\"data\" type=\"application/json\">");
     for (const char *s = json; *s; s++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns log.jsonl. Writing never makes the run fail: a record that cannot be written is left out. Reading accepts what
- * exists: an incomplete line waits for its end, and a damaged one is counted and skipped.
+ * Owns log.jsonl. Writing never makes the run fail. A record that cannot be written is left out. While the log is read,
+ * an incomplete line is kept until its end arrives, and a damaged line is counted and skipped.
  */
 #include "report/run/run_log.h"
 
@@ -47,7 +47,7 @@ char *run_log_path(const char *dir, const char *name) {
 void run_log_open(run_log *l, const char *dir, bool resume) {
     char *path = run_log_path(dir, RUN_LOG);
     *l = (run_log){0};
-    /* Does not follow a link, nor open a pipe, which would wait for a reader. */
+    /* O_NOFOLLOW refuses a link. O_NONBLOCK keeps a pipe from waiting for a reader; a pipe is then refused. */
     const int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666) : -1;
     struct stat st;
     errno = path ? errno : ENOMEM;
@@ -72,7 +72,7 @@ static void run_log_put_line(run_log *l) {
         run_log_lose(l, errno);
     if (l->line.failed) text_deinit(&l->line);
     l->line.length = 0;
-    mem_forget(); /* already reported */
+    mem_forget(); /* run_log_lose has reported that memory ran out */
 }
 
 void run_log_write(run_log *l, json_t *object) {
@@ -219,7 +219,8 @@ bool run_history_agreement(const run_history *h, run_agreement *out) {
     return workers > 1;
 }
 
-/* The screen shows these texts, and the folder may belong to somebody else. */
+/* Removes control characters from the start record, because its texts are printed on a terminal, and another user may
+ * have written the log. */
 static void run_log_tame(json_t *start) {
     const char *key;
     json_t *value;
@@ -287,7 +288,8 @@ static propane_status run_log_take_line(run_history *h, const char *line, size_t
     return status;
 }
 
-/* Only newly added text is searched for ends of lines, and a line that is too long is not kept. */
+/* Adds bytes from the file and handles the lines that are complete. Only the new bytes are searched for newlines. A
+ * line that is too long is not kept. */
 static propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err) {
     const size_t before = h->rest.length;
     text_append_n(&h->rest, data, length);
@@ -317,7 +319,7 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     struct stat st;
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         close(fd);
-        if (S_ISDIR(st.st_mode)) return PROPANE_OK; /* already reported when it could not be written */
+        if (S_ISDIR(st.st_mode)) return PROPANE_OK; /* run_log_open has already reported a folder of this name */
         return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is not a file", path);
     }
     FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
@@ -330,7 +332,7 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     }
     propane_status status = PROPANE_OK;
     file_note_input(&st);
-    /* another run has begun there */
+    /* a shorter file belongs to a new run in the same folder */
     if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h);
     if (fseek(file, (long)h->offset, SEEK_SET) != 0)
         status = propane_fail(err, PROPANE_ERR_IO, "cannot read %s: it is not a file", path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the summary of a run and the comparison of settings. It reads logs and train.json and writes nothing.
+ * Owns the summary of a run and the comparison of settings. Reads logs and train.json files, and writes no files.
  */
 #include "report/run/run_set.h"
 
@@ -45,7 +45,7 @@ void run_set_close(run_set *s) {
     *s = (run_set){0};
 }
 
-/* Returns whether a process is training in the folder, which it then holds locked. */
+/* Returns whether a process holds a lock on the folder, which it does while it trains there. */
 static bool run_set_is_locked(const char *dir) {
     const int fd = open(dir, O_RDONLY | O_CLOEXEC);
     const bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -63,7 +63,7 @@ static const char *run_set_state_of(const run_seen *r) {
 
 static double run_set_least(double a, double b) { return isnan(a) ? b : fmin(a, b); }
 
-/* Returns the lowest mean over a twentieth of the steps; single steps are too noisy. */
+/* Returns the lowest mean loss over a twentieth of the steps, because the losses of single steps are too noisy. */
 static double run_set_best_stretch(const run_history *h) {
     const int64_t part = h->count / 20 > 0 ? h->count / 20 : 1;
     double sum = 0, best = NAN;
@@ -95,7 +95,7 @@ static void run_set_sum_points(const run_history *h, run_summary *s) {
     for (int i = 0; i < ENERGY_PARTS; i++) s->joules[i] = run_history_step_joules(h, (energy_part)i);
 }
 
-/* Returns a mean of the newest speeds, so that a single slow step does not alarm the reader. */
+/* Returns the mean of the last 20 speeds, so that a single slow step does not alarm the reader. */
 static double run_set_recent_speed(const run_history *h) {
     double sum = 0;
     int n = 0;
@@ -147,7 +147,7 @@ bool run_set_goes_on(const run_set *s) {
 
 /* ---- settings --------------------------------------------------------------------------------------------------------------- */
 
-/* Returns whether a key is a setting, rather than a fact about when and where a run was made. */
+/* Returns whether a key is a setting, and not a fact about the time or the place of a run. */
 static bool run_set_is_setting(const char *key) {
     static const char *const others[] = {"event", "time", "command", "tokens_per_step", "run", "unit"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -191,7 +191,7 @@ static bool run_set_is_same(json_t *const settings[], int count, const char *key
         const json_t *own = json_object_get(settings[i], key);
         const bool numbers = json_is_number(first) && json_is_number(own);
         if (numbers ? json_number_value(first) != json_number_value(own) : !first || !json_equal(first, own))
-            return first == own; /* both are missing */
+            return first == own; /* equal only if both are missing */
     }
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names, figures and order of the facts. A figure that no run has is not a row.
+ * Owns the names, the values and the order of the facts in the table. A fact that no run has is left out.
  */
 #include "report/run/run_table.h"
 
@@ -15,7 +15,7 @@ static const struct fact {
     const char *name, *key; /* names in the table and in JSON */
     size_t at;              /* offset in run_summary */
     shown_as as;
-    int better; /* -1 for smaller, 1 for larger, 0 for neither */
+    int better; /* -1 if smaller is better, 1 if larger is better, 0 if neither is */
 } facts[] = {
     {"steps", "steps", offsetof(run_summary, steps), AS_COUNT, 0},
     {"tokens", "tokens", offsetof(run_summary, tokens), AS_COUNT, 0},
@@ -70,7 +70,7 @@ static bool run_table_add(run_table *t, const char *name, bool setting) {
     return r->cells != NULL;
 }
 
-/* "*" needs a second run that is worse. */
+/* Returns the run whose value is the best and gets a "*", or -1 if no other run is worse. */
 static int run_table_find_best(const run_set *s, const struct fact *f) {
     int best = -1;
     bool differ = false;
@@ -100,7 +100,7 @@ static bool run_table_add_fact(run_table *t, const struct fact *f) {
     return true;
 }
 
-/* Returns the loss of the validation after `step`; NAN if there was none. */
+/* Returns the loss of the validation that followed step `step`; NAN if there was none. */
 static double run_table_loss_at(const run_history *h, int64_t step) {
     int64_t low = 0, high = h->value_count;
     while (low < high) {
@@ -113,8 +113,9 @@ static double run_table_loss_at(const run_history *h, int64_t step) {
     return low < h->value_count && h->values[low].step == step ? h->values[low].loss : NAN;
 }
 
-/* Returns the last step after which every run was validated, if the runs have different lengths; 0 if there is none. A
- * longer run's best loss is no evidence about a shorter run's settings. */
+/* Returns the last step after which every run was validated, or 0 if there is none or all runs are equally long. At
+ * this step runs of different lengths can be compared, because a longer run may have a better loss for its length
+ * alone. */
 static int64_t run_table_common_step(const run_set *s) {
     bool differ = false;
     for (int i = 1; i < s->count; i++) differ |= s->runs[i].summary.steps != s->runs[0].summary.steps;
@@ -193,7 +194,8 @@ static int run_table_columns(const char *s) {
     return n;
 }
 
-/* A long setting, such as a sentence, is not in the columns: each run's has a line of its own. */
+/* Returns whether a setting is too long for the columns, for example a sentence. Each run's value is then printed on a
+ * separate line. */
 static bool run_table_is_long(const run_table *t, const run_row *row) {
     for (int i = 0; row->setting && i < t->set->count; i++)
         if (run_table_columns(row->cells[i]) > LONGEST_CELL) return true;
@@ -215,7 +217,7 @@ static void run_table_put_right(text *out, const char *cell, const char *mark, i
     text_printf(out, "%*s%s%s", width > used ? width - used : 0, "", cell, mark);
 }
 
-/* Prints the runs from `first` to before `end`. */
+/* Appends the columns of the runs from `first` to `end` - 1. */
 static void run_table_put_block(const run_table *t, int label, int first, int end, text *out) {
     text_printf(out, "%-*s", label, "");
     for (int i = first; i < end; i++) run_table_put_right(out, t->set->runs[i].name, "", run_table_column_width(t, i));

@@ -18,7 +18,7 @@ enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128
 
 /* ---- the start record -------------------------------------------------------------------------------------------------------- */
 
-/* Writes the command so that it can be typed again. */
+/* Writes the command line with quotes, so that it can be typed again in a shell. */
 static void telemetry_put_command(text *out, const telemetry_options *o) {
     for (int i = 0; i < o->argc; i++) {
         const char *word = o->argv[i];
@@ -35,7 +35,7 @@ static void telemetry_put_command(text *out, const telemetry_options *o) {
     }
 }
 
-/* Adds the processor's name, if the system has it in a file. */
+/* Adds facts about the machine, with the processor's name if /proc/cpuinfo has it. */
 static void telemetry_put_machine(json_t *o) {
     struct utsname u;
     char line[300];
@@ -78,7 +78,7 @@ static const char *telemetry_last_part(const char *path) {
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Returns the seconds of training in the log so far. */
+/* Returns the seconds of training in the log, which a resumed run continues. */
 static double telemetry_seconds_of(const char *dir) {
     run_history h = {0};
     bool more;
@@ -107,7 +107,7 @@ propane_status telemetry_open(telemetry *t, const telemetry_options *o, propane_
 
 static void telemetry_flush_board(telemetry *t) {
     if (tensorboard_flush(t->board, NULL) == PROPANE_OK) return;
-    tensorboard_close(t->board); /* the disk is full: writing the checkpoint will report it */
+    tensorboard_close(t->board); /* if the disk is full, writing the checkpoint will report that */
     t->board = NULL;
 }
 
@@ -197,7 +197,7 @@ static propane_status telemetry_write_samples(const propane_trainer *trainer, co
     return status;
 }
 
-/* Only models that are small enough to do so quickly write samples. */
+/* Lets the model write samples if it is small enough to do so quickly. */
 static propane_status telemetry_samples(const propane_trainer *trainer, const json_t *facts, sampler *s,
                                         propane_error *err) {
     propane_model *model = NULL;
@@ -239,7 +239,7 @@ propane_status telemetry_report(telemetry *t, const propane_trainer *trainer, co
     }
     json_put(record, "samples", list);
     if (s.count)
-        run_log_write(&t->log, record); /* so that `propane report` can show them later */
+        run_log_write(&t->log, record); /* with the record, `propane report` can show the samples later */
     else
         json_decref(record);
     for (int i = 0; i < SAMPLES; i++) {

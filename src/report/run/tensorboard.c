@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the event file. Only the four fields that scalars need are written, without a library: a field is its number and
- * wire type, followed by a varint, by eight or four bytes, or by a length and bytes.
+ * Owns the event file. Only the fields that scalars need are written, without a protocol-buffer library. A field is its
+ * number and wire type, followed by a varint, by eight or four bytes, or by a length and bytes.
  */
 #include "report/run/tensorboard.h"
 
@@ -22,7 +22,7 @@ struct tensorboard {
     bool failed;
 };
 
-/* Returns the CRC-32C (Castagnoli). */
+/* Returns the CRC-32C (Castagnoli) of the bytes. */
 static uint32_t tensorboard_crc(const void *data, size_t length) {
     const unsigned char *p = data;
     uint32_t crc = 0xffffffffu;
@@ -131,7 +131,7 @@ void tensorboard_scalar(tensorboard *t, int64_t step, const char *tag, double va
     tensorboard_begin_event(t);
     tensorboard_put_key(&t->event, 2, VARINT);
     tensorboard_put_varint(&t->event, (uint64_t)step);
-    tensorboard_put_key(&t->event, 5, LENGTH); /* summary: one value, field 1 */
+    tensorboard_put_key(&t->event, 5, LENGTH); /* field 5, the summary, holds one value as its field 1 */
     text inner = {0};
     tensorboard_put_block(&inner, 1, t->value.data ? t->value.data : "", t->value.length);
     tensorboard_put_varint(&t->event, inner.length);
