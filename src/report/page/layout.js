@@ -1,11 +1,11 @@
 'use strict';
 // Owns the layout: a layered drawing of a graph with folded and open blocks. Each open block is laid out separately and
 // is then a single box in the enclosing block. Edges from one value share a trunk. The program's order of operations is a
-// topological order, and blocks are ranges of it, so there are no cycles on any level.
+// topological order, and each block is a range of that order, so there are no cycles on any level.
 
 const NODE_W = 178, NODE_H = 54, FOLD_H = 54, GAP_X = 22, GAP_Y = 34, PAD = 14, HEAD = 30;
 
-// Makes the tree of blocks over nodes 0..n-1. Each block has `kids`, nodes (numbers) and blocks (objects), in order.
+// Makes the tree of blocks over nodes 0..n-1. The `kids` of a block are its nodes (numbers) and blocks (objects), in order.
 function makeTree(nodes, blocks) {
   const root = {id: -1, first: 0, last: nodes.length - 1, kids: [], parent: null, open: true, depth: 0};
   const made = blocks.map((b, i) => ({id: i, first: b.f, last: b.l, name: b.n, like: b.k, kids: [], parent: null, open: false, depth: 1}));
@@ -18,15 +18,16 @@ function makeTree(nodes, blocks) {
   return {root, blocks: made, home};
 }
 
-// Returns the child of `group` that contains node i: the number itself, or a block.
+// Returns the child of `group` that contains node i, which is i itself or a block.
 function childOf(tree, group, i) {
   let b = tree.home[i];
   if (b === group) return i;
   while (b && b.parent !== group) b = b.parent;
-  return b; // null if it is outside
+  return b; // null if node i is outside of the group
 }
 
-// Returns positions in one layer that keep order and distances and are closest to the wanted ones (pooled neighbours).
+// Sets the positions of the cells of one layer as close to the wanted ones as their order and distances allow (neighbours
+// that would overlap are pooled).
 function settle(cells) {
   const pools = [];
   let before = 0;
@@ -54,7 +55,7 @@ function layoutGroup(tree, nodes, users, group) {
     else if (k.open) { const inner = layoutGroup(tree, nodes, users, k); add(k, {w: inner.w, h: inner.h, group: k, inner}); }
     else add(k, {w: NODE_W + 12, h: FOLD_H, group: k});
   }
-  // nets: source value -> the cells that read it. Values enter and leave the block through ports.
+  // Maps each source value to the cells that read it (nets). Values enter and leave the block through ports.
   const read = (u, cell) => { const n = nets.get(u) || nets.set(u, new Set()).get(u); n.add(cell); };
   for (let v = group.first; v <= group.last; v++)
     for (const [u] of nodes[v].i) {
@@ -69,7 +70,7 @@ function layoutGroup(tree, nodes, users, group) {
   const sourceOf = u => u >= group.first && u <= group.last ? cellOf.get(childOf(tree, group, u)) : cellOf.get('in' + u);
   for (const [u, targets] of nets) for (const t of targets) { const s = sourceOf(u); s.outs.push(t); t.ins.push(s); }
 
-  // Layers: as early as possible; cells without predecessors as late as possible.
+  // Layers: each cell is in the earliest possible layer, or in the latest possible one if it has no predecessors.
   const order = cells.filter(c => c.entry).concat(cells.filter(c => !c.entry && !c.exit), cells.filter(c => c.exit));
   for (const c of order) for (const t of c.outs) t.layer = Math.max(t.layer, c.layer + 1);
   const deepest = Math.max(0, ...cells.filter(c => !c.exit).map(c => c.layer));
@@ -82,7 +83,7 @@ function layoutGroup(tree, nodes, users, group) {
   const place = c => { (layers[c.layer] = layers[c.layer] || []).push(c); };
   for (const c of order) place(c);
 
-  // Trunks: one narrow cell per layer for each value that is read further below.
+  // Trunks: a value that is read further below has a narrow cell in each layer between.
   const links = [];
   for (const [u, targets] of nets) {
     const trunk = [sourceOf(u)];
@@ -99,7 +100,7 @@ function layoutGroup(tree, nodes, users, group) {
   const push = (m, k, v) => { const l = m.get(k); if (l) l.push(v); else m.set(k, [v]); };
   for (const l of links) { push(up, l.b, l.a); push(down, l.a, l.b); }
 
-  // Order within the layers: by the mean of the neighbours' positions, alternately downwards and upwards.
+  // Order: cells of a layer are sorted by the mean of their neighbours' positions, alternately downwards and upwards.
   const rank = l => l.forEach((c, i) => { c.at = i; });
   layers.forEach(rank);
   const mean = (c, m) => { const l = m.get(c); return l ? l.reduce((s, x) => s + x.at, 0) / l.length : c.at; };
@@ -133,7 +134,7 @@ function layoutGroup(tree, nodes, users, group) {
     const h = Math.max(...l.map(c => c.h));
     for (const c of l) {
       c.x += shift;
-      if (c.dummy) c.h = h; // straight past its neighbours
+      if (c.dummy) c.h = h; // a trunk passes its neighbours in a straight line
       c.y = inner && c.entry ? 0 : y + (h - c.h) / 2;
     }
     y += h + (i + 1 < layers.length ? (h ? GAP_Y + Math.min(26, l.length * 1.5) : i ? GAP_Y : 12) : 0);
@@ -143,7 +144,7 @@ function layoutGroup(tree, nodes, users, group) {
   return {w, h, cells, links, ports: cellOf};
 }
 
-// Returns boxes and edges of everything that is open, in the drawing's coordinates.
+// Returns the boxes and edges of all visible nodes and blocks, in the drawing's coordinates.
 function layout(tree, nodes, users) {
   const items = [], edges = [];
   // Returns whether a branch ends in a node for which `test` is true, or in a block or port that leads to one.

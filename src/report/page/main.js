@@ -1,4 +1,4 @@
-// Owns the page's content: colours by kind, verdict, cost, time or error; the panel, the search, the table, the keyboard.
+// Owns the page's content: the colours by kind, verdict, cost, time or error, the panel, the search, the table, the keyboard.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const $ = id => document.getElementById(id);
@@ -21,7 +21,7 @@ const flops = x => scaled(x, ['FLOP', 'KFLOP', 'MFLOP', 'GFLOP', 'TFLOP']);
 const micro = x => x >= 1000 ? number(x / 1000) + ' ms' : number(x) + ' \u00b5s';
 const short = t => (t || '').replace(/tensor<([a-z0-9]+), \[([^\]]*)\]>/g, (_, type, dims) => type + ' ' + (dims ? dims.split(', ').join('\u00d7') : 'scalar'));
 
-function verdictOf(node, c) { // 0 nothing .. WORST refused
+function verdictOf(node, c) { // returns the worst severity on chip c: 0 for none, WORST for refused
   let worst = 0;
   for (const v of node.v || []) for (let s = WORST; s > worst; s--) if (v.on[WORST - s] >> c & 1) worst = s;
   return worst;
@@ -29,7 +29,7 @@ function verdictOf(node, c) { // 0 nothing .. WORST refused
 
 // ---- colours ---------------------------------------------------------------------------------------------------------
 
-const figure = { // of a node in a mode; undefined if it has none
+const figure = { // the number that colours a node in each mode; undefined if the node has none
   cost: n => n.ms && n.ms[chip] * 1000,
   time: n => n.us,
   error: n => n.d && n.d[3],
@@ -116,7 +116,7 @@ function relayout(keep) {
   view.picked = null;
   view.set(layout(tree, graph.nodes, users));
   if (picked) view.pick(boxOf(picked));
-  if (before) { // the block that was folded or unfolded keeps its place
+  if (before) { // the block that was folded or unfolded keeps its place on the screen
     const now = boxOf(keep);
     view.x = before.x - now.x * view.scale;
     view.y = before.y - now.y * view.scale;
@@ -239,7 +239,7 @@ function feature(f) {
   return words.join(', ') + (f.description ? ': ' + f.description : '');
 }
 
-// Shows the verdict as a tag, with its reasons below.
+// Returns an element that shows the verdict on a chip as a tag, with the reasons below it.
 function verdict(c) {
   const [first, ...more] = c.verdict.split('; ');
   return el('div', {}, el('span', {class: 'tag ' + VERDICTS[c.worst][0]}, first), more.length ? el('p', {}, more.join('; ')) : null);
@@ -364,7 +364,7 @@ function key(event) {
     if (picked === null) return;
     if (typeof picked === 'number') $('details').querySelector('h2').focus();
     else { toggle(picked); details(); }
-  } else if (k === 'Backspace') { // leaves a block: folds the enclosing one
+  } else if (k === 'Backspace') { // leaves a block and folds it
     const b = picked === null ? null : typeof picked === 'number' ? tree.home[picked] : picked.parent;
     if (!b || !b.parent) return;
     pick(b); toggle(b); details();

@@ -1,4 +1,4 @@
-// Owns the drawing: only the visible part of the layout is in the SVG. Pan and zoom by mouse, touch and keyboard.
+// Owns the drawing. Only the visible part of the layout is in the SVG. Mouse, touch and keyboard pan and zoom.
 
 const SVG = 'http://www.w3.org/2000/svg';
 const FAR = 0.34; // below this scale text is unreadable and is not drawn
@@ -20,7 +20,7 @@ function svg(name, attributes, text) {
   return e;
 }
 
-// Returns the beginning and end of a text, as much as fits into `room` pixels in the font of its class (graph.css).
+// Returns as much of the beginning and the end of a text as fits into `room` pixels in the given font, or the whole text.
 const pen = document.createElement('canvas').getContext('2d');
 function wide(s, font) {
   pen.font = font + ' system-ui, sans-serif';
@@ -73,7 +73,7 @@ class View {
     this.scale = whole >= 0.55 ? whole : Math.max(wide, 0.55);
     this.x = (s.w - this.plan.w * this.scale) / 2;
     this.y = whole >= 0.55 ? (s.h - this.plan.h * this.scale) / 2 : 10;
-    if (this.plan.w * this.scale > s.w) { // centres its top
+    if (this.plan.w * this.scale > s.w) { // centres the first item of a drawing that is too wide
       const first = this.plan.items[0];
       this.x = s.w / 2 - (first.x + first.w / 2) * this.scale;
     }

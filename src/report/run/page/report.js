@@ -20,7 +20,7 @@
     time: { name: 'seconds of training', of: (c, i) => c.t[i], show: time },
   };
 
-  // Returns a moving average, corrected so that the start is not overweighted.
+  // Returns an exponential moving average, divided by the sum of its weights so that it is not too small at the start.
   function smoothed(y) {
     const keep = state.smooth, out = [];
     let sum = 0, weight = 0;
@@ -38,7 +38,8 @@
     return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
   }
 
-  // Marks are counted, not added up: far from 0 there may be no number between two values.
+  // Returns the marks of an axis. Each is a multiple of the step, because adding the step repeatedly may have no effect far
+  // from 0.
   function marks(from, to, step) {
     const out = [], first = Math.ceil(from / step);
     for (let i = 0; i < 20 && isFinite(first); i++) {
@@ -61,7 +62,7 @@
     }).filter(v => v.points.length);
   }
 
-  // The first losses are included: a new model's loss is that of guessing.
+  // Returns the visible range, which includes the first losses, because the loss of a new model is that of guessing.
   function range(curves) {
     let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity;
     for (const { points } of curves)
