@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Declares what all subcommands share: flags, messages, exit codes and signals. Only apps/propane prints or exits.
  *
- * The exit code is 0 for success, 1 for a failure (with a message on standard error), and 2 for wrong use (the message
- * names the flag and the command's help). check --strict exits with 3 if an operation leaves the engine, and with 2 if
- * there are warnings. run and diff exit with 4 if outputs contain NaN or infinity. A command that ends cleanly after
+ * The exit code is 0 for success, 1 for a failure, and 2 for wrong use. A message on standard error names the failure,
+ * or the wrong flag and the command's help. check --strict exits with 3 if an operation leaves the engine, and with 2
+ * if there are warnings. run and diff exit with 4 if outputs contain NaN or infinity. A command that ends cleanly after
  * Ctrl-C exits with 130, after SIGTERM with 143, and after SIGHUP with 129.
  */
 #ifndef APPS_PROPANE_CLI_H
@@ -24,7 +24,7 @@ typedef enum cli_kind {
     CLI_TEXT,   /* const char * */
     CLI_TEXTS,  /* cli_list: the flag may be given up to `max` times; `items` has room for that many values */
     CLI_CHOICE, /* const char *, one of the words in `words`, separated by '|' */
-    CLI_HEADING /* a line in the help */
+    CLI_HEADING /* not a flag, but a heading in the help */
 } cli_kind;
 
 typedef struct cli_flag {
@@ -44,7 +44,7 @@ typedef struct cli_flag {
     void *object;
 } cli_flag;
 
-typedef struct cli_list { /* the values of "NAME..." */
+typedef struct cli_list { /* the values of "NAME..." or of a flag that may be given several times */
     char **items;
     int count;
 } cli_list;
@@ -69,7 +69,7 @@ void cli_filter_output(void);
 
 extern const cli_command cli_commands[];
 extern const int cli_command_count;
-const cli_command *cli_find_command(const char *name); /* NULL if there is none */
+const cli_command *cli_find_command(const char *name); /* returns NULL if there is no such command */
 /* Prints the commands by task. */
 void cli_print_commands(FILE *out);
 
@@ -91,7 +91,7 @@ const char *cli_other_name(const cli_flag *flags, int count, const cli_flag *f, 
  * there is none. */
 const char *cli_answer(const char *command, const char *name, size_t length);
 bool cli_is_positional(const cli_flag *f);
-bool cli_takes_rest(const cli_flag *f); /* "FILE..." */
+bool cli_takes_rest(const cli_flag *f); /* whether its name ends in "...", as "FILE..." */
 /* Writes the flag's default as the help shows it, or "" if there is none. */
 void cli_standard(const cli_flag *f, char *out, size_t size);
 /* Prints a command's help, or passes the description to the listener if cli_on_describe has set one. */

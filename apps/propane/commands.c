@@ -56,8 +56,8 @@ static size_t commands_distance(const char *a, const char *b) {
     return row[n];
 }
 
-/* A candidate is similar if it differs in at most two edits, and in fewer than half as many edits as the word has
- * letters (for a word of three letters, one edit). */
+/* A candidate is similar if it differs by at most two edits, and if twice the number of edits is less than the word's
+ * number of letters. A word of three letters allows one edit. */
 void cli_compare(cli_nearest *n, const char *candidate, const char *meant) {
     const size_t edits = commands_distance(n->word, candidate), letters = strlen(n->word + strspn(n->word, "-"));
     if (edits > 2 || 2 * edits >= letters || (n->found && edits >= n->edits)) return;

@@ -74,7 +74,7 @@ bool cli_flush(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
     if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0)
-        errno = EIO; /* an earlier printf failed, and its errno is lost: the write above fails again and sets it */
+        errno = EIO; /* the errno of a failed printf is lost, so the write above tries to fail again and to set it */
     if (!output_errno) output_errno = errno ? errno : EIO;
     return false;
 }

@@ -16,12 +16,12 @@
 typedef struct progress {
     bool json, terminal, silent;   /* if none of them is set, plain lines are printed */
     const char *unit;              /* unit of the rate: "tokens", unless the caller replaces it after progress_init */
-    int64_t steps;                 /* total number */
-    int64_t shown_ns;              /* time of the last line */
+    int64_t steps;                 /* total number of steps */
+    int64_t shown_ns;              /* time at which the last line was printed; clock_ns */
     bool drawn;                    /* a redrawn line is on the terminal */
-    double loss[PROGRESS_HISTORY]; /* means of equal stretches of the run so far */
+    double loss[PROGRESS_HISTORY]; /* mean losses of stretches of the run, which have equal numbers of steps */
     int filled;
-    int64_t stretch, in_stretch; /* steps per entry; steps in the current entry */
+    int64_t stretch, in_stretch; /* number of steps per entry of `loss`, and in its newest entry */
     double smooth;               /* exponentially weighted sum of the losses; their mean is smooth / weight */
     double weight;
 } progress;

@@ -53,8 +53,8 @@ bool serve_is_done(const serve_answer *a); /* whether the whole answer has been 
 void serve_free(serve_answer *a);
 /* Passes an error to the outlet as the whole answer. */
 void serve_answer_problem(const serve_problem *p, const serve_outlet *out);
-/* Checks, before the prompts are encoded, that the context has room for prompts that are ids, that texts are not much
- * too long, and that embeddings have the requested size. If not, returns false and fills in `p`. */
+/* Checks sizes before the prompts are encoded. The context must have room for prompts that are ids, texts must not be
+ * much too long, and embeddings must have the requested size. If not, returns false and fills in `p`. */
 bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p);
 /* Returns whether `model` is this server's model or NULL. If not, fills in `p`. */
 bool serve_model_is(const serve_engine *e, const char *model, serve_problem *p);

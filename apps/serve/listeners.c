@@ -103,7 +103,7 @@ propane_status listeners_renew(listeners *l, const char *certificate, const char
 
 void listeners_quiesce(listeners *l) {
     if (l) (void)MHD_quiesce_daemon(l->first->daemon);
-    for (listener *at = l ? l->first : NULL; at; at = at->former) { /* new connections are refused from here on */
+    for (listener *at = l ? l->first : NULL; at; at = at->former) { /* once all copies are closed, none can connect */
         close(at->fd);
         at->fd = -1;
     }

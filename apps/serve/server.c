@@ -154,7 +154,7 @@ static void server_refuse_job(job *j, int http, const char *message) {
     server_finish(j);
 }
 
-/* Returns the next job, or NULL if none is queued. With `wait`, waits for a job; NULL then means that the server
+/* Returns the next job, or NULL if none is queued. With `wait`, waits for one; NULL then means that the server
  * stops. */
 static job *server_next_job(serve_server *s, bool wait) {
     pthread_mutex_lock(&s->mutex);
@@ -174,8 +174,7 @@ static job *server_next_job(serve_server *s, bool wait) {
     return j;
 }
 
-/* The worker's thread. Runs several requests at the same time, one token of each in turn. When a sequence is free,
- * takes the next request from the queue. */
+/* The worker's thread. Runs as many requests at the same time as there are sequences, one token of each in turn. */
 static void *server_work(void *context) {
     serve_server *s = context;
     const int most = infer_sequences(s->engine->decoder);
@@ -209,8 +208,7 @@ static void *server_work(void *context) {
 
 /* ---- answers of the connections' thread ------------------------------------------------------------------------------- */
 
-/* Copies the part of a stream that is ready to `buffer` and returns its length. If nothing is ready, suspends the
- * connection and returns 0. */
+/* Copies the ready part of a stream to `buffer`. If nothing is ready, suspends the connection and returns 0. */
 static ssize_t server_read_stream(void *context, uint64_t position, char *buffer, size_t room) {
     job *j = context;
     (void)position;
@@ -233,8 +231,7 @@ static ssize_t server_read_stream(void *context, uint64_t position, char *buffer
     return n;
 }
 
-/* Sends the job's answer if it is ready. Otherwise suspends the connection; after it is resumed, this function is
- * called again. */
+/* Sends the job's answer if it is ready. Otherwise suspends the connection; this is called again when it resumes. */
 static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, job *j) {
     struct MHD_Response *response = NULL;
     const char *type = "application/json";
@@ -447,8 +444,7 @@ static enum MHD_Result server_handle(void *context, struct MHD_Connection *c, co
     return x->job ? server_answer_job(c, x, x->job) : server_dispatch(s, c, x, url, method);
 }
 
-/* Counts and logs a request. A request whose client left before an answer has no status and is logged as 499, as other
- * servers do. */
+/* Counts and logs a request. If its client left before an answer, its status is 499, as in other servers. */
 static void server_record(serve_server *s, struct MHD_Connection *c, const exchange *x, const serve_usage *used) {
     char client[64];
     text line = {0};
@@ -563,8 +559,8 @@ propane_status serve_set_certificate(serve_server *s, const char *certificate, c
 
 void serve_set_keys(serve_server *s, const access_keys *keys) { atomic_store(&s->keys, keys); }
 
-/* Waits until the worker is idle, or with `clients` until all clients have received their answers, but not longer than
- * until the time `until` (clock_ns). */
+/* Waits until the worker is idle, or with `clients` until all answers are received, at most until `until`
+ * (clock_ns). */
 static void server_wait_for(serve_server *s, bool clients, int64_t until) {
     for (bool done = false; !done && clock_ns() < until; usleep(done ? 0 : 5000)) {
         pthread_mutex_lock(&s->mutex);

@@ -50,11 +50,10 @@ typedef struct propane_finding {
     const char *rule; /* "C13" */
     propane_severity severity;
     const char *file;
-    int line, column; /* 0 if the program is not text */
-    const char *function, *op,
-        *name;                      /* NULL if it is about something larger; `name` is that of the op's first result */
-    const char *message, *sentence; /* the problem in this program; the rule itself */
-    const char *evidence, *source;  /* "measured", ...; who found the rule */
+    int line, column;                 /* 0 if the program is not text */
+    const char *function, *op, *name; /* NULL if it is about something larger; `name`: of the op's first result */
+    const char *message, *sentence;   /* the problem in this program; the rule itself */
+    const char *evidence, *source;    /* "measured", ...; who found the rule */
     const char *fix;
 } propane_finding;
 

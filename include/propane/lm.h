@@ -337,11 +337,10 @@ propane_status propane_plan_supported(const propane_plan *plan, const char *chip
 propane_module *propane_plan_module(propane_plan *plan);
 
 typedef struct propane_training_estimate_options {
-    size_t size;        /* sizeof(propane_training_estimate_options) */
-    const char *target; /* a list of chips (propane_chips); NULL means "m4" */
-    const char *plan;   /* NULL means "six" */
-    const char
-        *weights; /* NULL means "inputs", or with lora_rank on one machine the fastest mode that is not refused */
+    size_t size;            /* sizeof(propane_training_estimate_options) */
+    const char *target;     /* a list of chips (propane_chips); NULL means "m4" */
+    const char *plan;       /* NULL means "six" */
+    const char *weights;    /* NULL means "inputs"; with lora_rank on one machine, the fastest mode not refused */
     int64_t batch, context; /* as in propane_plan_options */
     int64_t accumulate;     /* batches per update; 0 means 1 */
     bool compare;           /* compares plans, weights and batches, with the fastest first */

@@ -113,8 +113,7 @@ typedef struct propane_feature {
     /* The feature's name in a file of an older kind, if MIL does not allow that name; otherwise NULL. A session accepts
      * both names. */
     const char *called;
-    int64_t
-        key_count; /* number of keys (propane_module_key) of a PROPANE_CATEGORY or PROPANE_DICTIONARY; otherwise 0 */
+    int64_t key_count; /* number of keys (propane_module_key) of a category or dictionary; otherwise 0 */
 } propane_feature;
 
 /* Returns the number of inputs, outputs or states of a function; negative if there is no such function. */

@@ -104,10 +104,10 @@ PROPANE_CHECK propane_status propane_session_keep(propane_session *session, int6
 PROPANE_CHECK propane_status propane_session_ready(propane_session *session, const char *advice, propane_error *err);
 /* Fills every input that was not set with random numbers, the same for the same seed. */
 PROPANE_CHECK propane_status propane_session_randomize(propane_session *session, uint64_t seed, propane_error *err);
-/* Runs the program. Every input must have been set. `out` may be NULL. If shapes depend on the values of inputs (the
- * end of a slice, the count of a range), the run compiles the program, and compiles it again when those values have
- * changed. Such a session has outputs only after its first run, and a result of propane_session_output is valid until
- * the next run. */
+/* Runs the program. Every input must have been set. `out` may be NULL. Shapes may depend on the values of inputs (the
+ * end of a slice, the count of a range). The program is then compiled by its first run, and again by each run for which
+ * those values have changed. Such a session has outputs only after its first run, and a result of
+ * propane_session_output is valid until the next run. */
 PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
 /* Runs the program and counts NaN and infinities in the outputs and states. In a session that keeps every value, the
  * result names the operation that makes the first of them. Values that do not reach an output or a state are not

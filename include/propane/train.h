@@ -39,8 +39,8 @@ PROPANE_CHECK propane_status propane_options_parse(propane_options *options, con
 /* Sets options from a file with such an object. Returns PROPANE_ERR_UNSUPPORTED for a model's config.json, whose path
  * is a value of the option "config". */
 PROPANE_CHECK propane_status propane_options_load(propane_options *options, const char *path, propane_error *err);
-/* Sets each option that was not given to its value at the start of the run, if the option "resume" is set and the
- * folder of the option "run" has a checkpoint. */
+/* Recalls the options of a resumed run. If the option "resume" is set and the folder of the option "run" has a
+ * checkpoint, each option that was not given gets its value from the start of that run. */
 PROPANE_CHECK propane_status propane_options_recall(propane_options *options, propane_error *err);
 /* Checks that no option is missing, out of range or in contradiction to another one. propane_trainer_create also
  * recalls and checks its options. */
@@ -129,11 +129,10 @@ typedef struct propane_step {
     /* The chip whose model produced device_ms and the fields below, static; NULL if they were measured. */
     const char *simulated;
     double energy_j, flops;
-    double utilisation; /* `flops` as a fraction of the chip's peak during device_ms; 0 if not known */
-    int64_t
-        outer_bytes;   /* "outer": bytes that this rank sends for the agreement begun in this step, or a warm-up step */
-    int64_t staleness; /* "outer": steps since the ranks last agreed on the weights; else -1 */
-    double outer_ms;   /* "outer": part of the step's time for the agreement, including waiting for messages */
+    double utilisation;  /* `flops` as a fraction of the chip's peak during device_ms; 0 if not known */
+    int64_t outer_bytes; /* "outer": bytes sent for an agreement that began in this step, or for a warm-up step */
+    int64_t staleness;   /* "outer": steps since the ranks last agreed on the weights; else -1 */
+    double outer_ms;     /* "outer": part of the step's time for the agreement, including waiting for messages */
 } propane_step;
 
 typedef struct propane_evaluation {

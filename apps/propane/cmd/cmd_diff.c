@@ -21,9 +21,9 @@ static double cmd_diff_relative(const diff_row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
-/* Returns whether a row counts as a difference. If one side is infinite and the other is too large for fp16 (`beyond`),
- * an intermediate value counts only if `strictly` is set, because a later operation such as a softmax may remove the
- * infinity. */
+/* Returns whether a row counts as a difference. With `beyond`, one side is infinite and the other is too large for
+ * fp16. An intermediate value with `beyond` counts only if `strictly` is set, because a later operation such as a
+ * softmax may remove the infinity. */
 static bool cmd_diff_parts(const diff_job *j, const diff_row *r, bool strictly) {
     return cmd_diff_relative(r) > j->tolerance || (r->beyond && (r->output || strictly));
 }

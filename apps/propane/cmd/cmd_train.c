@@ -51,8 +51,8 @@ static bool cmd_train_names_package(const char *word) {
     return cmd_train_is_package_run(word);
 }
 
-/* Returns whether the command line is for an imported model. It is if it has --loss, which language models lack, or if
- * its first word, the word after --resume, or the value of --run names an imported model or its run. */
+/* Returns whether the command line is for an imported model. Such a command line has --loss, which language models
+ * lack, or it names an imported model or its run: as the first word, after --resume, or after --run (only a run). */
 static bool cmd_train_is_package(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const bool first = i == 1 || strcmp(argv[i - 1], "--resume") == 0;

@@ -185,7 +185,7 @@ propane_status page_graphs_make(page *p, propane_error *err) {
         g->blocks = json_array();
         json_put(o, "blocks", g->blocks);
         json_add(list, o);
-        if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* values that could not be added are missing */
+        if (mem_failed(NULL)) return propane_fail_memory(err, 0); /* json_put drops values when memory runs out */
         page_graph_fill(p, g);
         PROPANE_TRY(page_blocks_find(p, g, err));
     }

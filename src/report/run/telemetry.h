@@ -15,7 +15,8 @@ typedef struct telemetry {
     double seconds_before; /* seconds of training before the resume, from the run's log; 0 for a new run */
 } telemetry;
 
-/* The members' memory must stay valid during telemetry_open, that of run_dir until the end of the run. */
+/* The options of telemetry_open. The memory of run_dir must stay valid until the end of the run; the other members'
+ * memory must stay valid during the call. */
 typedef struct telemetry_options {
     const char *run_dir;
     bool resume;
