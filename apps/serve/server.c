@@ -250,8 +250,7 @@ static enum MHD_Result server_answer_job(struct MHD_Connection *c, exchange *x, 
     return ready ? http_send(&j->server->options.access, c, &x->sent, http, response, type) : MHD_YES;
 }
 
-/* Estimates the memory that a request uses until it is answered. The factors for the length of the body are higher for
- * chats, because the structure of messages takes memory, too. */
+/* Estimates the memory that a request uses until it is answered. The structure of a chat's messages takes more. */
 static size_t server_cost_of(const serve_request *r, size_t length) {
     return sizeof(job) + length * (r->chat ? 12 : 2);
 }
