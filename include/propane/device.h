@@ -31,8 +31,8 @@ typedef struct propane_device_info {
     bool patches;         /* propane_program_patch works on its programs */
 } propane_device_info;
 
-/* The drivers of this build, in listing order. propane_driver_probe returns whether a driver can be opened on this
- * machine; `why` (may be NULL) receives the reason if not. */
+/* The drivers of this build, in listing order. propane_driver_probe returns PROPANE_OK if a driver can be opened on
+ * this machine; otherwise `why` (may be NULL) receives the reason. */
 int propane_driver_count(void);
 const char *propane_driver_name(int index);
 const char *propane_driver_summary(int index);
@@ -177,8 +177,8 @@ PROPANE_CHECK propane_status propane_buffer_wrap(propane_device *device, void *m
                                                  propane_buffer **out, propane_error *err);
 void propane_buffer_free(propane_buffer *buffer);
 size_t propane_buffer_bytes(const propane_buffer *buffer);
-/* Returns the buffer's memory. The host may access the memory only between lock and unlock, and the device must not use
- * it during that time. */
+/* propane_buffer_lock sets *out to the buffer's memory. The host may access the memory only between lock and unlock,
+ * and the device must not use it during that time. */
 PROPANE_CHECK propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, void **out,
                                                  propane_error *err);
 void propane_buffer_unlock(propane_buffer *buffer);

@@ -187,7 +187,8 @@ static propane_status cmd_chat_write(chat_job *j, int32_t *ids, int64_t count, p
     return status;
 }
 
-/* Generates the next answer. If the last question alone does not fit, removes it with a message. */
+/* Generates the next answer. If the last question cannot be encoded, or alone does not fit, removes it with a
+ * message. */
 static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
     int64_t context = propane_generator_context(j->m.generator), id_count = 0;
     int64_t space = j->sampling.count < context / 4 ? j->sampling.count : context / 4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * propane devices: lists every driver of this build, with the reason if it cannot work on this machine. --symbols lists
  * the symbols that the ane driver looks for. --probe tests a device for facts that public notes leave open. --forget
- * deletes the answers that were kept from earlier probes.
+ * deletes the saved results of earlier trials of the ane device.
  */
 #include <stdio.h>
 #include <string.h>

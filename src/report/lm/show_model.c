@@ -200,7 +200,7 @@ static propane_status api_show_unknown(text *to, const char *path, propane_error
 }
 
 /* Describes the readable files of a folder that is not a complete model. Then returns the reason `why` as the error,
- * unless the folder has no weights and therefore cannot be meant as a model. */
+ * unless there were readable files and none of them is a safetensors file, without which the folder is no model. */
 static propane_status api_show_parts(text *to, const char *dir, const propane_error *why, propane_error *err) {
     struct dirent **entries = NULL;
     int shown = 0, weights = 0, count = scandir(dir, &entries, NULL, alphasort);

@@ -47,8 +47,8 @@ static const char *where_line(const where_question *q, const char *machine, aren
                : NULL;
 }
 
-/* Returns a lower bound of the memory in bytes. A forward pass needs the weights and one layer's activations, but no
- * moments. */
+/* Returns a lower bound of the memory in bytes. For a forward pass, only the weights are counted: in fp32, and for fp16
+ * programs also in fp16. */
 static double where_memory(const where_question *q, const char *device, const char *precision, const char *plan,
                            bool half_stream) {
     train_options o;

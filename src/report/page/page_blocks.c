@@ -145,7 +145,7 @@ static void page_blocks_put_repeat(finder *f, repeat r, int parent) {
     char name[NAME_BYTES + 32], before[NAME_BYTES] = "";
     const int kind = f->next_kind++;
     bool named = true;
-    for (int i = 0; i < r.count && named; i++) { /* use the names only if they all differ */
+    for (int i = 0; i < r.count && named; i++) { /* use the names only if each differs from the previous one */
         char own[NAME_BYTES];
         named = page_blocks_prefix(f, r.from + i * r.period, r.period, own) && strcmp(own, before) != 0;
         snprintf(before, sizeof before, "%s", own);

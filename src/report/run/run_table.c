@@ -100,7 +100,7 @@ static bool run_table_add_fact(run_table *t, const struct fact *f) {
     return true;
 }
 
-/* Returns the loss of the validation that followed step `step`; NAN if there was none. */
+/* Returns the loss of the validation at step `step`; NAN if there was none. */
 static double run_table_loss_at(const run_history *h, int64_t step) {
     int64_t low = 0, high = h->value_count;
     while (low < high) {
@@ -113,9 +113,9 @@ static double run_table_loss_at(const run_history *h, int64_t step) {
     return low < h->value_count && h->values[low].step == step ? h->values[low].loss : NAN;
 }
 
-/* Returns the last step after which every run was validated, or 0 if there is none or all runs are equally long. At
- * this step runs of different lengths can be compared, because a longer run may have a better loss for its length
- * alone. */
+/* Returns the last step at which every run was validated, or 0 if there is none or all runs are equally long. Runs
+ * of different lengths are compared at this step, because a longer run may have a better loss only because of its
+ * length. */
 static int64_t run_table_common_step(const run_set *s) {
     bool differ = false;
     for (int i = 1; i < s->count; i++) differ |= s->runs[i].summary.steps != s->runs[0].summary.steps;

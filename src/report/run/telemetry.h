@@ -31,7 +31,7 @@ PROPANE_CHECK propane_status telemetry_open(telemetry *t, const telemetry_option
 /* Writes report.html without new samples. */
 PROPANE_CHECK propane_status telemetry_page(const telemetry *t, propane_error *err);
 
-/* Adds the record of a step. `seconds` is the time since telemetry_open. `power` is as in run_log_step. */
+/* Adds the record of a step. `seconds` is the time of training in this process. `power` is as in run_log_step. */
 void telemetry_step(telemetry *t, const propane_step *r, double seconds, const energy_reading *power);
 void telemetry_evaluation(telemetry *t, const propane_evaluation *e);
 /* Adds the record of the run's end. `state` is "done", "stopped", "failed" or "restart". */
