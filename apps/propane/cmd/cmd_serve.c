@@ -29,8 +29,8 @@ typedef struct serve_job {
 
 /* ---- permissions --------------------------------------------------------------------------------------------------------------- */
 
-/* Splits a text at the characters in `ends` into trimmed parts. Skips empty parts and comments (#). Changes the
- * text. */
+/* Splits a text at the characters in `ends`, and trims blanks and final slashes of each part. Skips empty parts and
+ * comments (#). Changes the text. */
 static propane_status cmd_serve_split(arena *a, char *whole, const char *ends, const char *const **out, int *count,
                                       propane_error *err) {
     size_t room = 1;
@@ -159,7 +159,7 @@ static bool cmd_serve_can_write(void) {
     return poll(&out, 1, 0) > 0;
 }
 
-/* Writes a log line. Called only in the HTTP library's thread. */
+/* Writes a log line. Called in the HTTP library's threads, one call at a time. */
 static void cmd_serve_log(void *context, const char *line) {
     static unsigned long lost;
     (void)context;

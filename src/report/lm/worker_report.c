@@ -13,7 +13,7 @@
 
 enum { STANDARD_OUTER = 500, STANDARD_RANK = 8 };
 #define STANDARD_BANDWIDTH 1e9
-#define BACKWARD           (2.0 / 3) /* part of a step: two matrix products for each product of the forward pass */
+#define BACKWARD           (2.0 / 3) /* its part of both passes: two products for each product of the forward pass */
 
 static propane_status api_worker_time(const model_config *config, const propane_training_estimate_options *o,
                                       const chip *c, worker_question *q, propane_error *err) {
