@@ -12,7 +12,7 @@
 
 static int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
-/* Follows a name to the block that computes the value. */
+/* Changes an instance and a name to those of the block that computes the value. */
 static void dataflow_follow(const dataflow *w, int *instance, const char **name) {
     if (strcmp(*name, "x") == 0) {
         *instance = *instance > w->head ? w->head - 1 : *instance - 1;
@@ -38,8 +38,8 @@ int dataflow_find(const dataflow *w, int instance, const char *name) {
 }
 
 /* With recomputation, a block's forward values exist twice: once for the forward pass, which keeps only the result, and
- * once for the backward pass, which reads them. Adjoints exist once, and so does the block's input. The head's backward
- * pass runs immediately afterwards, so nothing is recomputed for it. */
+ * once for the backward pass, which reads them. Gradients and the block's input exist once. The head's backward pass
+ * runs immediately after its forward pass, so nothing is recomputed for it. */
 static bool dataflow_is_again(const dataflow *w, const dataflow_call *c, const char *name) {
     bool late = c->again || w->plan->kernels[c->kernel].backward;
     return w->recompute && late && c->instance < w->head && strcmp(name, "x") != 0 && strncmp(name, "d_", 2) != 0 &&
@@ -51,7 +51,8 @@ static int dataflow_call_value(const dataflow *w, const dataflow_call *c, const 
                                          : dataflow_find(w, c->instance, name);
 }
 
-/* Returns the name "d_P" of one of the call's results. A kernel that accumulates also has a parameter "sum_P". */
+/* Returns the name "d_P" of the call's result for the weight P. The name passed to dataflow_resolve may have been
+ * "sum_P", a parameter of a kernel that accumulates. */
 static const char *dataflow_gradient_name(const dataflow *w, const dataflow_call *call, const char *weight) {
     const mil_function *f = w->plan->kernels[call->kernel].function;
     int i = 0;
@@ -110,8 +111,8 @@ bool dataflow_trains_embedding(const dataflow *w) {
     return false;
 }
 
-/* Returns whether anything is trained in this instance or, if `kernel` is not NULL, whether the kernel makes a gradient
- * that is wanted in it. */
+/* Returns whether any weight of this instance is trained or, if `kernel` is not NULL, whether the kernel computes the
+ * gradient of one of them. */
 static bool dataflow_learns(const dataflow *w, int instance, const partition_kernel *kernel) {
     const partition_block *b = partition_block_at(w->plan, instance);
     for (int i = 1; i < b->forward->param_count; i++) {
@@ -120,7 +121,7 @@ static bool dataflow_learns(const dataflow *w, int instance, const partition_ker
         const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, instance), param);
         if (instance > w->head && t->rank == 2) t += instance - w->head;
         if (w->trained && !w->trained[t - w->weights->tensors]) continue;
-        /* either all matrix products are wanted or none */
+        /* a device kernel computes either all matrix products or none */
         if (!kernel || kernel->place == PARTITION_DEVICE) return true;
         for (int r = 0; r < kernel->function->result_count; r++)
             if (strcmp(kernel->function->results[r]->name + 2, param) == 0) return true;
@@ -145,8 +146,8 @@ static void dataflow_add_backward(dataflow *w, int instance) {
     dataflow_add_range(w, instance, PARTITION_GRADIENTS);
 }
 
-/* The host's queue runs in order, so a half's weight gradients are queued after the next half's first kernels.
- * Otherwise the device would have to wait. */
+/* Adds the backward calls of all halves. A half's weight gradients are queued after the next half's first kernels: the
+ * host's queue runs in order, so otherwise the device would have to wait. */
 static void dataflow_add_deferred(dataflow *w) {
     for (int i = w->head - 1, held = -1; i >= w->lowest - 1; held = i--) {
         if (i >= w->lowest) dataflow_add_range(w, i, PARTITION_FIRST);
@@ -162,8 +163,8 @@ static int dataflow_count_names(const partition *p) {
     return n;
 }
 
-/* Finds the calls that make each gradient. The host adds the embedding's share at the end, and clears the gradients of
- * a head in pieces before the first of these calls. */
+/* Finds the first and the last call that write each gradient. The host adds the embedding's share after all calls. If
+ * the head is in pieces, the host clears its gradients before the first piece. */
 static void dataflow_find_makers(dataflow *w) {
     int pieces = w->instance_count - w->head;
     for (int c = 0; c < w->call_count; c++) {
@@ -258,9 +259,10 @@ propane_status dataflow_create(const partition *p, const model_weights *weights,
     dataflow_add_all_calls(w, pieces);
     w->values[w->value_count++] = (dataflow_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
     for (int c = 0; c < w->call_count; c++) dataflow_touch_all(w, c);
-    for (int i = 1; i < pieces; i++) /* the host adds it to the first piece's */
+    for (int i = 1; i < pieces; i++) /* the host adds it to the first piece's d_x after the piece's calls */
         w->values[dataflow_find(w, w->head + i, "d_x")].last = w->pieces[i].end - 1;
-    /* its memory is never reused, because the same dropout may serve several passes */
+    /* their memory is never reused: the same dropout may serve several passes, and the norm reads the sums of
+     * squares */
     for (int i = 0; i < w->value_count; i++)
         if (partition_is_dropout(w->values[i].name) || partition_squares_of(w->values[i].name))
             w->values[i].last = w->call_count;
@@ -347,8 +349,8 @@ static propane_status dataflow_place_in_block(dataflow *w, bool accumulate, prop
 
 /* ---- two queues: a value takes a free buffer of its size -------------------------------------------------------------- */
 
-/* Takes the buffer that has been free the longest. `free_at[b]` is the call after which buffer b became free;
- * call_count + 1 means that it is in use. */
+/* Returns the buffer of this size that has been free the longest, or a new one. `free_at[b]` is the call after which
+ * buffer b became free; call_count + 1 means that it is in use. */
 static int dataflow_take_buffer(dataflow *w, size_t bytes, int *free_at) {
     int found = -1;
     for (int b = 0; b < w->buffer_count; b++) {
@@ -385,7 +387,7 @@ static propane_status dataflow_place_apart(dataflow *w, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Per buffer and queue, the ordinals of the last call that touched the buffer and of the last call that wrote it. */
+/* For one buffer, the ordinals of the last call of each queue that touched it and of the last that wrote it. */
 typedef struct traffic {
     int touched[2], written[2];
 } traffic;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of the elements that are dropped: one generator per row, seeded with its sequence's key, the mask and
- * the channel.
+ * Owns the choice of the elements that are dropped. Each row has its own random generator, which is seeded with the
+ * sequence's key, the mask and the channel.
  */
 #include "lm/step/dropout.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the split of a weight-gradient kernel between device and host. A sum over positions is cut into parts of a
  * length that suits an engine. Each part's sum is rounded once, to the type of the taps, and the host adds the parts in
- * fp32. Gradients that are not such a matrix product, such as a norm's, stay on the host.
+ * fp32. Gradients that are not such a matrix product, for example a norm's, are computed entirely on the host.
  */
 #include "lm/step/gradient_products.h"
 
@@ -29,8 +29,8 @@ typedef struct split {
     mil_value **map; /* [value id] */
 } split;
 
-/* Returns the matrix product that a result comes from, followed through shape operations and the sum over the
- * windows. */
+/* Returns the matrix product from which a result is made by reshapes and the sum over the windows, or NULL if there is
+ * none. */
 static const mil_op *products_behind(const mil_value *v) {
     const mil_op *op = v->def;
     while (op && (op->info->code == MIL_OP_reshape || op->info->code == MIL_OP_reduce_sum)) {
@@ -43,7 +43,7 @@ static const mil_op *products_behind(const mil_value *v) {
     return op && op->info->code == MIL_OP_matmul ? op : NULL;
 }
 
-/* Returns whether it is [B,1,O,S] times [B,1,I,S]' with a result [O,I]. */
+/* Returns whether the matrix product is [B,1,O,S] times [B,1,I,S]', with a result [O,I]. */
 static bool products_suit(const mil_value *result, const mil_op *op, mil_matmul *m) {
     if (mil_matmul_read(op, m, NULL)) return false;
     const mil_type *x = &mil_in(op, "x")->type, *y = &mil_in(op, "y")->type, *r = &result->type;
@@ -155,7 +155,8 @@ static propane_status products_make(split *s, mil_module *into, const char *name
     return status;
 }
 
-/* Adds the parts one after the other. It uses only additions, which the cpu driver runs in one sweep and in place. */
+/* Adds the parts one after the other. Only additions are used, because the cpu driver runs them in one sweep and in
+ * place. */
 static mil_value *products_sum(mil_builder *b, const split_product *p) {
     const int64_t rows = p->type.dim[0] / p->parts, columns = p->type.dim[1];
     mil_value *all = mil_build_param(b, p->name, p->type), *sum = NULL;

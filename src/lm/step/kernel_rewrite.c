@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the copying rewrites. Each walks a function from first to last with a map from old values to new ones.
+ * Owns the rewrites. Most of them copy a function's operations in order, with a map from old values to new ones.
  */
 #include "lm/step/kernel_rewrite.h"
 
@@ -107,7 +107,7 @@ static mil_value *kernel_rewrite_widen_const(rewrite *r, const mil_value *v) {
 
 static bool kernel_rewrite_is_half_const(const mil_value *v) { return v->constant && v->type.dtype == MIL_fp16; }
 
-/* Promotes one operation to fp32. Constants are widened where they are first used; casts between float types are
+/* Promotes one operation to fp32. Constants are widened where they are first used. Casts between float types are
  * dropped. */
 static bool kernel_rewrite_promote_op(rewrite *r, const mil_op *op) {
     if (op->info->code == MIL_OP_const && kernel_rewrite_is_half_const(op->results[0])) return true;
@@ -141,7 +141,7 @@ static void kernel_rewrite_promote_result(rewrite *r, const mil_value *old, mil_
     mil_dtype dtype = keep_wide ? MIL_fp32 : old->type.dtype;
     if (!v) return;
     bool more = sum || v->type.dtype != dtype;
-    if (more && v->def && !v->constant && strcmp(v->name, old->name) == 0) { /* the last value keeps the name */
+    if (more && v->def && !v->constant && strcmp(v->name, old->name) == 0) { /* the final value needs this name */
         char *wide = arena_printf(r->b.module->arena, "%s_wide", old->name);
         if (wide) kernel_rewrite_rename_value(r, v, wide);
     }
@@ -169,7 +169,7 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
         if (!*v || (*v)->type.dtype != MIL_fp16) continue;
         *v = mil_build_cast(&r.b, *v, MIL_fp32);
         const char *wide = arena_printf(into->arena, "%s_wide", f->params[i]->name);
-        if (wide) /* casts get names automatically, which may clash with a result's */
+        if (wide) /* a cast gets a name automatically, which may clash with a result's name */
             kernel_rewrite_rename_value(&r, *v, wide);
     }
     for (const mil_op *op = f->first; op; op = op->next)
@@ -201,7 +201,7 @@ propane_status train_add_squares(mil_function *f, const char *const *names, int 
 
 /* ---- sums over many channels --------------------------------------------------------------------------------------------- */
 
-/* Returns the number of parts into which to cut the rows of a matrix product between a weight, read by rows, and an
+/* Returns the number of parts into which to cut the sum of a matrix product between a transposed weight and an
  * activation of more than `bytes`. Returns 1 for other operations. */
 static int64_t kernel_rewrite_parts(const mil_op *op, int64_t bytes) {
     mil_matmul m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cross-entropy. The vocabulary runs along the slow axis, so a task handles LANES neighbouring positions and
- * walks down the vocabulary in chunks that stay in L1. Each lane keeps a running maximum and a sum that is rescaled
- * when the maximum grows. A second walk writes the gradient. The work on one chunk is in loss_body.h, which is compiled
- * once per instruction set.
+ * Owns the cross-entropy. The vocabulary is the slow axis, so a task handles LANES neighbouring positions and processes
+ * the vocabulary in chunks that stay in L1. Each lane keeps a running maximum and a sum that is rescaled when the
+ * maximum grows. A second pass writes the gradient. The work on one chunk is in loss_body.h, which is compiled once per
+ * instruction set.
  */
 #include "lm/step/loss.h"
 
@@ -36,10 +36,10 @@ static char *loss_row_of(const train_logits *l, int b, int v, int s) {
     return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * loss_size_of(l);
 }
 
-/* A full row of fp32 is processed in place. */
+/* Returns whether a row is processed in place: a full row of fp32 is. */
 INLINE bool in_place(const train_logits *l, int count) { return l->dtype == PROPANE_FP32 && count == LANES; }
 
-/* Returns row `v` of `count` positions as fp32: in place, or in `room`, where lanes beyond `count` are 0. */
+/* Returns row `v` of `count` positions as fp32, either in place or in `room`, where lanes beyond `count` are 0. */
 INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, float room[LANES]) {
     char *row = loss_row_of(l, b, v, s);
     if (in_place(l, count)) return (float *)(void *)row;
@@ -51,7 +51,7 @@ INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, fl
     return room;
 }
 
-/* Prefetches row `v` while the row one chunk before it is processed. */
+/* Prefetches row `v`. It is called while the row one chunk before `v` is processed. */
 INLINE void fetch_row(const train_logits *l, int b, int v, int s, int count) {
     if (v >= l->vocab) return;
     const char *row = loss_row_of(l, b, v, s);
@@ -75,7 +75,7 @@ typedef struct group {
     double sum[LANES];
 } group;
 
-/* Returns the target's row in these logits, or -1 if the target does not count or belongs to another piece. */
+/* Returns the target's row in these logits, or -1 if the position does not count or the target is in another piece. */
 INLINE int row_in(const loss_context *c, int32_t target) {
     return target >= c->first && target - c->first < c->logits->vocab ? target - c->first : -1;
 }
@@ -96,8 +96,8 @@ INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g)
     }
 }
 
-/* The same C for each instruction set. Without contraction to fused multiply-adds, all of them produce the same
- * bits. */
+/* The same C is compiled for each instruction set. Without contraction to fused multiply-adds, all versions produce the
+ * same bits. */
 #define LOSS_NAME(name) name##_plain
 #define LOSS_TARGET
 #define LOSS_BYTES 16

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * The loss's work on a chunk, included by loss.c once per instruction set with LOSS_NAME(name), LOSS_TARGET and
- * LOSS_BYTES (per vector) defined. Vectors are the compiler's vector types, and every operation rounds the same way at
- * every width.
+ * The part of the loss that works on a chunk of the logits. loss.c includes this file once per instruction set and
+ * defines LOSS_NAME(name), LOSS_TARGET and LOSS_BYTES (bytes per vector) for it. Vectors are the compiler's vector
+ * types, and every operation rounds the same way at every width.
  */
 
 typedef float LOSS_NAME(floats) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 typedef int32_t LOSS_NAME(whole) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 
-/* Computes e = exp(x - top) for x <= top, and 0 below e^-87. The exponent of the power of 2 is rounded to an integer by
- * adding a large constant, which leaves it in the last bits, from where it is moved to the exponent field. The relative
- * error is at most 2e-7 (1 + top - x); small terms contribute little. Four independent vectors are processed at once,
- * because one chain of operations is longer than a processor's out-of-order window. */
+/* Computes e = exp(x - top) for x <= top, and 0 below e^-87. Adding a large constant rounds the exponent of the power
+ * of 2 to an integer in the last bits of the sum. From there it is shifted to the exponent field. The relative error is
+ * at most 2e-7 (1 + top - x); small terms contribute little. Four independent vectors are processed at once, because
+ * one chain of operations is longer than a processor's out-of-order window. */
 LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const float *top) {
     enum { VECTOR = LOSS_BYTES / 4, SIDE = 4 };
     for (int at = 0; at < LANES; at += SIDE * VECTOR) {

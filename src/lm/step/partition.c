@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the tables of plans and turns them into kernels. Nothing here knows attention or feed-forward: a row names
- * stages, and each operation is placed with its stage. Refuses a block with a stage for which the plan has no kernel.
+ * Owns the tables of plans and turns them into kernels. The code does not depend on what attention or feed-forward
+ * compute: a row lists stages, and each operation is placed in the kernel that lists its stage. A block with a stage
+ * for which the plan has no kernel is refused.
  */
 #include "lm/step/partition.h"
 
@@ -30,7 +31,7 @@ typedef struct plan_row {
 #define HEAD    MODEL_HEAD
 #define DEVICE  PARTITION_DEVICE
 #define HOST    PARTITION_HOST
-#define WEIGHTS "*" /* in `backward`: everything that serves only weight gradients */
+#define WEIGHTS "*" /* in `backward`: all operations that serve only weight gradients */
 
 static const plan_row rows[] = {
     {"six", ATTN, "attnEnter", HOST, "enter", "", ""},
@@ -145,11 +146,11 @@ typedef struct cutter {
     const plan_row *rows[MAX_ROWS];
     int count;
     const mil_function *joint;
-    int *home;         /* [value id], the kernel of the operation that computes it */
-    const char **root; /* [value id], the weight that it is a view of, or NULL */
+    int *home;         /* [value id], the row of the kernel that computes the value */
+    const char **root; /* [value id], the weight of which the value is a view, or NULL */
     bool keep_norms;
-    bool *moves;  /* [value id], depends on x and not only on weights */
-    bool *leaves; /* [value id], is read by an operation of another stage */
+    bool *moves;  /* [value id], whether the value depends on x and not only on weights */
+    bool *leaves; /* [value id], whether an operation of another stage reads the value */
 } cutter;
 
 /* ---- from stages to kernels ------------------------------------------------------------------------------------------- */
@@ -236,8 +237,8 @@ static int partition_cut_home(void *context, const mil_op *op) {
     return op->result_count ? c->home[op->results[0]->id] : 0;
 }
 
-/* Returns whether a norm's value is kept: the few numbers that it computes per position, and the values that matrix
- * products read. */
+/* Returns whether a norm's value is kept for the backward pass. Kept are values that other stages read, such as matrix
+ * products, and values smaller than x, such as a sum per position. */
 static bool partition_is_kept(const cutter *c, const mil_op *op) {
     const mil_value *v = op->results[0];
     if (!c->keep_norms || !c->moves[v->id] || !op->stage || !strstr(op->stage, "norm")) return false;
@@ -276,12 +277,12 @@ static bool partition_is_trained(const partition *p, const partition_block *b, c
     return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
 }
 
-/* Returns the name of a block; blocks of further kinds of layers have the kind's number appended. */
+/* Returns the name of a block or kernel. For kinds of layers other than 0, the kind's number is appended. */
 static const char *partition_name_for(const partition *p, const char *name, int kind) {
     return kind ? arena_printf(p->arena, "%s_%d", name, kind) : name;
 }
 
-/* Builds what the block computes with the model's builders. */
+/* Builds the block's forward function with the model's builders. */
 static propane_status partition_build_half(partition *p, const partition_block *b, mil_function **out,
                                            propane_error *err) {
     const model_build_options o = {.batch = p->options.batch,
@@ -351,7 +352,7 @@ static bool partition_is_squared(const partition *p, const partition_block *b, c
     return least > 0 && mil_type_count(&param->type) >= least && partition_is_trained(p, b, param->name);
 }
 
-/* Builds the function that is compiled. The host computes in fp32 and sums weight gradients. */
+/* Builds the functions that are compiled. The host's functions compute in fp32 and sum weight gradients. */
 static propane_status partition_finish_kernel(partition *p, const partition_block *b, partition_kernel *k,
                                               propane_error *err) {
     const char *sums[WEIGHTS_MAX], *squares[WEIGHTS_MAX];
@@ -391,7 +392,8 @@ static propane_status partition_add_one(partition *p, partition_block *b, partit
     return partition_finish_kernel(p, b, own, err);
 }
 
-/* Adds a row's kernel. For a layer's weight gradients, the device's products are added before it if they are wanted. */
+/* Adds a row's kernel. If the device computes the products of a layer's weight gradients, their kernel is added
+ * first. */
 static propane_status partition_add_kernel(partition *p, partition_block *b, const plan_row *row, const char *name,
                                            mil_function *function, propane_error *err) {
     partition_kernel k = {.name = name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of chips that a plan is made for. A claim is not enough: the device kernels are also checked against
- * all known rules, because some rules depend on their shapes.
+ * Owns the list of chips for which a plan is made. The list alone is not enough: the device kernels are also checked
+ * against all known rules, because some rules depend on the kernels' shapes.
  */
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "lm/step/partition.h"
 #include "lm/step/weight_packing.h"
 
-/* fp32 is for the host's devices: no source documents what an engine does with fp32 arithmetic (rule C18c). "layer"
- * keeps the fp32 residual stream at its inputs and outputs and casts inside, which M1 and M2 reject (C18a, C18b). With
- * the stream in fp16, it has neither. */
+/* Plans in fp32 are only for devices on the host, because no source documents what an engine does with fp32 arithmetic
+ * (rule C18c). The kernels of plan "layer" have the fp32 residual stream as inputs and outputs and cast it inside,
+ * which M1 and M2 reject (C18a, C18b). With an fp16 stream, they have neither fp32 values nor casts. */
 static const struct {
     const char *plan;
     bool half_stream;
@@ -29,8 +29,9 @@ const char *partition_chips(const char *name, mil_dtype precision, bool half_str
     return "";
 }
 
-/* The packed mode relies on slices along the last axis. Where they corrupt values, training cannot use them. For a
- * single slice in a user's program a warning is enough, because the user knows its range. */
+/* The packed mode relies on slices along the last axis. Training cannot use this mode on a chip where such slices
+ * corrupt values. For a single slice in a user's program a warning is enough, because the user knows the range of its
+ * values. */
 #define PACKED_RULE "C29a"
 
 static propane_status partition_find_packed_rule(const mil_function *f, const chip *c, int os, propane_error *why) {

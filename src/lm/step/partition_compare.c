@@ -9,8 +9,8 @@
 
 #include "ane/chip/limit.h"
 
-/* Orders candidates by speed. No two compare equal, because qsort is stable only on some systems, and there only if it
- * can allocate memory. */
+/* Orders candidates by speed. No two candidates compare equal, because qsort is stable only on some systems, and even
+ * there only if it can allocate memory. */
 static int partition_compare_by_speed(const void *a, const void *b) {
     const partition_candidate *x = a, *y = b;
     if (!x->refused[0] != !y->refused[0]) return x->refused[0] ? 1 : -1;
@@ -19,7 +19,8 @@ static int partition_compare_by_speed(const void *a, const void *b) {
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* A frozen base in constants is compiled once, by one process, so no restart makes room for more programs. */
+/* Returns whether the programs with a frozen base as constants exceed the compile limit of a process. One process
+ * compiles all of them, so no restart makes room for more. */
 static bool partition_compare_too_many(const partition_question *q, const partition_cost *cost, propane_error *why) {
     const int most = (int)chip_limit_value("C1a");
     if (!q->lora || !weight_mode_is_constant(cost->how.weights) || cost->programs <= most) return false;
@@ -49,7 +50,8 @@ static propane_status partition_compare_moments(const partition *p, const partit
     return PROPANE_OK;
 }
 
-/* Returns the n-th mode. The first of equally fast modes wins: a frozen base in constants needs no shared buffer. */
+/* Returns the n-th weight mode. The first of equally fast modes wins, and with a frozen base that is `baked`: constants
+ * need no shared buffer. */
 static weight_mode partition_compare_mode(const partition_question *q, int n) {
     if (!q->lora || n > WEIGHT_MODE_BAKED) return (weight_mode)n;
     return n == 0 ? WEIGHT_MODE_BAKED : (weight_mode)(n - 1);
@@ -63,7 +65,7 @@ static propane_status partition_compare_plan(const model_config *config, const p
     partition_split_head(&split, options->batch, options->context);
     PROPANE_TRY(partition_create(&split, options, p, err));
     out->partition_count++;
-    /* `patched`, which Apple's systems do not support, only on request */
+    /* `patched`, which Apple's systems do not support, is compared only on request */
     for (int n = 0; n < WEIGHT_MODE_COUNT; n++) {
         const weight_mode w = partition_compare_mode(q, n);
         if (q->weights ? strcmp(weight_mode_name(w), q->weights) == 0 : w != WEIGHT_MODE_PATCHED)

@@ -3,7 +3,7 @@
  * order in which dataflow.c queues them and step_update.c moves weights:
  *
  *   engine    the device's kernels
- *   host      its kernels between them, the loss, weight gradients; one queue, in order: what comes after a weight gradient waits
+ *   host      the other kernels, the loss, weight gradients; one queue, in order: later kernels wait
  *   update    one unit per half of a layer; with exact clipping in forward order after the norm, during the next batch;
  *             lagged or speculative (assuming that all are confirmed) during the backward pass. A kernel that reads
  *             weights forward waits for its unit
@@ -29,8 +29,8 @@ static bool partition_cost_is_trained(const partition *p, const partition_block 
            (!p->options.trained || p->options.trained(p->options.trained_context, b->part, param));
 }
 
-/* Returns whether the kernel reads a weight. With `updated`, it must be one of the model's own weights that an update
- * changes. Adapters are inputs in every mode. */
+/* Returns whether the kernel reads a weight or, with `updated`, a weight of the model itself that an update changes.
+ * Adapters do not count as updated, because they are inputs in every mode. */
 static bool partition_cost_reads(const partition *p, const partition_kernel *k, bool updated) {
     for (int b = 0; b < p->block_count; b++)
         if (p->blocks[b].part == k->part)
@@ -66,8 +66,8 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     cost_program cost;
     PROPANE_TRY(cost_function(c, COST_DIRECT, k->kernel->function, a, &cost, err));
     double ms = cost.ms;
-    /* Weights packed with the activation are cut out and used at a rate taken from published packed steps, which
-     * includes all other costs. */
+    /* The cost of weights that are packed with the activation is taken from published packed steps. It includes all
+     * other costs of the kernel. */
     if (weights == WEIGHT_MODE_PACKED)
         ms = fmax(ms, cost_packed_ms(c, cost.weight_bytes, (double)(p->options.batch * p->options.context)));
     k->ms = ms * k->calls;
@@ -78,14 +78,15 @@ static propane_status partition_cost_device(const partition *p, const chip *c, p
     out->energy_j += k->energy_mj * 1e-3;
     out->engine_flops += cost.flops * k->calls;
     const bool own = partition_cost_reads(p, k->kernel, false) && weight_mode_is_constant(weights);
-    const bool moves = own && partition_cost_reads(p, k->kernel, true); /* a frozen base is compiled once */
+    /* false for a frozen base, which is compiled once */
+    const bool moves = own && partition_cost_reads(p, k->kernel, true);
     const bool again = moves && weights == WEIGHT_MODE_BAKED, loaded = moves && weights == WEIGHT_MODE_RELOAD;
     out->programs += !own ? 1 : again ? 0 : k->calls;
     if (!again) out->compile_ms += (own ? k->calls : 1) * cost_compile_ms(c, own ? cost.weight_bytes : 0);
     out->compiles += again ? k->calls : 0;
     out->constant_bytes += own ? cost.weight_bytes * k->calls : 0;
     out->reloads += loaded ? k->calls : 0;
-    if (again || loaded) /* overwriting costs the same copies as inputs */
+    if (again || loaded) /* overwriting weights costs the same copies as inputs do */
         out->recompile_ms +=
             k->calls * (again ? cost_compile_ms(c, cost.weight_bytes) : cost_reload_ms(c, cost.weight_bytes));
     return PROPANE_OK;
@@ -98,7 +99,7 @@ static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k,
     k->ms = (moves ? stream : fmax(products, stream)) * k->calls;
     k->bytes = kernel->bytes * k->calls;
     out->host_flops += kernel->flops * k->calls;
-    out->memory_j += k->bytes; /* holds the bytes until the end */
+    out->memory_j += k->bytes; /* in bytes until partition_cost_energy converts it */
     if (kernel->weights)
         out->products_ms += k->ms;
     else if (kernel->flops < 0.5 * kernel->bytes)
@@ -109,7 +110,7 @@ static void partition_cost_on_host(const cost_host *h, partition_kernel_cost *k,
 
 /* ---- the step as tasks ----------------------------------------------------------------------------------------------------- */
 
-/* Simulates enough steps for one to equal the one before; the last one counts. */
+/* After STEPS steps, a step takes as long as the one before; the last step is measured. */
 enum { STEPS = 3, BATCHES = 2 };
 
 typedef struct step_tasks {
@@ -118,8 +119,8 @@ typedef struct step_tasks {
     partition_cost *cost;
     schedule_task *list;
     int count, chain, last_gradient; /* index of a task, or -1 for none */
-    int *units;                      /* [instance], the task of its last update, or -1 for none */
-    int ready;                       /* the task that the current weight gradients wait for: the end of their half */
+    int *units;                      /* [instance], the task of the instance's last update, or -1 for none */
+    int ready;                       /* the task that the current weight gradients wait for: the last of their half */
     int pieces, layers;
 } step_tasks;
 
@@ -155,9 +156,9 @@ static void cost_tasks_block(step_tasks *t, int instance, partition_range range)
 }
 
 double partition_update_bytes(moment_form form) {
-    /* Weight, gradient and two moments are read; weight, moments and the fp16 copy for the device are written. Going
-     * from one set to another costs the same: STREAM on an M4 reaches 103 of 120 GB/s (arXiv 2502.05317), so memory
-     * that is written is not read first. */
+    /* Weight, gradient and two moments are read; weight, moments and the fp16 copy for the device are written. An
+     * update that writes a second set costs the same, because memory that is written is not read first: STREAM on an M4
+     * reaches 103 of 120 GB/s (arXiv 2502.05317). */
     return 4 + 4 + 4 + 4 * (double)moment_bytes(form) + 2 + (form == MOMENT_INT8 ? 4 * 4.0 / MOMENT_BLOCK : 0);
 }
 
@@ -197,7 +198,8 @@ static void cost_tasks_head(step_tasks *t) {
     }
 }
 
-/* Adapters are inputs whatever the mode of the base. */
+/* Returns whether an update can overlap with the device. With adapters it always can, because they are inputs in every
+ * mode. */
 static bool cost_overlaps(const step_tasks *t) {
     return t->p->options.lora || !weight_mode_is_constant(t->cost->how.weights);
 }
@@ -220,7 +222,7 @@ static void cost_tasks_backward(step_tasks *t, bool update) {
     }
 }
 
-/* Adds forward pass, loss, backward pass and, for the step's last batch, the update. */
+/* Adds the tasks of forward pass, loss, backward pass and, for the step's last batch, the update. */
 static void cost_tasks_batch(step_tasks *t, bool update) {
     const int halves = 2 * t->layers, last = halves + t->pieces;
     for (int i = 0; i < halves; i++) cost_tasks_block(t, i, PARTITION_FORWARD);
@@ -235,7 +237,8 @@ static void cost_tasks_batch(step_tasks *t, bool update) {
     if (!cost_overlaps(t)) t->chain = t->count - 1;
 }
 
-/* Returns the time in ms of the last of several steps of `batches` each, with `update` at the end of each. */
+/* Sets *ms to the time of the last of STEPS steps. A step has `batches` batches and, if `update` is set, an update at
+ * its end. */
 static propane_status cost_tasks_time(const partition *p, const cost_host *h, partition_cost *cost, int batches,
                                       bool update, double *ms, propane_error *err) {
     const int layers = (int)p->config.num_hidden_layers, pieces = (int)model_weights_pieces(&p->config);
@@ -295,8 +298,8 @@ static void partition_cost_add_up(const partition *p, const chip *c, partition_c
     const double positions = (double)(p->options.batch * p->options.context);
     out->recompile_ms /= (double)out->how.accumulate;
     out->step_ms = out->pass_ms + out->update_ms + out->recompile_ms;
-    /* The engine's part is accurate to within half of the known error of summed operations, the host's to within 25
-     * %. */
+    /* The engine's part is accurate to within half of the known error of summed operations, and the host's part to
+     * within 25 %. */
     out->low_ms = out->step_ms / 1.35;
     out->high_ms = out->step_ms * 1.35;
     out->tokens_per_s = positions / out->step_ms * 1e3;

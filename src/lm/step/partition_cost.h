@@ -23,8 +23,8 @@ typedef struct partition_training {
     int64_t accumulate; /* batches per update */
     moment_form moments;
     bool lagged; /* --clip-norm lagged: weights are updated as soon as their gradients are complete */
-    /* --overlap early: the same for exact clipping, assuming that all updates are confirmed; in a cost: there are
-     * speculative updates */
+    /* --overlap early: exact clipping with speculative updates, all of which are assumed to be confirmed. In a
+     * partition_cost, false if the plan does not allow speculative updates */
     bool early;
     const cost_rates *rates; /* NULL for the rates assumed for the chip's host */
 } partition_training;
@@ -39,11 +39,12 @@ typedef struct partition_cost {
     double products_ms; /* weight gradients, which overlap with the engine as far as its queue allows */
     /* time by which weight gradients, and waits for the host's queue, make a batch longer than its chain */
     double exposed_ms;
-    double pass_ms;      /* forward and backward of one batch */
-    double sweep_ms;     /* AdamW plus writing the weights to where the device reads them, per batch */
-    double update_ms;    /* part of it that the batches do not hide, plus the time by which it slows them down */
+    double pass_ms;  /* forward and backward of one batch */
+    double sweep_ms; /* AdamW plus writing the weights for the device, per batch */
+    /* the part of sweep_ms that the batches do not hide, plus the time by which the update slows them down */
+    double update_ms;
     double recompile_ms; /* time per batch to recompile baked weights or to load weights again */
-    double compile_ms;   /* once, before the first step: programs that no update recompiles */
+    double compile_ms;   /* once, before the first step, for programs that no update recompiles */
     double step_ms;      /* pass, update and recompile, per batch */
     double low_ms, high_ms;
     double energy_j;                 /* the engine's energy */
@@ -52,7 +53,8 @@ typedef struct partition_cost {
     double engine_flops, host_flops; /* per batch */
     double utilisation;              /* engine arithmetic relative to its peak over the whole step */
     double tokens_per_s;
-    double constant_bytes;           /* of weights in programs; one in two programs counts twice */
+    /* of weights that are constants of programs; a weight in two programs counts twice */
+    double constant_bytes;
     int programs, compiles, reloads; /* programs compiled once; compiles and loads after each update */
     int restarts_per_100;            /* exec() restarts in 100 updates with a budget of 119 compiles */
     int kernel_count;

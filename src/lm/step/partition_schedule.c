@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * Owns the clock of an estimated step. At any moment each lane runs at most one task, at a rate that depends on what
- * the other lanes need from the memory and the thread pool. Time advances to the next end of a task.
+ * the other lanes need from the memory and the thread pool. Time advances to the moment at which the next task ends.
  */
 #include "lm/step/partition_schedule.h"
 
 #include <math.h>
 
 typedef struct running {
-    int next;    /* the lane's current task */
+    int next;    /* index of the lane's current task */
     double left; /* ms that remain */
-    double rate; /* 0 while it waits */
+    double rate; /* share of its full speed; 0 while the task waits */
 } running;
 
 static void schedule_go_on(running *lane, const schedule_task *tasks, int count, schedule_lane which, int from) {

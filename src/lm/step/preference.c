@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the loss of pairs. All arithmetic is in double, because a margin is a small difference of large sums.
+ * Owns the loss of pairs. Sums are computed in double, because a margin is a small difference of large sums.
  */
 #include "lm/step/preference.h"
 

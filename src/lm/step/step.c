@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the machine that runs a step. It makes and frees devices, programs, buffers and requests, one request per call.
- * The dataflow determines what is bound where.
+ * Owns the lifetime of a step: its devices, programs, buffers and requests. The dataflow determines which buffers are
+ * bound to which request.
  */
 #include "lm/step/step_internal.h"
 
@@ -75,8 +75,8 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
 
 /* ---- making and freeing ------------------------------------------------------------------------------------------------- */
 
-/* If it is not known whether a device has an ability, the step tries it before it relies on it. Compiles of the trial
- * count towards the process's limit, so the device that the run uses is opened afterwards. */
+/* If it is not known whether a device supports the weight mode, a trial finds out before the step relies on it. The
+ * device is closed during the trial and opened again for the run, because compiles count towards a process's limit. */
 static propane_status step_open_device(train_step *s, const char *uri, propane_error *err) {
     if (s->options.shared) {
         s->queues[0].device = s->options.shared;
@@ -162,7 +162,7 @@ static propane_status step_choose_trained(train_step *s, propane_error *err) {
         const int64_t grain = s->options.moments == MOMENT_FP32 ? 16 : MOMENT_BLOCK; /* 16, as in the registry */
         s->moment_floats += (w->tensors[i].count + grain - 1) / grain * grain;
     }
-    s->options.trained = NULL; /* it belongs to the caller */
+    s->options.trained = NULL; /* the array belongs to the caller */
     if (s->updated_count > 0) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "none of the model's %d tensors is selected for training",
                         step_total(s));
@@ -184,7 +184,7 @@ static propane_status step_make_all(train_step *s, propane_error *err) {
     partition_options o = s->options.partition;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
     o.defer = s->options.two_queues || !step_on_cpu(s);
-    o.keep_norms = step_on_cpu(s) && !o.lora; /* adapters are used to save memory */
+    o.keep_norms = step_on_cpu(s) && !o.lora; /* a run with adapters must save memory */
     o.sum_bytes = step_on_cpu(s) || o.sum_bytes ? o.sum_bytes : PARTITION_SUM_BYTES;
     o.trained = step_trained_anywhere;
     o.trained_context = s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns a frozen model that keeps the form of its file below adapters: fp16, bf16 or blocks of few bits. The programs read
- * fp32, so the matrices of the layers share one buffer per parameter, and each call's weights are converted into these
- * buffers before the call begins. On the cpu device only, with one queue and weights as inputs; otherwise the model gets
- * fp32 masters.
+ * Owns the frozen model of a run with adapters if it keeps the form of its file: fp16, bf16 or blocks of few bits. The
+ * programs read fp32, so all layers share one buffer per parameter, and each call's weights are converted into these
+ * buffers before the call begins. This requires the cpu device with one queue, weights as inputs and fp32 arithmetic;
+ * otherwise the model gets fp32 masters.
  */
 #include "lm/step/step_internal.h"
 
@@ -45,7 +45,7 @@ propane_status step_base_create(train_step *s, propane_error *err) {
                                s->options.partition.precision))
         return stored_weights_expand(s->weights, err);
     const int64_t context = s->partition->options.context, rows = s->partition->options.batch * context;
-    const int64_t floats = (rows + context) * w->config.hidden_size; /* the second part for learned positions */
+    const int64_t floats = (rows + context) * w->config.hidden_size; /* the second term is for learned positions */
     step_base *b = s->base = mem_alloc(sizeof *b);
     if (!b) return propane_fail_memory(err, sizeof *b);
     b->slot = mem_array((size_t)w->count, sizeof *b->slot);
@@ -77,8 +77,8 @@ void step_base_free(train_step *s) {
     s->base = NULL;
 }
 
-/* Two tensors can share a buffer if no call reads both: the same parameter of other layers, or another piece of a
- * table. */
+/* Returns whether two tensors can share a buffer, because no call reads both: they are the same parameter of two
+ * layers, or two pieces of a table. */
 static bool step_base_alike(const model_tensor *a, const model_tensor *b) {
     return a->part == b->part && strcmp(a->param, b->param) == 0 && a->dim[0] == b->dim[0] && a->dim[1] == b->dim[1];
 }
@@ -115,7 +115,8 @@ static propane_status step_base_convert(train_step *s, int tensor, propane_error
     return PROPANE_OK;
 }
 
-/* Returns the next tensor that the call reads and its buffer does not hold, or -1; *at is the parameter to begin with. */
+/* Returns the next tensor that the call reads and whose buffer holds another tensor, or -1. The search begins at
+ * parameter *at, which is advanced. */
 static int step_base_wanted(const train_step *s, int call, int *at) {
     const dataflow_call *c = &s->dataflow->calls[call];
     const mil_function *f = s->partition->kernels[c->kernel].function;
@@ -139,7 +140,7 @@ propane_status step_base_fill(train_step *s, int call, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Converts rows of a table, [count][width]: those of `ids`, or the first ones if it is NULL. */
+/* Converts `count` rows of a table to fp32: the rows `ids`, or the first rows if `ids` is NULL. */
 static void step_base_rows(const train_step *s, const model_tensor *table, const int32_t *ids, int64_t count,
                            float *out) {
     const int64_t width = table->dim[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the step's memory and requests: the buffer for each name of a call, weights in the forms that programs read, and
- * the contents of a packed kernel's single input. A weight that kernels lay out in two ways exists twice; three ways
- * are an error.
+ * Owns the step's memory and requests: the buffer for each input and result of a call, weights in the forms that
+ * programs read, and the contents of a packed kernel's single input. A weight that kernels lay out in two ways exists
+ * twice; a third layout is an error.
  */
 #include "lm/step/step_internal.h"
 
@@ -10,7 +10,8 @@
 #include "core/base/memory.h"
 #include "core/device/runner.h"
 
-/* If the device is the host and reads fp32, it reads the master weight directly: no copy is needed. */
+/* Makes the copy of a weight that programs read. A device that shares the host's memory and reads fp32 needs no copy:
+ * it reads the master weight directly. */
 static propane_status step_buffers_make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
     const model_tensor *t = &s->weights->tensors[tensor];
     bool found = false;
@@ -35,7 +36,8 @@ static bool step_buffers_same_layout(const propane_io *a, const propane_io *b) {
     return same;
 }
 
-/* The host's kernels and the device's may pad the rows of a weight differently; then the weight exists twice. */
+/* Finds the buffer of a weight in a layout. The host's kernels and the device's may pad the rows of a weight
+ * differently; the weight then exists twice. */
 static propane_status step_buffers_find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
                                                propane_error *err) {
     if (!s->copies[tensor]) PROPANE_TRY(step_buffers_make_copy(s, tensor, io, err));
@@ -69,7 +71,7 @@ typedef struct call_choice {
     int call;
 } call_choice;
 
-/* Chooses a call's buffer; a packed kernel has a single input. */
+/* Chooses the buffer of a call's input or result. Input 0 of a packed kernel is its single input. */
 static propane_status step_buffers_choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out,
                                                  bool *lent, propane_error *err) {
     const call_choice *c = context;
@@ -95,7 +97,8 @@ propane_status step_make_request(train_step *s, int call, int form, propane_erro
                                                       s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-/* Values that only packed kernels read and no device wrote, such as the embedded batch, are stored densely. */
+/* Gives values that have no layout yet a dense one. Only packed kernels read such values, and no program writes them,
+ * for example the embedded batch. */
 static propane_status step_buffers_lay_out_packed(train_step *s, int call, propane_error *err) {
     const packing *p = step_packing(s, call);
     for (int i = 0; p && i < p->count; i++) {
@@ -107,7 +110,8 @@ static propane_status step_buffers_lay_out_packed(train_step *s, int call, propa
     return PROPANE_OK;
 }
 
-/* One queue means a cpu device, which shares the host's memory. */
+/* Makes the buffers of values and gradients. With one queue, they are parts of one block, which the cpu device shares
+ * with the host. */
 static propane_status step_buffers_make_buffers(train_step *s, propane_error *err) {
     const dataflow *w = s->dataflow;
     s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns updates that begin early: during the backward pass, before it is known whether the gradient's norm will require
- * clipping. Such an update goes from one set of weights and moments to another, so the set that it started from is
- * still intact.
+ * clipping. Such an update reads one set of weights and moments and writes another, so the set from which it started
+ * stays intact.
  *
  *     confirmed         backward of unit 3, 2, 1, 0 | norm            the second set counts from now on
  *                                      | unit 3 | unit 2 | ...
@@ -71,7 +71,7 @@ propane_status step_early_rollback(train_step *s, propane_error *err) {
     if (!s->early || !s->early->open) return PROPANE_OK;
     s->early->open = false;
     const propane_status status = step_wait_updates(s, err);
-    adamw_abandon(s->optimiser); /* rows of a table that the next batch also reads */
+    adamw_abandon(s->optimiser); /* also forgets rows of a table that were updated ahead of the rest */
     step_early_exchange(s);
     for (int i = 0; i < s->updates->unit_count; i++)
         if (!s->updates->units[i].pushed) propane_event_signal(s->updates->units[i].done, s->updates->number);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the run of a step: calls in order on one or two queues, the loss between forward and backward pass, the head's
- * pieces, the embedding, and the handover of gradients as they are made. All calls are queued at once. The host waits
- * twice per batch: for the logits and at the end.
+ * pieces, the embedding, and the handover of finished gradients. The calls of a pass are queued without waiting for
+ * each other. With a head in one piece, the host waits twice per batch: for the logits and at the end.
  */
 #include "lm/step/step_internal.h"
 
@@ -24,7 +24,7 @@ void train_step_gradient_order(const train_step *s, int *order) {
             if (s->dataflow->gradients[s->updated[i]].made == c) order[n++] = i;
 }
 
-/* Hands over the gradients that `call` was the last to write. */
+/* Hands over the gradients whose last writer is `call`. */
 static propane_status step_execute_hand_over(train_step *s, int call, propane_error *err) {
     for (int i = 0; s->reduce && i < s->updated_count; i++) {
         void *gradient = NULL;
@@ -78,7 +78,8 @@ static propane_status step_execute_retire_oldest(train_step *s, step_queue *q, i
     return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-/* Sets the waits for the other queue and for the weights. Their order never changes, only their values do. */
+/* Sets the events that the request waits for (the other queue, updates of weights) and the event that it signals. Their
+ * order never changes; only the awaited values do. */
 static propane_status step_execute_set_events(train_step *s, int call, propane_request *r, propane_error *err) {
     const dataflow_call *c = &s->dataflow->calls[call];
     if (!s->two_queues) return PROPANE_OK;
@@ -112,7 +113,8 @@ static propane_status step_execute_stage(train_step *s, int call, int form, prop
     return status;
 }
 
-/* Earlier calls may still read the buffers. */
+/* Fills the buffers of the call's converted weights. First waits for all earlier calls, which may still read the
+ * buffers. */
 static propane_status step_execute_fill(train_step *s, int call, int form, propane_error *err) {
     step_queue *q = &s->queues[0];
     while (q->head < q->tail) PROPANE_TRY(step_execute_retire_oldest(s, q, form, err));
@@ -131,8 +133,8 @@ static void step_execute_begin_run(train_step *s, int begin) {
     }
 }
 
-/* Submits a request. Others may fill a shared queue; in that case, wait for the step's own requests to end first, or
- * else for theirs. */
+/* Submits a request. If other users have filled the queue of a shared device, waits for a request of this step or, if
+ * it has none, for theirs, and tries again. */
 static propane_status step_execute_submit(train_step *s, step_queue *q, propane_request *r, int form,
                                           propane_error *err) {
     const struct timespec rest = {0, 50000};
@@ -147,8 +149,8 @@ static propane_status step_execute_submit(train_step *s, step_queue *q, propane_
     return status;
 }
 
-/* Queues calls [begin, end) and waits for all of them. After a failure it still waits for the rest, so nothing is in
- * flight when this returns and the calls may be repeated. */
+/* Queues calls [begin, end) and waits for all of them. After a failure it still waits for the calls already queued. No
+ * call is in flight when this returns, so calls may be repeated. */
 static propane_status step_execute_run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
     propane_status status = PROPANE_OK;
     step_execute_begin_run(s, begin);
@@ -216,7 +218,7 @@ static propane_status step_execute_forward(train_step *s, const int32_t *inputs,
     step_unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
     timeline_add(s->options.timeline, TIMELINE_HOST, "embed", -1, start, clock_ns());
-    const dataflow_piece *first = s->dataflow->pieces; /* a head in one piece belongs to the pass */
+    const dataflow_piece *first = s->dataflow->pieces; /* a head in one piece is run as part of the pass */
     return step_execute_run_calls(s, 0, step_head_pieces(s) == 1 ? first->middle : first->begin, 0, err);
 }
 
@@ -229,7 +231,8 @@ static void step_execute_mean(train_step *s, const int32_t *targets, double *nat
     if (s->preference) *loss = preference_loss(s->preference, nats, targets, batch, context, s->scales);
 }
 
-/* The loss of pairs, with a head in one piece: a window's gradient depends on the sums of both windows. */
+/* Computes the loss of pairs with a head in one piece. All positions are summed first, because a window's gradient
+ * depends on the sums of both windows of its pair. */
 static propane_status step_execute_prefer(train_step *s, const train_logits *l, const int32_t *targets,
                                           double gradient_scale, double *nats, double *loss, propane_error *err) {
     PROPANE_TRY(train_loss_add(l, 0, targets, &s->sums, err));
@@ -238,7 +241,7 @@ static propane_status step_execute_prefer(train_step *s, const train_logits *l, 
     return train_loss_gradient(l, 0, targets, gradient_scale, s->scales, &s->sums, err);
 }
 
-/* Adds up a piece's logits, or turns them into their gradient. A head in one piece does both at once. */
+/* Adds up a piece's logits, or turns them into their gradient. For a head in one piece, one call does both. */
 static propane_status step_execute_take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale,
                                              double *nats, double *loss, propane_error *err) {
     int64_t start = clock_ns();
@@ -279,7 +282,7 @@ static propane_status step_execute_add_up(train_step *s, const int32_t *targets,
     return PROPANE_OK;
 }
 
-/* Clears the head's gradients before the pieces' gradients are added. */
+/* Clears the gradients of the head's weights before the pieces add to them. */
 static propane_status step_execute_clear_head(train_step *s, propane_error *err) {
     for (int i = 0; i < s->weights->count; i++) {
         const model_tensor *t = &s->weights->tensors[i];
@@ -300,7 +303,7 @@ static void step_execute_add_halves(uint16_t *sum, const uint16_t *more, size_t 
     for (size_t i = 0; i < count; i++) sum[i] = fp16_from_f32(fp16_to_f32(sum[i]) + fp16_to_f32(more[i]));
 }
 
-/* Adds the piece's gradient of the residual stream to the first piece's. */
+/* Adds the piece's gradient of the residual stream to that of the first piece. */
 static propane_status step_execute_add_stream(train_step *s, int piece, propane_error *err) {
     int from = dataflow_find(s->dataflow, s->dataflow->head + piece, "d_x");
     int to = dataflow_find(s->dataflow, s->dataflow->head, "d_x");
@@ -319,8 +322,8 @@ static propane_status step_execute_add_stream(train_step *s, int piece, propane_
     return status;
 }
 
-/* Repeats the forward pass, then runs loss and backward pass, piece by piece. The pieces' weight gradients are
- * summed. */
+/* For each piece of the head, repeats the forward kernels, turns the logits into their gradient and runs the backward
+ * kernels. The pieces' weight gradients are summed. */
 static propane_status step_execute_run_pieces(train_step *s, const int32_t *targets, bool first, double loss_scale,
                                               propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;
@@ -334,8 +337,8 @@ static propane_status step_execute_run_pieces(train_step *s, const int32_t *targ
     return PROPANE_OK;
 }
 
-/* Scatters the stream's gradient into one table's gradient: the token rows, by which time a tied head's share is
- * complete, or the rows of the positions. */
+/* Scatters the stream's gradient into one table's gradient, by token or, if `inputs` is NULL, by position. A tied head
+ * has already written its share of the table's gradient. */
 static propane_status step_execute_scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs,
                                                  bool clear, const void *stream, const train_embed *e,
                                                  propane_error *err) {
@@ -371,7 +374,7 @@ static propane_status step_execute_scatter(train_step *s, const int32_t *inputs,
     return status;
 }
 
-/* Runs after the forward pass, when its loss is known. */
+/* Runs the backward pass, after the forward pass and its loss. */
 static propane_status step_execute_backward(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
                                             double loss_scale, propane_error *err) {
     const dataflow_piece *piece = s->dataflow->pieces;
@@ -382,7 +385,8 @@ static propane_status step_execute_backward(train_step *s, const int32_t *inputs
         backward = piece[step_head_pieces(s) - 1].end;
     }
     PROPANE_TRY(step_execute_run_calls(s, backward, s->dataflow->call_count, !first, err));
-    if (!s->updates || !s->updates->begun) PROPANE_TRY(step_wait_updates(s, err)); /* gradients that the host changes */
+    /* the host is about to change gradients */
+    if (!s->updates || !s->updates->begun) PROPANE_TRY(step_wait_updates(s, err));
     if (dataflow_trains_embedding(s->dataflow)) PROPANE_TRY(step_execute_scatter(s, inputs, first, err));
     propane_status status = step_execute_hand_over(s, s->dataflow->call_count, err);
     s->summed = s->reduce != NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The state of the training step, shared by its files. step_programs.c makes programs; step_buffers.c makes memory and
- * requests; step_execute.c runs them; step_optimiser.c owns gradients and moments; step_units.c, step_update.c
- * and step_early.c update weights; step_outside.c exposes them; step.c makes and frees all of it.
+ * requests; step_execute.c runs them; step_optimiser.c owns gradients and moments; step_units.c, step_update.c and
+ * step_early.c update weights; step_outside.c gives other code access to weights, moments and gradients; step.c makes
+ * and frees all of this state.
  */
 #ifndef LM_STEP_STEP_INTERNAL_H
 #define LM_STEP_STEP_INTERNAL_H
@@ -15,9 +16,10 @@
 
 typedef struct step_kernel {
     propane_program *program[2]; /* [1] adds to the sums, [0] overwrites them */
-    bool baked;                  /* each call has a separate program, with its weights as constants */
-    packing *packing;            /* the form in which the program receives its inputs, or NULL for one buffer each */
-    int64_t calls, ns;           /* since the step was made */
+    bool baked;                  /* each call has a separate program, with the call's weights as constants */
+    /* how the inputs are packed into one buffer, or NULL if each input has a separate buffer */
+    packing *packing;
+    int64_t calls, ns; /* since the step was made */
     int64_t engine_ns, repeats;
     bool counted; /* engine_ns is provided */
 } step_kernel;
@@ -28,17 +30,17 @@ typedef struct step_call {
     propane_program *own; /* if baked */
     propane_request *request[2];
     propane_buffer *packed;                /* if its kernel is packed */
-    int unit[STEP_CALL_UNITS], unit_count; /* units of the weights that it reads */
+    int unit[STEP_CALL_UNITS], unit_count; /* units of the weights that the call reads */
 } step_call;
 
-/* Weights that are updated together: those that one instance's kernels read. */
+/* Weights that are updated together, because the kernels of one instance read them. */
 typedef struct step_unit {
     int instance;        /* -1 for weights that no kernel reads */
     int *updated, count; /* numbers among the trained tensors */
-    propane_event *done; /* its value is the number of the last completed update */
+    propane_event *done; /* its value is the number of the unit's last completed update */
     int last[2];   /* on each queue, the last call that reads the weights or writes their gradients; -1 for none */
     bool gathered; /* a table's gradient is complete once the host has added the embedding's share */
-    bool locked, pushed; /* its buffers are locked; its job was pushed, in an update during the current batch */
+    bool locked, pushed; /* the unit's buffers are locked; its job was pushed during the current batch */
 } step_unit;
 
 typedef struct step_updates {
@@ -46,8 +48,8 @@ typedef struct step_updates {
     step_unit *units;
     int unit_count;
     int *unit_of, *order; /* [tensor]; storage of the units' lists */
-    uint64_t number;      /* number of the last update that was begun */
-    bool begun;           /* during the current batch */
+    uint64_t number;      /* number of the last update that has begun */
+    bool begun;           /* the update is part of the current batch and has begun */
 } step_updates;
 
 /* Moments in the form that the options select. */
@@ -56,18 +58,18 @@ typedef struct step_moment_set {
     float *scales[2]; /* form int8; [moment_floats / MOMENT_BLOCK] */
 } step_moment_set;
 
-/* A second set of everything that an update changes. While an update is speculative, the other set is the one it started
- * from. */
+/* A second set of everything that an update changes. While an update is speculative, the set from which it started
+ * stays unchanged. */
 typedef struct step_early {
     float *weights; /* laid out like the model's, then the adapters'; memory of untrained tensors is never touched */
     size_t bytes;
     step_moment_set moments;
-    bool away; /* this set holds the optimiser's state, and the model's weights are out of date */
+    bool away; /* this second set holds the optimiser's state, and the model's weights are out of date */
     bool open; /* an update was begun and is not confirmed */
     adamw_step speculative;
 } step_early;
 
-/* Calls that were submitted to a queue and not yet waited for: [head, tail) of `calls`. */
+/* A queue. The calls [head, tail) of `calls` were submitted and not yet waited for. */
 typedef struct step_queue {
     propane_device *device;
     propane_event *event;
@@ -80,8 +82,9 @@ typedef struct step_queue {
 
 /* A frozen model that keeps the form of its file (step_base.c). */
 typedef struct step_base {
-    int *slot;                /* [tensor], index of its buffer, or -1 if it has masters or no program reads it */
-    propane_buffer **buffers; /* [count], shared by the tensors of one parameter */
+    /* [tensor], index of the tensor's buffer, or -1 if it has masters or no program reads it */
+    int *slot;
+    propane_buffer **buffers; /* [count]; the tensors of one parameter share a buffer */
     int *made_for;            /* [count], the tensor for which the buffer was made */
     int *holds;               /* [count], the tensor whose weights the buffer holds, or -1 */
     int count;
@@ -100,21 +103,23 @@ struct train_step {
     step_call *calls;
     propane_buffer **buffers; /* [dataflow.buffer_count] */
     void *block;              /* on one queue, the buffers are parts of it */
-    propane_buffer **copies;  /* [tensor], weights that programs read as inputs; NULL if none does */
-    propane_io *copy_layout;  /* [tensor] */
-    /* [tensor], the same values for kernels that use another layout, or NULL if none does */
+    /* [tensor], weights that programs read as inputs; NULL for a tensor that no program reads */
+    propane_buffer **copies;
+    propane_io *copy_layout; /* [tensor] */
+    /* [tensor], the same weights for kernels that use another layout; NULL if no kernel does */
     propane_buffer **others;
-    propane_io *other_layout;   /* [tensor] */
-    float *between;             /* room for the largest tensor of `others` */
-    bool forms;                 /* there are `others` or packed calls */
+    propane_io *other_layout; /* [tensor] */
+    float *between;           /* room for the largest tensor of `others` */
+    /* weights are also kept in other forms: in `others`, in packed inputs or in patched programs */
+    bool forms;
     bool *is_master;            /* [tensor], the programs read the master weights directly */
     step_base *base;            /* NULL unless the frozen model keeps the form of its file */
     propane_buffer **gradients; /* [tensor], entries of `buffers` */
-    /* [tensor], what the embedding's share has added to a table's sum of squares, in addition to what its kernel
-     * reported */
+    /* [tensor], what the embedding's gradient has added to a table's sum of squares since its kernel reported the
+     * sum */
     double *norm_delta;
     double *norm_scratch;  /* scratch for train_embed */
-    bool summed;           /* the gradients have been handed over and changed since then */
+    bool summed;           /* the gradients have been summed over ranks since the kernels wrote them */
     bool *trained;         /* [tensor] */
     int64_t *moment_at;    /* [tensor], offset in the moments' blocks */
     int64_t moment_floats; /* including the gaps between tensors */
@@ -124,10 +129,10 @@ struct train_step {
     uint64_t dropout;            /* the key whose dropout is in the buffers */
     bool dropout_filled;
     adamw *optimiser;
-    adamw *own; /* over `pieces`, or NULL if the optimiser covers everything */
+    adamw *own; /* the optimiser of `pieces`, or NULL if this rank updates everything */
     train_piece *pieces;
     int piece_count;
-    step_updates *updates;   /* NULL if an update is one sweep */
+    step_updates *updates;   /* NULL if an update is a single sweep */
     step_early *early;       /* NULL if no update is speculative */
     adamw_step batch_update; /* the update that is part of the next batch */
     bool batch_update_wanted, batch_update_speculative;
@@ -137,7 +142,7 @@ struct train_step {
     double *nats;
     train_loss_sums sums;   /* for a head in several pieces, and for pairs */
     preference *preference; /* NULL for cross-entropy */
-    float *scales;          /* [batch], for the windows of pairs */
+    float *scales;          /* [batch], gradient factors of the windows of pairs */
     bool stale;
     int compiles, refresh_compiles; /* refresh_compiles: number of compiles when all baked programs were last rebuilt */
     char sharing[300];              /* how the kernels' programs were made */
@@ -146,16 +151,16 @@ struct train_step {
 };
 
 /* step_base.c */
-/* Prepares a model without fp32 masters, or makes them. */
+/* Prepares the conversion of a frozen model without fp32 masters, or makes masters if the step cannot convert. */
 PROPANE_CHECK propane_status step_base_create(train_step *s, propane_error *err);
 void step_base_free(train_step *s);
-/* Finds the buffer of a tensor that is converted; *found is false for others. */
+/* Sets *out to the buffer of a tensor that is converted. Sets *found to false for other tensors. */
 PROPANE_CHECK propane_status step_base_find(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
                                             bool *found, propane_error *err);
-/* Returns whether a buffer that the call reads must be filled, which earlier calls may still read. */
+/* Returns whether the call reads a buffer that must be filled first. Earlier calls may still read that buffer. */
 bool step_base_waits(const train_step *s, int call);
 PROPANE_CHECK propane_status step_base_fill(train_step *s, int call, propane_error *err);
-/* Does what train_embed_gather does, for tables without masters. */
+/* Does the work of train_embed_gather for tables without masters. */
 void step_base_gather(train_step *s, const train_embed *e, const model_tensor *table, const model_tensor *positions,
                       const int32_t *ids, void *stream);
 
@@ -208,18 +213,19 @@ bool step_bakes_what_is_trained(const train_step *s);
 
 /* ---- step_buffers.c ---------------------------------------------------------------------------------------------- */
 
-/* Makes memory for all values, weights and gradients, and one request per call. */
+/* Makes memory for all values, weights and gradients, and one request per call and form of its program. */
 PROPANE_CHECK propane_status step_lay_out(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_make_request(train_step *s, int call, int form, propane_error *err);
 /* Allocates memory for step_copy_others. */
 PROPANE_CHECK propane_status step_make_between(train_step *s, propane_error *err);
-/* Brings weights with a second layout, and packed ones, up to date after the weights on the device have changed. */
+/* Brings weights in a second layout, in packed inputs and in patched programs up to date after the copies have
+ * changed. */
 PROPANE_CHECK propane_status step_copy_others(train_step *s, propane_error *err);
 /* Copies a tensor if it has a second layout. */
 PROPANE_CHECK propane_status step_copy_other(train_step *s, int tensor, propane_error *err);
 /* Copies a call's weights, or its other inputs, into its single packed input. */
 PROPANE_CHECK propane_status step_pack(train_step *s, int call, bool weights, propane_error *err);
-/* Overwrites the weights of a call that belong to an update's unit; -1 means all. */
+/* Overwrites the weights in a call's program that belong to one unit; -1 means all units. */
 PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propane_error *err);
 
 /* ---- step_optimiser.c -------------------------------------------------------------------------------------------- */
@@ -227,10 +233,10 @@ PROPANE_CHECK propane_status step_patch(train_step *s, int call, int unit, propa
 PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_make_moments(const train_step *s, step_moment_set *out, propane_error *err);
 void step_free_moments(const train_step *s, step_moment_set *set);
-size_t step_moment_bytes(const train_step *s); /* bytes of one of the two */
+size_t step_moment_bytes(const train_step *s); /* bytes of the first or of the second moments, without scales */
 moments step_moments_in(const train_step *s, const step_moment_set *set, int which, int tensor);
 adamw_state step_state_in(const train_step *s, float *weight, const step_moment_set *set, int tensor);
-/* Updates the device's copies of the trained weights from the optimiser's state. */
+/* Writes the optimiser's weights to the device's copies of the trained weights. */
 PROPANE_CHECK propane_status step_publish_trained(train_step *s, propane_error *err);
 PROPANE_CHECK propane_status step_check_gradients(const train_step *s, propane_error *err);
 /* Locks, for an update, the gradient and the device's copy of one tensor, or of all of them. Tensors are numbered among
@@ -242,38 +248,39 @@ void step_unlock_tensors(train_step *s, int count);
 
 /* ---- step_units.c ------------------------------------------------------------------------------------------------ */
 
-/* `run` is step_update_unit, which the thread calls for each unit. */
+/* Makes the units and the thread if the step's updates can overlap. `run` is step_update_unit, which the thread calls
+ * for each unit. */
 PROPANE_CHECK propane_status step_make_updates(train_step *s, update_run *run, propane_error *err);
 void step_free_updates(train_step *s); /* to be called only after train_step_settle */
-/* Waits for the thread only: a speculative update stays open, and the weights stay where they are. */
+/* Waits only for the thread. A speculative update stays open, and the current set of weights does not change. */
 PROPANE_CHECK propane_status step_wait_updates(train_step *s, propane_error *err);
 
 /* ---- step_update.c ----------------------------------------------------------------------------------------------- */
 
 propane_status step_update_unit(void *step, int unit, propane_error *err);
-/* Finishes an update in progress for the rows of a table that the host is about to read. NULL means rows 0 to count -
- * 1. */
+/* Completes the update in progress for the rows of a table that the host is about to read. NULL means rows 0 to
+ * count-1. */
 void step_update_rows(train_step *s, const model_tensor *table, const int32_t *rows, int64_t count);
-/* For a batch that includes its update: called before the first backward call, after each submitted call, and at the
- * end. */
+/* Steps of an update that is part of its batch. They are called before the first backward call, after each submitted
+ * call, and at the end of the batch. */
 PROPANE_CHECK propane_status step_update_begin_in_batch(train_step *s, propane_error *err);
 void step_update_submitted(train_step *s, int call);
 PROPANE_CHECK propane_status step_update_end_in_batch(train_step *s, bool failed, propane_error *err);
 
 /* ---- step_early.c ------------------------------------------------------------------------------------------------ */
 
-/* Makes the second set if early updates are possible: not with weights that the device reads from the model's memory,
- * and not with packed ones. */
+/* Makes the second set if early updates are possible. They are not possible with packed or baked weights, nor with
+ * weights that the device reads from the model's memory. */
 PROPANE_CHECK propane_status step_make_early(train_step *s, propane_error *err);
 void step_free_early(train_step *s);
-/* Called before the optimiser begins a speculative update, which goes from the current set to the other one. */
+/* Called before the optimiser begins a speculative update, which reads the current set and writes the other one. */
 void step_early_open(train_step *s, const adamw_step *how);
-/* Closes the open speculative update and returns whether it is this update. */
+/* Closes the open speculative update and returns whether it was made with the parameters `how`. */
 bool step_early_close(train_step *s, const adamw_step *how);
 /* Undoes an open speculative update: weights, moments and the device's copies become what they were before it. */
 PROPANE_CHECK propane_status step_early_rollback(train_step *s, propane_error *err);
-/* Copies the current set into the model's weights and the step's moments, unless it is already there. The thread must
- * be idle. */
+/* Copies the current set into the model's weights and the step's moments if the current set is the second one. The
+ * thread must be idle. */
 void step_early_commit(train_step *s);
 
 static inline float *step_early_weights(const train_step *s, int tensor) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the optimiser's view of a step: tensors, moments and gradients, the norm and, with several ranks, the pieces
- * that this rank updates.
+ * Owns the optimiser's view of a step: tensors, moments, gradients, the gradient norm and, with several ranks, the
+ * pieces that this rank updates.
  */
 #include "lm/step/step_internal.h"
 
@@ -43,7 +43,7 @@ adamw_state step_state_in(const train_step *s, float *weight, const step_moment_
     return (adamw_state){weight, first.data, second.data, first.scales, second.scales};
 }
 
-/* Sets the rows as the sweep writes them: along the last dimension that is not 1. */
+/* Sets the rows in which the optimiser writes the device's copy: along the last dimension that is not 1. */
 static void step_optimiser_set_rows(adamw_tensor *t, const propane_io *io) {
     int last = io->rank - 1;
     while (last > 0 && io->dim[last] == 1) last--;
@@ -114,7 +114,7 @@ propane_status step_lock_tensors(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Locks the gradients for reading the norm; an update may be running. */
+/* Locks the gradients so that the norm can be computed; an update may be running. */
 static propane_status step_optimiser_lock_gradients(train_step *s, propane_error *err) {
     for (int i = 0; i < s->updated_count; i++) {
         void *gradient = NULL;
@@ -138,10 +138,10 @@ propane_status step_check_gradients(const train_step *s, propane_error *err) {
                         "the step with accumulation");
 }
 
-/* Computes a gradient's sum of squares from what its kernel reports and what the embedding's share has added since. It
- * is unusable if it is infinite, or so small that squares near the denormal range have lost bits: above the smallest
- * mean that is accepted, that loss is below the rounding error. It is also unusable if the share has cancelled most of
- * it. */
+/* Computes a gradient's sum of squares from what its kernel reports and what the embedding's share has added since. The
+ * sum is not used if it is not finite, or if the mean square is below FLT_MIN, because squares near the denormal range
+ * lose bits; above that bound, the loss is smaller than the rounding error. Nor is it used if the embedding's share has
+ * cancelled most of it. */
 static propane_status step_optimiser_read_squares(train_step *s, int index, propane_error *err) {
     const int tensor = s->updated[index];
     const dataflow_gradient *g = &s->dataflow->gradients[tensor];

@@ -34,7 +34,7 @@ void train_step_moment_discard(train_step *s, int which, int tensor, int64_t beg
     mem_pages_discard((char *)m.data + (size_t)begin * size, (size_t)(end - begin) * size);
 }
 
-/* Updates the device's copies of weights that are not trained, which the optimiser does not know. */
+/* Updates the device's copies of weights that are not trained. The optimiser handles only trained weights. */
 static propane_status step_outside_publish_others(train_step *s, propane_error *err) {
     for (int i = 0; i < step_total(s); i++) {
         const model_tensor *t = &s->weights->tensors[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the step's programs. Those that all calls of a kernel share are compiled at once. Those that hold one call's
- * weights as constants are compiled, loaded or overwritten again when the weights have changed.
+ * Owns the step's programs. Programs that all calls of a kernel share are compiled together. Programs that hold one
+ * call's weights as constants are compiled or loaded again, or overwritten, when the weights have changed.
  */
 #include "lm/step/step_internal.h"
 
@@ -13,7 +13,7 @@
 #include "core/refusal/refusal.h"
 #include "lm/step/kernel_rewrite.h"
 
-/* Programs that are compiled at once. */
+/* Programs that are compiled together. */
 typedef struct batch {
     propane_compile_item *items;
     propane_program ***out;
@@ -42,8 +42,8 @@ static void step_programs_batch_add(batch *b, const char *kernel, const mil_func
     b->names[b->count++] = kernel;
 }
 
-/* Finds the operation of the kernel that was refused. If the device did not report which kernel it was, each is
- * compiled separately. It may be that the kernels are refused only in combination. */
+/* Finds the operation for which a kernel was refused. If the device did not report the kernel and a folder is set, each
+ * kernel is compiled separately. It may be that the kernels are refused only in combination. */
 static propane_status step_programs_explain(const train_step *s, const batch *b, const propane_compile_options *options,
                                             int failed, propane_error *err) {
     const propane_status given = err->status;
@@ -100,7 +100,7 @@ static bool step_programs_reads_weights(const partition_block *b, const partitio
     return false;
 }
 
-/* Collects a kernel's programs; those for the device wait in `b`. */
+/* Compiles a kernel's programs for the host and adds those for the device to `b`. */
 static propane_status step_programs_gather_kernel(train_step *s, const partition_block *block, int index, batch *b,
                                                   propane_error *err) {
     const partition_kernel *k = &s->partition->kernels[index];
@@ -158,7 +158,7 @@ static propane_status step_programs_bake_weight(void *context, const mil_value *
     return PROPANE_OK;
 }
 
-/* Returns a program of the same kernel that can be loaded with other weights, or NULL if there is none yet. */
+/* Returns a program of the call's kernel that can be loaded with other weights, or NULL if there is none yet. */
 static const propane_program *step_programs_find_donor(const train_step *s, int call) {
     for (int c = call; c >= 0; c--)
         if (s->calls[c].own && s->dataflow->calls[c].kernel == s->dataflow->calls[call].kernel) return s->calls[c].own;
@@ -215,7 +215,8 @@ bool step_bakes_what_is_trained(const train_step *s) {
     return false;
 }
 
-/* Compiles all baked programs at once. If a device makes procedures of them, that is a single compile. */
+/* Compiles all baked programs together. A device that turns them into procedures of one program needs a single
+ * compile. */
 static propane_status step_programs_bake_together(train_step *s, propane_error *err) {
     batch b;
     int made = 0, count = step_baked_calls(s);
@@ -225,7 +226,7 @@ static propane_status step_programs_bake_together(train_step *s, propane_error *
     for (int c = 0; c < s->dataflow->call_count && status == PROPANE_OK; c++) {
         mil_function *f = NULL;
         if (!step_is_baked(s, c)) continue;
-        propane_program_free(s->calls[c].own); /* nothing is bound to it any more */
+        propane_program_free(s->calls[c].own); /* no request uses it any more */
         s->calls[c].own = NULL;
         status = step_programs_bake_module(s, c, &modules[made++], &f, err);
         if (status == PROPANE_OK)

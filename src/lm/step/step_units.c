@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the parts of an update that runs in parallel with the device: the units, the calls that read and write them, the
- * thread, and the waits for it. A unit is the set of weights that the kernels of one half of a layer read. step_update.c
- * does the work on a unit. Not used if an update changes constants of programs, nor if a call reads more units than
- * STEP_CALL_UNITS; the update is then a single sweep.
+ * Owns the units of an update that runs in parallel with the device, the calls that read and write them, and the
+ * thread. A unit is the set of weights that the kernels of one half of a layer read. step_update.c updates a unit.
+ * There are no units if updates do not overlap or change constants of programs, or if a call reads more than
+ * STEP_CALL_UNITS units. The update is then a single sweep.
  */
 #include "core/base/memory.h"
 #include "lm/step/step_internal.h"
@@ -22,8 +22,8 @@ static void step_units_enter_call(train_step *s, int call, int unit) {
     c->unit_count++;
 }
 
-/* Records that a call reads or writes part of a unit. It is the unit's last call so far, and a forward call must wait
- * for the unit. */
+/* Records that a call reads weights of a unit or writes their gradients. The call is now the unit's last on its queue.
+ * If it reads weights, the unit is added to the call's list; forward calls wait for the units in their lists. */
 static void step_units_visit(train_step *s, int call, const char *name, bool forward) {
     const dataflow_call *c = &s->dataflow->calls[call];
     const dataflow_ref ref = dataflow_resolve(s->dataflow, c, name);
@@ -47,7 +47,7 @@ static void step_units_visit_calls(train_step *s) {
     }
 }
 
-/* Adds each tensor to its unit's list. Tensors that no kernel reads forward, such as an embedding, form a separate
+/* Adds each tensor to its unit's list. Tensors that no forward kernel reads, such as an embedding, form a separate
  * unit. */
 static void step_units_fill_units(train_step *s) {
     step_updates *u = s->updates;

@@ -8,8 +8,8 @@
  *     lagged, early     backward of unit 3, 2, 1, 0
  *                                      | unit 3 | unit 2 | ...           a unit once its last gradient is there (step_early.c)
  *
- * The thread that gathers the embedding rows for the next batch first updates those rows. The pieces of a sharded
- * optimiser are also updated in one sweep.
+ * The calling thread, which gathers the embedding rows for the next batch, first updates those rows itself. With a
+ * sharded optimiser, this rank's pieces are updated in one sweep.
  */
 #include "core/base/clock.h"
 #include "lm/step/step_internal.h"
@@ -29,7 +29,7 @@ static bool step_update_reads(const train_step *s, int call, int unit) {
     return false;
 }
 
-/* Writes the unit's weights in the other forms that devices read, after the sweep has written one form. */
+/* Writes the unit's weights in the other forms that programs read, after the optimiser has written the first form. */
 static propane_status step_update_forms(train_step *s, int unit, propane_error *err) {
     const step_unit *u = &s->updates->units[unit];
     for (int i = 0; i < u->count; i++) PROPANE_TRY(step_copy_other(s, s->updated[u->updated[i]], err));
@@ -65,7 +65,8 @@ propane_status step_update_unit(void *context, int unit, propane_error *err) {
         status = step_update_forms(s, unit, err);
         if (s->forms) timeline_add(s->options.timeline, TIMELINE_CONVERT, "convert", u->instance, swept, clock_ns());
     }
-    propane_event_signal(u->done, s->updates->number); /* the waiting thread continues; the failure is reported later */
+    /* signalled even on failure, so that waiting calls continue; the failure is reported later */
+    propane_event_signal(u->done, s->updates->number);
     return status;
 }
 
@@ -86,7 +87,7 @@ static void step_update_begin(train_step *s, const adamw_step *how, bool apart) 
     s->updates->number++;
 }
 
-/* Moves the units in forward order, so that the first kernels wait the least. */
+/* Updates the units in forward order, so that the first kernels wait the least. */
 static propane_status step_update_in_units(train_step *s, const adamw_step *how, bool apart, propane_error *err) {
     step_updates *u = s->updates;
     PROPANE_TRY(step_wait_updates(s, err));
@@ -134,7 +135,8 @@ propane_status step_update_begin_in_batch(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Queues the unit's job, which waits for its last call on each queue if that call is in the current run of calls. */
+/* Queues the unit's job. On each queue, the job waits for the unit's last call if that call is in the current run of
+ * calls. */
 static void step_update_push(train_step *s, int unit) {
     step_unit *u = &s->updates->units[unit];
     update_job job = {.part = unit};
@@ -156,7 +158,7 @@ void step_update_submitted(train_step *s, int call) {
     }
 }
 
-/* Queues the units that the backward pass did not. */
+/* Queues the units that were not queued during the backward pass. */
 static propane_status step_update_push_rest(train_step *s, bool failed, propane_error *err) {
     step_updates *u = s->updates;
     propane_status status = PROPANE_OK;
@@ -166,7 +168,7 @@ static propane_status step_update_push_rest(train_step *s, bool failed, propane_
         if (!failed && status == PROPANE_OK)
             step_update_push(s, i);
         else
-            propane_event_signal(u->units[i].done, u->number); /* no thread may be left waiting for it */
+            propane_event_signal(u->units[i].done, u->number); /* no call may be left waiting for the unit */
     }
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the thread that updates weights in parallel with the device. It never stops at an error: the first failure is
- * remembered, and the next part runs.
+ * Owns the thread that updates weights in parallel with the device. The thread never stops at an error: it remembers
+ * the first failure and runs the next part.
  */
 #include "lm/step/update_thread.h"
 
@@ -24,9 +24,9 @@ struct update_thread {
     pthread_mutex_t mutex; /* guards the fields below */
     pthread_cond_t pushed, emptied;
     update_job *ring;
-    int room, head, length; /* the running job counts as queued */
+    int room, head, length; /* `length` includes the running job */
     bool closing;
-    int generation; /* fork.h: generation of the process that has the thread */
+    int generation; /* generation of the process that has the thread (fork.h) */
     propane_status status;
     propane_error error;
     atomic_int_fast64_t ns;
@@ -87,7 +87,7 @@ propane_status update_thread_create(int room, update_run *run, void *context, up
     return propane_fail(err, PROPANE_ERR_MEMORY, "not enough memory for the thread that updates weights");
 }
 
-/* In a forked child neither the thread nor its jobs exist. */
+/* Returns whether this process is a forked child, in which neither the thread nor its jobs exist. */
 static bool update_thread_is_gone(const update_thread *t) { return t->generation != fork_generation(); }
 
 void update_thread_free(update_thread *t) {

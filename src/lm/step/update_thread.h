@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A host thread that runs the parts of an update in order, in parallel with the device. Each part runs as soon as its
- * turn has come and its events have been signalled. The thread knows parts only by number.
+ * turn has come and its events have been signalled. The thread refers to parts only by number.
  */
 #ifndef LM_STEP_UPDATE_THREAD_H
 #define LM_STEP_UPDATE_THREAD_H
@@ -18,16 +18,16 @@ typedef struct update_job {
 typedef propane_status update_run(void *context, int part, propane_error *err);
 typedef struct update_thread update_thread;
 
-/* `room` is the largest number of jobs in progress. Only the thread calls `run`. If it fails, the jobs after it still
- * run, so that no thread waits for ever. */
+/* `room` is the largest number of queued jobs, including the running one. Only the new thread calls `run`. If a job
+ * fails, the jobs after it still run, so that no thread waits for ever. */
 PROPANE_CHECK propane_status update_thread_create(int room, update_run *run, void *context, update_thread **out,
                                                   propane_error *err);
 void update_thread_free(update_thread *t); /* only after all jobs are done */
-/* Does not allocate. */
+/* Queues a copy of `job`. Does not allocate. */
 void update_thread_push(update_thread *t, const update_job *job);
-/* Waits until all jobs are done. The first failure is kept. */
+/* Waits until all jobs are done, and returns the first failure since the thread was created. */
 PROPANE_CHECK propane_status update_thread_settle(update_thread *t, propane_error *err);
-/* Returns the nanoseconds that jobs took since the last call. */
+/* Returns the nanoseconds that jobs have taken since the last call, without their waits. */
 int64_t update_thread_ns(update_thread *t);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the packed form of a kernel: the place of each parameter, the function that cuts it out again, and the copies
- * into it. Refuses kernels whose parameters have different types, because a surface has one type.
+ * Owns the packed form of a kernel: the place of each parameter, the function that cuts the parameters out again, and
+ * the copies into the packed input. Kernels whose parameters have different types are refused, because a surface has
+ * one type.
  */
 #include "lm/step/weight_packing.h"
 
@@ -10,8 +11,8 @@
 #include "core/base/memory.h"
 #include "lm/step/kernel_rewrite.h"
 
-/* Describes a parameter as rows and columns. The last dimension is the columns; a first dimension equal to the batch
- * size counts items. */
+/* Describes a parameter as items, rows and columns. The last dimension is the columns. In a parameter of rank 4, a
+ * first dimension equal to the batch size (if that is more than 1) counts items. */
 static packing_part weight_packing_part_of(const mil_value *v, int64_t batch) {
     const mil_type *t = &v->type;
     packing_part p = {.name = v->name, .type = *t, .items = 1, .rows = 1, .columns = 1};
@@ -22,7 +23,7 @@ static packing_part weight_packing_part_of(const mil_value *v, int64_t batch) {
     return p;
 }
 
-/* Assigns places; returns the size of the whole in rows and columns. */
+/* Assigns the parameters' places and sets *rows and *columns to the size of the packed input. */
 static void weight_packing_place(packing *p, int64_t *rows, int64_t *columns) {
     bool one_width = true;
     for (int i = 1; i < p->count; i++) one_width &= p->parts[i].columns == p->parts[0].columns;
@@ -126,7 +127,7 @@ static char *weight_packing_row_at(void *target, const packing_part *p, const pr
            p->first_column * packed->stride[3];
 }
 
-/* Returns a row of a tensor of any rank; rows count through its leading dimensions. */
+/* Returns a row of a tensor of any rank. `index` counts through all dimensions but the last. */
 static const char *weight_packing_source_row(const packing_part *p, const void *source, const propane_io *io,
                                              int64_t index) {
     int64_t offset = 0;
