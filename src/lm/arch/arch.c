@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public list of architectures and the few queries that every reader of their rows needs.
+ * Owns the list of architectures and the queries on their rows.
  */
 #include "lm/arch/arch.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that the Gemma models share: norms before and after each half, whose weights are stored minus 1 in
- * Hugging Face's files.
+ * Rows of tensors that the Gemma models share. They have norms before and after each half of a layer. Hugging Face's
+ * files store the weights of these norms minus 1.
  */
 #ifndef LM_ARCH_ARCH_GEMMA_ROWS_H
 #define LM_ARCH_ARCH_GEMMA_ROWS_H
 
 #include "lm/arch/arch_llama_rows.h"
 
-/* `name` without ".weight": Propane stores a different number, and therefore uses a different name. */
+/* A norm's row; `name` comes without ".weight". Propane stores other numbers than the files do, and therefore uses
+ * another name. */
 #define ARCH_GEMMA_NORM(part, param, name, gguf, size)                                                                 \
     {MODEL_##part, param,       name ".scale",  gguf,  ARCH_##size, ARCH_1,                                            \
      ARCH_SCALE,   ARCH_ALWAYS, name ".weight", false, true}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * GPT-2: LayerNorm, GELU in its tanh form, learned positions, biases everywhere. Its files hold every matrix of a layer
- * as [in, out], and queries, keys and values next to each other in one matrix. In Propane they are three matrices of
- * [out, in], as for every architecture.
+ * GPT-2 has LayerNorm, GELU in its tanh form, learned positions and biases everywhere. Its files hold every matrix of a
+ * layer as [in, out], and queries, keys and values next to each other in one matrix. In Propane these are three
+ * matrices [out, in], as in every architecture.
  */
 #include <stddef.h>
 
 #include "lm/arch/arch.h"
 
-/* A row with another name in the files; matrices are transposed. */
+/* A row whose tensor has another name in the files; the files hold matrices transposed. */
 #define MOVED(part, param, name, stored, gguf, out, in, role)                                                          \
     {MODEL_##part,        param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_ALWAYS, stored,                  \
      ARCH_##in != ARCH_1, false}

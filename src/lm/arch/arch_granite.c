@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Granite 3: a Llama whose embeddings, residual branches and scores are multiplied by factors from the configuration,
- * and whose logits are divided by one.
+ * and whose logits are divided by another factor.
  */
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Llama 2 and 3 and models of the same form: TinyLlama, SmolLM2, Stories. RMSNorm, gated SiLU, RoPE (scaled by Llama
- * 3), biases if the configuration asks for them.
+ * Llama 2 and 3 and models of the same form: TinyLlama, SmolLM2, Stories. They have RMSNorm, gated SiLU, RoPE (scaled
+ * in Llama 3), and biases if the configuration sets them.
  */
 #include <stddef.h>
 

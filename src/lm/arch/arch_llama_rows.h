@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Rows of tensors that models of Llama's form share, for the architectures' tables, in the order of the tables, and the
- * fields of model_arch that these models share.
+ * Rows of tensors and fields of model_arch that models of Llama's form share. The rows are in the order of the
+ * architectures' tables.
  */
 #ifndef LM_ARCH_ARCH_LLAMA_ROWS_H
 #define LM_ARCH_ARCH_LLAMA_ROWS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Mistral: a Llama without biases whose attention looks back at most one window. Contexts end at the window's size.
- * GGUF files call it a Llama.
+ * Mistral: a Llama without biases, whose attention looks back at most one window. GGUF files name this architecture
+ * "llama".
  */
 #include <stddef.h>
 

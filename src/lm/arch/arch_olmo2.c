@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * OLMo 2: the result of each half of a layer is normalised, not its input. Queries and keys are normalised over all
- * heads jointly.
+ * OLMo 2: a Llama that normalises the result of each half of a layer instead of the half's input. Queries and keys are
+ * normalised over all heads jointly.
  */
 #include <stddef.h>
 

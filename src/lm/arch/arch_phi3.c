@@ -6,7 +6,7 @@
 
 #include "lm/arch/arch_llama_rows.h"
 
-/* A row that is stored together with others in the files. */
+/* A row that files hold as one tensor together with other rows. */
 #define FUSED(part, param, name, stored, gguf, out)                                                                    \
     {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_D, ARCH_MATRIX, ARCH_ALWAYS, stored, false, false}
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Qwen3-MoE: a Qwen3 whose feed-forward half is a choice of experts. Refuses models in which only some layers have
- * experts.
+ * Qwen3-MoE: a Qwen3 whose feed-forward half consists of experts. Models in which only some layers have experts are
+ * refused.
  */
 #include <stddef.h>
 

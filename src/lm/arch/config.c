@@ -78,8 +78,8 @@ double model_config_rope_rate(const model_config *c, int64_t i) {
     if (c->rope_scaling == MODEL_ROPE_PLAIN) return rate;
     if (c->rope_scaling == MODEL_ROPE_LINEAR) return rate / c->rope_factor;
     if (c->rope_scaling == MODEL_ROPE_LONG) return rate / c->rope_short[i];
-    /* Llama 3: the number of turns within the original context decides. Pairs with few turns are slowed, those with
-     * many are unchanged, and those between are blended. */
+    /* Llama 3: the scaling depends on a pair's number of turns within the original context. Pairs with few turns are
+     * slowed down, pairs with many turns are unchanged, and pairs in between are blended. */
     double turns = (double)c->rope_original * rate / (2 * 3.14159265358979323846);
     double keep = (turns - c->rope_low_factor) / (c->rope_high_factor - c->rope_low_factor);
     keep = fmin(fmax(keep, 0), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the keys of configurations that describe experts. Refuses more experts per token than the model has.
+ * Owns the keys of configurations that describe experts.
  */
 #include "lm/arch/config_experts.h"
 
@@ -13,7 +13,7 @@ void config_experts_default(const model_arch *a, model_config *c) {
     c->norm_topk_prob = true;
 }
 
-/* transformers 5 writes num_local_experts where files had num_experts. */
+/* Reads the number of experts. transformers 5 writes num_local_experts instead of num_experts. */
 static propane_status experts_read_count(const json_t *object, const char *source, model_config *c,
                                          propane_error *err) {
     c->num_experts = 128;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The keys for the experts of a feed-forward half.
+ * The part of a configuration that describes the experts of a feed-forward half.
  */
 #ifndef LM_ARCH_CONFIG_EXPERTS_H
 #define LM_ARCH_CONFIG_EXPERTS_H
 
 #include "lm/arch/arch.h"
 
-/* Sets the values for a new model: 8 experts, of which 2 compute as much as one half of `intermediate_size`. */
+/* Sets the values for a new model: 8 experts, 2 of which are chosen and together compute as much as a feed-forward half
+ * of `intermediate_size`. */
 void config_experts_default(const model_arch *a, model_config *c);
 PROPANE_CHECK propane_status config_experts_read(const json_t *object, const model_arch *a, const char *source,
                                                  model_config *c, propane_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading, checking and writing of model configurations. The sizes are bounded so that their products do not
- * overflow. Settings that Propane does not support are refused, not ignored.
+ * Owns reading, checking and writing of model configurations. Sizes are bounded so that their products do not overflow.
+ * Settings that Propane does not support are refused, not ignored.
  */
 #include "lm/arch/config.h"
 
@@ -17,7 +17,7 @@
 #include "lm/arch/config_layers.h"
 #include "lm/arch/config_rope.h"
 
-/* One row per integer key: name, field, smallest, largest, whether required. */
+/* One row per integer key: name, field, smallest and largest value, and whether the key is required. */
 typedef struct int_key {
     const char *name;
     size_t offset;
@@ -33,7 +33,7 @@ static const int_key int_keys[] = {
     KEY(vocab_size, 2, 1 << 21, true),           KEY(max_position_embeddings, 1, 1 << 24, false),
 };
 #undef KEY
-/* Factors of the architectures that have them. */
+/* Keys of factors, in architectures that have them. */
 static const struct real_key {
     const char *name;
     size_t offset;
@@ -99,7 +99,7 @@ static propane_status config_bad(propane_error *err, const char *source, const c
     return propane_fail_prefix(err, PROPANE_ERR_INVALID, "%s", source);
 }
 
-/* Returns its name in config.json, or NULL if the architecture's configuration has no such key. */
+/* Returns the architecture's name of a key, or NULL if its configuration has no such key. */
 static const char *config_name_in(const model_arch *a, const char *ours) {
     for (const arch_rename *r = a->renames; r && r->ours; r++)
         if (strcmp(r->ours, ours) == 0) return r->theirs;
@@ -207,7 +207,7 @@ static bool config_uses(const model_arch *a, arch_when when) {
     return false;
 }
 
-/* If the architecture leaves no choice, the key means nothing, as in transformers. */
+/* Reads whether matrices have biases. If the architecture leaves no choice, the key is ignored, as in transformers. */
 static propane_status config_read_bias(const json_t *object, const model_arch *a, const char *key, arch_when when,
                                        const char *source, bool *out, propane_error *err) {
     *out = false;
@@ -233,7 +233,7 @@ static propane_status config_read_parts(const json_t *object, const model_arch *
     return PROPANE_OK;
 }
 
-/* eos_token_id may be a list; its first item counts. */
+/* Reads a token id. eos_token_id may be a list, of which only the first item is used. */
 static propane_status config_read_id(const json_t *object, const char *source, const char *key, int64_t *out,
                                      propane_error *err) {
     const json_t *v = json_object_get(object, key);
@@ -248,7 +248,7 @@ static propane_status config_read_id(const json_t *object, const char *source, c
 
 static propane_status config_read_sizes(const json_t *object, const model_arch *a, const char *source, model_config *c,
                                         propane_error *err) {
-    bool four = !model_arch_is_gated(a); /* by default, hidden is four times the width */
+    bool four = !model_arch_is_gated(a); /* without the key, the hidden size is four times the width */
     for (int i = 0; i < INT_KEYS; i++) {
         const char *name = config_name_in(a, int_keys[i].name);
         bool needed = int_keys[i].needed && !(four && strcmp(int_keys[i].name, "intermediate_size") == 0);
@@ -318,7 +318,8 @@ propane_status model_config_read(const char *path, model_config *out, propane_er
     return status;
 }
 
-/* A missing id would become the architecture's default, which belongs to another vocabulary. */
+/* Converts an id to JSON. A missing id is written as null: transformers would otherwise use the architecture's default,
+ * which belongs to another vocabulary. */
 static json_t *config_id_to_json(int64_t id) { return id < 0 ? json_null() : json_integer(id); }
 
 json_t *model_config_to_json(const model_config *c) {
@@ -344,7 +345,7 @@ json_t *model_config_to_json(const model_config *c) {
     json_put(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
     json_put(o, "bos_token_id", config_id_to_json(c->bos_token_id));
     json_put(o, "eos_token_id", config_id_to_json(c->eos_token_id));
-    json_put(o, "pad_token_id", json_null()); /* its default may be beyond a small vocabulary */
+    json_put(o, "pad_token_id", json_null()); /* the default of transformers may exceed a small vocabulary */
     return o;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the keys that describe how layers differ. transformers lists every layer. Published models repeat a pattern of N
- * layers of which only the last differs, and only N is kept. Refuses other lists.
+ * layers of which only the last differs, so only N is kept. Other lists are refused.
  */
 #include "lm/arch/config_layers.h"
 
@@ -19,7 +19,7 @@ void config_layers_default(const model_arch *a, model_config *c) {
     if (a->rope_theta > 0) c->rope_theta = a->rope_theta;
 }
 
-/* Returns whether a list item is the other kind of layer. */
+/* Returns whether a list item describes a layer that differs. */
 typedef bool layers_test(const json_t *item);
 
 static bool layers_is_full(const json_t *item) {
@@ -29,7 +29,8 @@ static bool layers_is_full(const json_t *item) {
 
 static bool layers_is_still(const json_t *item) { return json_integer_value(item) == 0; }
 
-/* Reads the list of a key as "every N-th is the other kind"; 0 means that none is. */
+/* Reads the list of a key as "every N-th layer differs" and sets *every to N, or to 0 if no layer does. Leaves *every
+ * unchanged if the key is missing or null. */
 static propane_status layers_read_list(const json_t *object, const char *key, layers_test *other, const char *source,
                                        const model_config *c, int64_t *every, propane_error *err) {
     const json_t *list = json_object_get(object, key);
@@ -60,7 +61,8 @@ static propane_status layers_read_windows(const json_t *object, const model_arch
     return layers_read_list(object, "layer_types", layers_is_full, source, c, &c->full_every, err);
 }
 
-/* The key is rope_parameters.sliding_attention.rope_theta in transformers 5, and was rope_local_base_freq before. */
+/* Reads the RoPE base of windowed layers. Its key is rope_parameters.sliding_attention.rope_theta in transformers 5,
+ * and was rope_local_base_freq before. */
 static propane_status layers_read_local_rope(const json_t *object, const char *source, model_config *c,
                                              propane_error *err) {
     const json_t *local = json_object_get(json_object_get(object, "rope_parameters"), "sliding_attention");

@@ -9,8 +9,8 @@
 
 /* Sets the defaults that transformers uses for missing keys. */
 void config_layers_default(const model_arch *a, model_config *c);
-/* Must be called after reading the sizes and the RoPE keys. Lists of layers other than a plain "every N-th" return
- * PROPANE_ERR_UNSUPPORTED. */
+/* Must be called after the sizes and the RoPE keys have been read. Returns PROPANE_ERR_UNSUPPORTED if a list of layers
+ * is not a plain "every N-th layer differs". */
 PROPANE_CHECK propane_status config_layers_read(const json_t *object, const model_arch *a, const char *source,
                                                 model_config *c, propane_error *err);
 PROPANE_CHECK propane_status config_layers_check(const model_config *c, const char *source, propane_error *err);

@@ -36,7 +36,8 @@ static propane_status rope_read_factors(const json_t *rope, const char *key, con
     return PROPANE_OK;
 }
 
-/* The original context is next to the scaling or inside it. The factor of queries and keys follows from it. */
+/* Reads longrope. The key of the original context is next to the scaling object or inside it. Without attention_factor,
+ * the factor of queries and keys follows from the growth of the context. */
 static propane_status rope_read_long(const json_t *object, const json_t *rope, const char *source, model_config *c,
                                      propane_error *err) {
     static const char key[] = "original_max_position_embeddings";
@@ -76,8 +77,8 @@ static propane_status rope_read_scaling(const json_t *object, const json_t *rope
     return json_get_int(rope, source, "original_max_position_embeddings", true, 1, 1 << 24, &c->rope_original, err);
 }
 
-/* One object holds it: rope_scaling, or rope_parameters, which transformers 5 writes for both the scaling and
- * rope_theta. */
+/* The scaling is in the object rope_scaling, or in rope_parameters, which transformers 5 writes for both the scaling
+ * and rope_theta. */
 propane_status config_rope_read(const json_t *object, const char *source, model_config *c, propane_error *err) {
     const json_t *scaling = json_object_get(object, "rope_scaling"), *rope = json_object_get(object, "rope_parameters");
     PROPANE_TRY(json_get_real(object, source, "rope_theta", false, &c->rope_theta, err));
@@ -142,7 +143,7 @@ static json_t *rope_list(const model_config *c, const double *factors) {
     return list;
 }
 
-/* As in Phi-3's files: the scaling has exactly three keys, and the context sizes are next to it. */
+/* Writes longrope as in Phi-3's files: rope_scaling has exactly three keys, and the context sizes are next to it. */
 static void rope_write_long(const model_config *c, json_t *object) {
     json_put(object, "max_position_embeddings", json_integer(model_config_longest(c)));
     json_put(object, "original_max_position_embeddings", json_integer(c->rope_original));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The part of a configuration that defines RoPE's angles, converted between config.json and model_config: its base and
+ * The part of a configuration that defines RoPE's angles, converted between config.json and model_config: the base and
  * the scalings "linear", "llama3" and "longrope". For longrope, only contexts up to the original one are supported,
  * with the short factors.
  */
@@ -8,11 +8,12 @@
 
 #include "lm/arch/arch.h"
 
-/* Must be called after reading the sizes. A longrope model's max_position_embeddings becomes the original one. */
+/* Must be called after the sizes have been read. Sets a longrope model's max_position_embeddings to the original
+ * context. */
 PROPANE_CHECK propane_status config_rope_read(const json_t *object, const char *source, model_config *c,
                                               propane_error *err);
-/* Marks the model as longrope; call it once rope_original and max_position_embeddings are known. Sets values that files
- * omit. `factor` is the growth of the context, or NAN. */
+/* Marks the model as longrope and sets the values that files omit. rope_original and max_position_embeddings must be
+ * set before. `factor` is the growth of the context; NAN means the quotient of these two values. */
 void config_rope_be_long(model_config *c, double factor);
 PROPANE_CHECK propane_status config_rope_check(const model_config *c, const char *source, propane_error *err);
 void config_rope_write(const model_config *c, json_t *object);

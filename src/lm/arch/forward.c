@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the forward functions. There is one context per function. The halves of a layer are written once and used by the
- * separate functions, by generation and by the whole-model function. A weight that an architecture lacks is NULL.
+ * Owns the forward functions. Each function is built in its own context. The code for a half of a layer serves the
+ * separate functions and the whole-model function. A weight that an architecture lacks is NULL.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@ const float *model_weight_from(void *weights, model_part part, int layer, const 
     return t ? model_weights_data(weights, t) : NULL;
 }
 
-/* In a LayerNorm, the mean over the channels is subtracted first. Sums of numbers divided by sqrt(D) stay within fp16's
- * range. */
+/* Subtracts the mean over the channels, the first step of a LayerNorm. Values are divided by sqrt(D) before they are
+ * summed, so that the sum stays within fp16's range. */
 static mil_value *forward_centre(forward_context *x, mil_value *v) {
     mil_builder *b = &x->b;
     const int64_t axis = 1;
@@ -30,7 +30,7 @@ static mil_value *forward_centre(forward_context *x, mil_value *v) {
 mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w) {
     mil_builder *b = &x->b;
     mil_value *scale = forward_weight(w, "norm_weight"), *shift = forward_weight(w, "norm_bias");
-    if (!scale) return v; /* the architecture normalises results */
+    if (!scale) return v; /* the architecture normalises results, not inputs */
     forward_stage(x, "norm");
     if (x->arch->norm == ARCH_LAYER_NORM) v = forward_centre(x, v);
     mil_value *normed = forward_label(

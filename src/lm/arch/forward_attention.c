@@ -40,7 +40,8 @@ mil_value *forward_rope_turn(forward_context *x) {
     return v;
 }
 
-/* In the whole-model function, the constants of all kinds of layers share one scope. */
+/* Returns a constant's name with the layer's kind appended. Only the whole-model function needs this, because it holds
+ * the constants of all kinds. */
 static const char *forward_of_kind(forward_context *x, const char *name, int64_t layer) {
     const int kind = x->whole ? model_config_kind(x->c, layer) : 0;
     return kind ? arena_printf(x->b.module->arena, "%s_%d", name, kind) : name;
@@ -64,7 +65,7 @@ forward_rope forward_rope_constants(forward_context *x, int64_t layer, mil_value
     return r;
 }
 
-/* Returns (-x2, x1) for each head. */
+/* Returns (-x2, x1) for each head (x1, x2); elements that are not rotated are kept or become 0. */
 static mil_value *forward_turned_heads(forward_context *x, const forward_rope *r, mil_value *h, int64_t heads) {
     mil_builder *b = &x->b;
     if (r->turn) return mil_build_matmul(b, r->turn, h, false, false);
@@ -74,12 +75,12 @@ static mil_value *forward_turned_heads(forward_context *x, const forward_rope *r
     mil_value *halves[] = {mil_build_binary_scalar(b, MIL_OP_mul, mil_build_slice(b, h, second, size), -1),
                            mil_build_slice(b, h, first, size), NULL};
     const int64_t behind[] = {0, 0, 2 * half, 0}, left[] = {x->o->batch, heads, rest, x->o->sequence};
-    if (rest) halves[2] = mil_build_slice(b, h, behind, left); /* its sines are 0 */
+    if (rest) halves[2] = mil_build_slice(b, h, behind, left); /* these elements are multiplied by sines of 0 */
     return mil_build_concat(b, halves, rest ? 3 : 2, 2);
 }
 
-/* Turns v [B,heads*HD,1,S] into [B,heads,HD,S], with each head normalised (if there is a weight) and rotated (if there
- * are angles). `name` is "q" or "k". */
+/* Reshapes v [B,heads*HD,1,S] to [B,heads,HD,S], normalises it if there is a norm weight, and rotates each head if
+ * there are cosines. `name` is "q" or "k". */
 mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value *v, int64_t heads,
                             mil_value *norm_weight, const char *name) {
     mil_builder *b = &x->b;
@@ -135,8 +136,9 @@ mil_value *forward_causal_mask(forward_context *x, int64_t layer) {
     return v;
 }
 
-/* Computes the mix [B,heads*HD,1,S] of q [B,heads,HD,S]. The G heads of a group are adjacent, so [B,KVH,G*S,HD] is the
- * same memory as [B,H,S,HD]: each group is one matrix product with its K and V. */
+/* Computes the attention result [B,heads*HD,1,S] for queries q [B,heads,HD,S]. The G heads of a group are adjacent, so
+ * [B,KVH,G*S,HD] is the same memory as [B,H,S,HD]. A group therefore needs one matrix product with its K and one with
+ * its V. */
 mil_value *forward_attention(forward_context *x, mil_value *q, const forward_span *spans, int span_count,
                              mil_value *mask) {
     mil_builder *b = &x->b;

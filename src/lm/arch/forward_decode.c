@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns attention for generation: either with a cache as input and new rows as output, or with a cache that receives the
- * new rows by scatter. Refuses caches outside 1 .. 2^24 positions.
+ * Owns attention for generation, in two forms. In the first, a cache is an input and its new rows are results; in the
+ * second, the new rows are scattered into the cache. Caches outside 1 .. 2^24 positions are refused.
  */
 #include "lm/arch/forward_internal.h"
 
-/* The parts that both forms of attention for generation share: inputs, and new queries, keys and values. */
+/* The values that both forms share: inputs, and new queries, keys and values. */
 typedef struct decode {
     forward_context x;
-    mil_value *in, *k_cache, *v_cache, *mask, *q, *k, *v; /* q and k by heads and rotated; v by heads; [B,heads,HD,N] */
+    mil_value *in, *k_cache, *v_cache, *mask, *q, *k, *v; /* q, k and v are [B,heads,HD,N]; q and k are rotated */
     forward_weights w;
 } decode;
 
@@ -71,7 +71,7 @@ propane_status model_build_attn_decode(mil_module *m, const char *name, const mo
     return forward_end_decode(&d, forward_attention(&d.x, d.q, spans, 2, d.mask), k_new, v_new, out, err);
 }
 
-/* Returns the cache with the new rows in their places. */
+/* Returns the cache with the new rows `fresh` written at `rows`. */
 static mil_value *forward_put_rows(forward_context *x, mil_value *cache, mil_value *rows, mil_value *fresh,
                                    const char *name) {
     mil_builder *b = &x->b;

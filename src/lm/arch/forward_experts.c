@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choice of experts as MIL. Every expert is computed, and those that are not chosen get weight 0. Shapes then
- * stay the same for every input, as engines need, and gradients follow from the operations. The K-th largest weight is
- * found by K maxima instead of topk, which runs on no engine. Weights equal to the K-th in fp16 are all chosen.
+ * Owns the choice of experts as MIL. Every expert is computed, and experts that are not chosen get weight 0. Shapes are
+ * then the same for every input, as engines require, and gradients follow from the operations. The K-th largest weight
+ * is found by K maxima instead of topk, which runs on no engine. All experts whose weights equal the K-th largest in
+ * fp16 are chosen.
  */
 #include "lm/arch/forward_internal.h"
 

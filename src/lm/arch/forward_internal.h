@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the files of the forward functions: the context of the function being built, its weights, the
- * pieces of attention. Private to src/lm/arch/forward*.c. Every call returns NULL after the builder has failed, and
- * accepts NULL then.
+ * Declarations that the files src/lm/arch/forward*.c share: the context of the function that is being built, its
+ * weights, and the pieces of attention. After the builder has failed, every function that returns a mil_value returns
+ * NULL and accepts NULL values.
  */
 #ifndef LM_ARCH_FORWARD_INTERNAL_H
 #define LM_ARCH_FORWARD_INTERNAL_H
@@ -18,12 +18,12 @@ typedef struct forward_context {
     int layer;
     const char *prefix; /* prefix of stages: "", "attn.", ... */
     bool whole;         /* parameter names include the layer */
-    const char *low_of; /* the parameter in this half whose A made `low` */
+    const char *low_of; /* the parameter whose matrix A computed `low` in this half */
     mil_value *low;
-    const model_attention *cached; /* if NULL, attention sees only this sequence */
+    const model_attention *cached; /* NULL if attention sees only this sequence */
 } forward_context;
 
-/* The weights of a part in the order of the architecture's rows. */
+/* The weights of a part, in the order of the architecture's rows. */
 enum { WEIGHTS_MAX = 32 };
 typedef struct forward_weights {
     int count;
@@ -33,7 +33,8 @@ typedef struct forward_weights {
 
 typedef struct forward_rope {
     mil_value *cos, *sin; /* [1,1,HD,S] */
-    mil_value *turn; /* [1,1,HD,HD]: (-x2, x1) = turn * (x1, x2); if NULL, the halves are sliced and swapped instead */
+    /* [1,1,HD,HD], with (-x2, x1) = turn * (x1, x2); if NULL, the halves are swapped by slices instead */
+    mil_value *turn;
 } forward_rope;
 
 /* The keys and values that attention reads: one span (training), or two (cache and new positions). */
@@ -43,25 +44,28 @@ typedef struct forward_span {
 } forward_span;
 
 /* Small pieces (forward_parts.c); forward_norm and forward_with_residual are in forward.c. */
-void forward_stage(forward_context *x, const char *name); /* the stage that the next operations belong to */
+void forward_stage(forward_context *x, const char *name); /* sets the stage of the next operations */
 mil_type forward_tensor4(const forward_context *x, int64_t a, int64_t b, int64_t c, int64_t d);
 mil_value *forward_reshape4(forward_context *x, mil_value *v, int64_t a, int64_t b, int64_t c, int64_t d);
 mil_value *forward_swap_last_two(forward_context *x, mil_value *v);
-/* Set a value's name in programs and plans. If the name is taken, label leaves the value unnamed and named fails. */
+/* Set a value's name in programs and plans. If the name is taken, forward_label keeps the old name, and forward_named
+ * fails. */
 mil_value *forward_label(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_named(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, double eps,
                                  const char *factor);
-/* [B,D,1,S], same shape as the result */
+/* Returns the part's norm of v [B,D,1,S], or v itself if the part has no norm before it. */
 mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w);
-/* Returns a half's result as it is added to the stream: normalised if the architecture does that, and scaled. */
+/* Returns a half's result as it is added to the stream: normalised if the architecture has a norm after the half, and
+ * scaled. */
 mil_value *forward_half_result(forward_context *x, const forward_weights *w, mil_value *y);
 mil_value *forward_with_residual(forward_context *x, mil_value *in, mil_value *y);
 /* Returns the number of rows for a reshape, or -1 if the number of positions is open. */
 int64_t forward_rows_of(const forward_context *x, int64_t rows);
 
-/* Experts (forward_experts.c). The weight of each expert at each position, [B,E,1,S], from the router's matrix product;
- * and the experts' activations [B,E*M,1,S] multiplied by it. */
+/* Experts (forward_experts.c). forward_expert_parts computes the weight of each expert at each position, [B,E,1,S],
+ * from the router's matrix product. forward_choose_experts multiplies the experts' activations [B,E*M,1,S] by these
+ * weights. */
 mil_value *forward_expert_parts(forward_context *x, mil_value *router);
 mil_value *forward_choose_experts(forward_context *x, mil_value *act, mil_value *parts);
 
@@ -75,15 +79,15 @@ PROPANE_CHECK propane_status forward_end(forward_context *x, mil_function **out,
 
 /* Weights (forward_weights.c). */
 forward_weights forward_declare(forward_context *x);
-mil_value *forward_weight(const forward_weights *w, const char *param); /* NULL if the architecture has none */
+/* NULL if the architecture has no such weight */
+mil_value *forward_weight(const forward_weights *w, const char *param);
 mil_value *forward_linear(forward_context *x, const forward_weights *w, const char *param, const char *bias_param,
-                          /* Returns the constants of a layer. `turn` is another layer's, or NULL. Without cosines the
-                           * layer does not rotate. */
                           mil_value *v, const char *name);
 
 /* Attention (forward_attention.c). */
 mil_value *forward_rope_turn(forward_context *x);
-/* Returns a layer's rotary values. `turn` is the constant of another layer, or NULL. Without cosines the layer does not rotate. */
+/* Returns a layer's RoPE constants. `turn` is the constant of another layer, or NULL to make one. The result has no
+ * `cos` if the layer does not rotate. */
 forward_rope forward_rope_constants(forward_context *x, int64_t layer, mil_value *turn);
 mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value *v, int64_t heads,
                             mil_value *norm_weight, const char *name);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Owns the small pieces that every forward function uses: shapes, names, stages, the division by a root mean square.
- * They propagate NULL, so that the builders need no branches.
+ * Owns the small pieces that every forward function uses: shapes, names, stages, and the division by a root mean
+ * square. Each piece returns NULL for a NULL value, so that callers need no branches.
  */
 #include <math.h>
 
 #include "core/base/memory.h"
 #include "lm/arch/forward_internal.h"
 
-/* Sets the value's name in programs and plans, unless another layer's value already has it. */
+/* Sets the value's name in programs and plans unless another value, such as another layer's, has the name. */
 mil_value *forward_label(forward_context *x, mil_value *v, const char *name) {
     propane_status taken = v ? mil_rename(x->b.function, v, name, NULL) : PROPANE_OK;
     (void)taken; /* a name that is taken is not an error */
@@ -28,7 +28,7 @@ mil_value *forward_reshape4(forward_context *x, mil_value *v, int64_t a, int64_t
     return mil_build_reshape(&x->b, v, dim, 4);
 }
 
-/* Returns the number of rows for a reshape, or the placeholder for the rest if the number of positions is open. */
+/* Returns the number of rows for a reshape. -1 lets the reshape infer the number if the number of positions is open. */
 int64_t forward_rows_of(const forward_context *x, int64_t rows) { return x->cached && x->cached->open ? -1 : rows; }
 
 mil_value *forward_swap_last_two(forward_context *x, mil_value *v) {
@@ -36,7 +36,8 @@ mil_value *forward_swap_last_two(forward_context *x, mil_value *v) {
     return mil_build_transpose(&x->b, v, perm, 4);
 }
 
-/* Computes v / sqrt(mean of squares along `axis` + epsilon). It squares v / sqrt(n), so that fp16 does not overflow. */
+/* Computes v / sqrt(mean of squares along `axis` + epsilon). The code squares v / sqrt(n), so that fp16 does not
+ * overflow. */
 mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, double eps,
                                  const char *factor) {
     mil_builder *b = &x->b;

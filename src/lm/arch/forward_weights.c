@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the weights of a forward function: parameters or constants under the architecture's names, the LoRA adapters
- * that go with them, and the linear layer made of both. A weight that an architecture lacks is NULL.
+ * Owns the weights of a forward function: parameters or constants under the architecture's names, their LoRA adapters,
+ * and the linear layer that uses both. A weight that an architecture lacks is NULL.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "core/base/memory.h"
 #include "lm/arch/forward_internal.h"
 
-/* Returns the name of a weight's parameter or constant. In the whole-model function, both halves have a norm. */
+/* Returns the name of a weight's parameter or constant. In the whole-model function, the layer is appended and a norm's
+ * name begins with its half, because both halves have norms. */
 static const char *forward_weight_name(forward_context *x, const char *param) {
     if (!x->whole || x->part == MODEL_HEAD) return param;
     bool norm = strncmp(param, "norm_", 5) == 0 || strncmp(param, "post_", 5) == 0;
@@ -40,7 +41,7 @@ static mil_value *forward_constant_weight(forward_context *x, const char *name, 
     return v;
 }
 
-/* Declares a matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution needs. */
+/* Declares a matrix: a parameter [out, in], or a constant [out, in, 1, 1], the shape that a convolution needs. */
 static mil_value *forward_matrix(forward_context *x, const arch_tensor *row) {
     const char *name = forward_weight_name(x, row->param);
     const int64_t out = model_arch_size(x->c, row->out), in = model_arch_size(x->c, row->in);
@@ -53,7 +54,8 @@ static mil_value *forward_matrix(forward_context *x, const arch_tensor *row) {
     return model_pack_build(&x->b, packing, x->o->dtype, name, out, in);
 }
 
-/* Declares a vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */
+/* Declares a vector in a shape that broadcasts over the values that it scales or shifts: over channels, or over the
+ * rows of a head. */
 static mil_value *forward_vector(forward_context *x, const char *param, arch_size size) {
     const char *name = forward_weight_name(x, param);
     int64_t n = model_arch_size(x->c, size);
@@ -68,7 +70,7 @@ static void forward_add_weight(forward_weights *w, const char *param, mil_value 
     w->values[w->count++] = v;
 }
 
-/* Declares a parameter, even if the other weights are constants. */
+/* Declares a matrix of an adapter. It is a parameter even if the other weights are constants. */
 static void forward_adapter_matrix(forward_context *x, forward_weights *w, const char *param, const char *kind,
                                    int64_t out, int64_t in) {
     const int64_t dim[] = {out, in};
@@ -81,7 +83,7 @@ static bool forward_is_leader(const forward_context *x, const arch_tensor *row) 
     return model_arch_leader(x->c, row) == row;
 }
 
-/* Each module's adapter input has a separate dropout mask. */
+/* Declares a dropout mask for each adapted module's input. */
 static void forward_declare_dropout(forward_context *x, forward_weights *w) {
     const arch_tensor *row;
     for (int i = 0; (row = model_arch_param(x->c, x->part, i)); i++) {
@@ -121,8 +123,8 @@ mil_value *forward_weight(const forward_weights *w, const char *param) {
     return NULL;
 }
 
-/* Computes y [B,O,1,S] = W v for v [B,I,1,S]. Only this function knows the two forms (a constant has rank 4). Both sum
- * over the input channels in the same order, so they produce the same numbers. */
+/* Computes y [B,O,1,S] = W v for v [B,I,1,S]: a convolution if W is a constant (rank 4), otherwise a matrix product.
+ * Both sum over the input channels in the same order, so they produce the same numbers. */
 static mil_value *forward_product(forward_context *x, mil_value *w, mil_value *v, const char *name) {
     if (!w || !v) return NULL;
     if (w->type.rank == 4) return forward_label(x, mil_build_conv1x1(&x->b, v, w), name);
@@ -133,7 +135,8 @@ static mil_value *forward_product(forward_context *x, mil_value *w, mil_value *v
     return forward_reshape4(x, y, batch, out, 1, positions);
 }
 
-/* Computes scale * A v, with dropout applied to v; the matrices of a module share the result. Returns NULL without an adapter. */
+/* Computes scale * A v, with dropout applied to v. The matrices of a module share the result. Returns NULL if the
+ * module has no adapter. */
 static mil_value *forward_lowered(forward_context *x, const forward_weights *w, const char *leader, mil_value *v,
                                   const char *name) {
     arena *a = x->b.module->arena;
@@ -157,7 +160,7 @@ static mil_value *forward_adapter(forward_context *x, const forward_weights *w, 
     return low ? forward_product(x, up, low, arena_printf(a, "%s_lora", name)) : NULL;
 }
 
-/* Computes the product with a matrix, including its bias and its adapter if there are any. */
+/* Computes the product of a matrix with v and adds the matrix's bias and adapter, if there are any. */
 mil_value *forward_linear(forward_context *x, const forward_weights *w, const char *param, const char *bias_param,
                           mil_value *v, const char *name) {
     mil_value *matrix_value = forward_weight(w, param), *bias = bias_param ? forward_weight(w, bias_param) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the choice of matrices that have an adapter, and their names. Matrices that files hold as one are adapted
- * together or not at all, because an adapter for only one of them could not be expressed in the file.
+ * together or not at all, because a file cannot express an adapter for only one of them.
  */
 #include "lm/arch/lora.h"
 
@@ -71,8 +71,8 @@ static const char *lora_last_part(const char *name) {
     return dot ? dot + 1 : name;
 }
 
-/* Returns whether the item matches: as a pattern of the module or of its last part, or as a longer name that ends with
- * the module, which peft may write. */
+/* Returns whether an item of the list matches a module. The item may be a pattern for the module or its last part, or a
+ * longer name that ends with the module, as peft may write it. */
 static bool lora_item_matches(const char *item, const char *module) {
     size_t n = strlen(module), m = strlen(item);
     if (words_match(item, lora_last_part(module)) || words_match(item, module)) return true;
@@ -107,7 +107,8 @@ static propane_status lora_choose_item(model_lora *l, const model_config *c, con
                         "the model's layers have no matrix '%.60s' to adapt; the matrices are %s", item, there);
 }
 
-/* Names a module by the last part of its name, unless another module that is not adapted also ends with it. */
+/* Adds a module to l->modules under the last part of its name, or under its full name if a module that is not adapted
+ * has the same last part. */
 static void lora_name_module(model_lora *l, const model_config *c, const arch_tensor *leader) {
     char module[100], other[100];
     const char *name = lora_last_part(lora_module_of(leader, module));
@@ -121,7 +122,7 @@ static void lora_name_module(model_lora *l, const model_config *c, const arch_te
 static void lora_name_modules(model_lora *l, const model_config *c) {
     char item[100];
     l->modules[0] = 0;
-    for (const char *at = l->targets; at;) { /* in the order in which they were requested */
+    for (const char *at = l->targets; at;) { /* in the order in which the modules were requested */
         at = lora_next_item(at, item);
         for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
             if (lora_is_leader(c, row) && strcmp(row->param, item) == 0) lora_name_module(l, c, row);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns adapters as tensors: they are registered after the model's own, initialised, and merged into the matrices.
+ * Owns adapters as tensors: their registration after the model's own tensors, their initialisation, and their merge
+ * into the matrices.
  */
 #include "core/base/memory.h"
 #include "core/base/pool.h"
@@ -94,7 +95,8 @@ typedef struct merge_context {
     float scale;
 } merge_context;
 
-/* Merges one row of the matrix. The sums over the rank have a fixed order, whatever the number of threads. */
+/* Merges one row of the matrix. The sums over the rank have a fixed order that does not depend on the number of
+ * threads. */
 static void lora_merge_row(void *context, int task, int worker) {
     (void)worker;
     const merge_context *c = context;

@@ -15,7 +15,7 @@ static const char *tensors_full_name(arena *a, const char *prefix, int layer, co
     return layer < 0 ? name : arena_printf(a, "%s%d.%s", prefix, layer, name);
 }
 
-/* Counts the rows of the stored tensor: those before this one's, and all. */
+/* Counts the rows of the stored tensor: the rows before this tensor's rows, and all rows. */
 static void tensors_place_rows(const model_config *c, const arch_tensor *row, model_tensor *t) {
     for (const arch_tensor *r = model_arch_of(c)->tensors; r->name; r++) {
         if (r->part != row->part || !model_arch_held(c, r) || strcmp(model_arch_stored(r), model_arch_stored(row)) != 0)
@@ -25,13 +25,14 @@ static void tensors_place_rows(const model_config *c, const arch_tensor *row, mo
     }
 }
 
-/* Returns the number of tensors. The output head, and an embedding that is also the head, may be split into several. */
+/* Returns the number of tensors of a row. The output head, and an embedding that is also the head, may be split into
+ * several. */
 static int64_t tensors_pieces_of(const model_config *c, const arch_tensor *row) {
     bool head = row->out == ARCH_V && (row->part == MODEL_HEAD || c->tie_word_embeddings);
     return head && c->vocab_piece > 0 ? c->vocab_size / c->vocab_piece : 1;
 }
 
-/* Returns false if there is no memory for the name. */
+/* Adds one tensor. Returns false if there is no memory for its names. */
 static bool tensors_add(model_weights *w, const arch_tensor *row, int layer, int64_t piece) {
     const model_config *c = &w->config;
     const model_arch *a = model_arch_of(c);

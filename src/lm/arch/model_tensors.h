@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The registry of a model's tensors: their names, their places in one block of fp32 master weights, and the parameter
- * of the forward function that each feeds. Gradients and optimiser moments use blocks of the same layout: `floats`
- * floats, with tensor t at [t.offset, t.offset + t.count). The gaps between tensors (padding to 64 bytes) are zero and
- * stay so.
+ * The registry of a model's tensors: for each tensor its names, its place in one block of fp32 master weights, and the
+ * parameter of the forward function that reads it. The block has `floats` floats, with tensor t at [t.offset, t.offset
+ * + t.count). The gaps between tensors (padding to 64 bytes) are zero and stay zero.
  */
 #ifndef LM_ARCH_MODEL_TENSORS_H
 #define LM_ARCH_MODEL_TENSORS_H
@@ -22,28 +21,30 @@ typedef struct model_tensor {
     int64_t count;  /* elements */
     int64_t offset; /* in floats, a multiple of 16 */
 
-    /* In files. Some files hold several of our tensors stacked as one; Hugging Face's may also be transposed. */
-    const char *stored, *gguf; /* names there */
-    /* rows [first_row, first_row + dim[0]) of the stored tensor belong to this one */
+    /* The tensor in files. Some files hold several of our tensors stacked as one; Hugging Face's files may also hold
+     * the transpose. */
+    const char *stored, *gguf; /* the tensor's names in Hugging Face's and in GGUF files */
+    /* this tensor is rows [first_row, first_row + dim[0]) of the stored tensor, which has stored_rows */
     int64_t stored_rows, first_row;
     bool transposed; /* in Hugging Face's files: [in, stored_rows] */
-    bool less_one;   /* the stored numbers are smaller by 1 */
-    int64_t experts; /* number of matrices [rows,D] or [D,columns] in files; 0 means one */
+    bool less_one;   /* Hugging Face's files hold the numbers minus 1 */
+    int64_t experts; /* number of matrices, [rows,D] or [D,columns], in Hugging Face's files; 0 means a single tensor */
 
-    model_packing form;    /* in models that are only read, or whose weights are frozen (stored_weights.h) */
-    int64_t place, scales; /* byte offsets in `stored` */
+    model_packing form;    /* form of models that are only read or whose weights are frozen (stored_weights.h) */
+    int64_t place, scales; /* byte offsets of the numbers and of their scales in model_weights.stored */
 } model_tensor;
 
-/* One expert's matrix within a tensor of several: rows of `columns` floats, at a distance of the tensor's dim[1].
- * Experts are stacked if the width is their input, and next to each other if it is their output. */
+/* One expert's matrix within a tensor of several experts: `rows` rows of `columns` floats, at a distance of the
+ * tensor's dim[1]. Experts whose input is the residual stream are stacked; experts whose output is added to the stream
+ * are next to each other. */
 typedef struct model_expert {
     int64_t rows, columns;
-    int64_t first; /* index of its first element in the tensor */
+    int64_t first; /* index of the matrix's first element in the tensor */
 } model_expert;
 
 model_expert model_tensor_expert(const model_tensor *t, int64_t expert);
 
-/* Returns whether Hugging Face's files store it unchanged. */
+/* Returns whether Hugging Face's files store the tensor unchanged. */
 static inline bool model_tensor_plain(const model_tensor *t) {
     return !t->transposed && !t->less_one && !t->experts && t->stored_rows == t->dim[0];
 }
@@ -56,10 +57,11 @@ typedef struct model_weights {
     int64_t floats;        /* size of the block, including gaps */
     int64_t parameters;    /* elements of all tensors */
     float *data;           /* [floats]; zero after creation */
-    uint8_t *stored;       /* NULL, or the numbers in the form of their file: stored_weights.h */
+    uint8_t *stored;       /* NULL, or the numbers in the form of their file (stored_weights.h) */
     size_t stored_bytes;
-    int holders;    /* number of holders of `stored` */
-    bool gradients; /* gradients in the same layout: files hold them unchanged, without `less_one` */
+    int holders; /* number of holders of `stored` */
+    /* these are gradients in the layout of the weights; files hold them without the change of `less_one` */
+    bool gradients;
 
     /* Adapters (lm/arch/lora.h): tensors [count, count + adapter_count), in a separate block. */
     model_lora lora; /* rank 0 means none */
@@ -71,27 +73,27 @@ typedef struct model_weights {
 /* Returns the number of tensors, including the adapters'. */
 static inline int model_weights_total(const model_weights *w) { return w->count + w->adapter_count; }
 
-/* Makes the registry without any numbers, for stored_weights.h. */
+/* Makes the registry without memory for the numbers, for stored_weights.h. */
 PROPANE_CHECK propane_status model_weights_declare(const model_config *config, model_weights **out, propane_error *err);
 PROPANE_CHECK propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err);
 void model_weights_free(model_weights *w);
-/* Initialises from a seed. Matrices are normal with standard deviation `deviation` (0 means 1/sqrt(inputs) per matrix,
- * and 0.02 for the embedding). o_proj and down_proj, whose results are added to the residual stream 2L times, are
- * divided by sqrt(2L). Norm weights are 1, biases 0. Each tensor has a separate generator (seed and index), so one
- * tensor's size does not change the next one's values. */
+/* Initialises the weights from a seed. Matrices are normal with standard deviation `deviation` (0 means 1/sqrt(inputs)
+ * for a matrix and 0.02 for an embedding table). For o_proj and down_proj, whose results are added to the residual
+ * stream 2L times, the deviation is divided by sqrt(2L). Norm weights are 1 and biases are 0. Each tensor has a
+ * separate generator (from seed and index), so a tensor's size does not change the values of the next tensor. */
 void model_weights_init(model_weights *w, uint64_t seed, double deviation);
 
 const model_tensor *model_weights_find(const model_weights *w, const char *name); /* NULL if there is none */
-/* Returns the number of tensors that make up the output head (and a tied embedding): config.vocab_piece rows each,
- * adjacent in the registry and in memory. */
+/* Returns the number of tensors into which the output head (and a tied embedding) is divided. They have
+ * config.vocab_piece rows each and are adjacent in the registry and in memory. */
 int64_t model_weights_pieces(const model_config *c);
-/* Returns the tensor that feeds a function's parameter; "lm_head" of a tied model is embed_tokens. If it has several
- * pieces, returns the first. NULL if there is none. */
+/* Returns the tensor of a function's parameter, or NULL if there is none. For "lm_head" of a tied model, this is
+ * embed_tokens. If there are several pieces, returns the first. */
 const model_tensor *model_weights_param(const model_weights *w, model_part part, int layer, const char *param);
-/* Returns the k-th of the tensors that are stored together with t, including t itself, counted from the first row. NULL
- * if there are no more. */
+/* Returns the k-th of the tensors that files hold as one with t, in the order of their rows and including t itself.
+ * Returns NULL if there are no more. */
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k);
-/* The tensor's fp32 data, or NULL if the model is only read and stores fewer bits. */
+/* Returns the tensor's fp32 data, or NULL if the model has no masters and stores the tensor in fewer bits. */
 float *model_weights_data(const model_weights *w, const model_tensor *t);
 
 #endif

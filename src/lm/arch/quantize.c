@@ -45,8 +45,8 @@ int64_t model_packing_bytes(model_packing packing, int64_t count, int64_t *scale
     return blocks * kquant_bytes(f);
 }
 
-/* Returns the bits of the largest magnitude. As integers they sort in the same order, and loops over integers
- * vectorise. */
+/* Returns the bits of the largest magnitude. The bits of magnitudes sort in the same order as integers, and loops over
+ * integers vectorise. */
 static uint32_t quantize_largest(const uint32_t bits[BLOCK]) {
     uint32_t most = 0;
     for (int i = 0; i < BLOCK; i++) {
@@ -66,7 +66,7 @@ static float quantize_extreme(const float *w) {
     return 0;
 }
 
-/* Rounds, with halves away from zero, and clamps. It avoids roundf, a call that keeps loops scalar. NaN becomes
+/* Clamps and rounds, with halves away from zero. The code avoids roundf, a call that keeps loops scalar. NaN becomes
  * `low`. */
 static int quantize_clamp(float x, int low, int high) {
     const float inside = x > (float)low ? (x < (float)high ? x : (float)high) : (float)low;
@@ -77,11 +77,11 @@ static int quantize_clamp(float x, int low, int high) {
 
 static void quantize_pack_int8(const float *w, int8_t *q, uint16_t *scale) {
     *scale = fp16_from_f32(fabsf(quantize_extreme(w)) / 127);
-    float d = fp16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0; /* uses the scale as stored */
+    float d = fp16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0; /* the scale as it is stored */
     for (int i = 0; i < BLOCK; i++) q[i] = (int8_t)quantize_clamp(w[i] * inverse, -127, 127);
 }
 
-/* Packs a block. The extreme becomes -8, because the negative side has one more step. */
+/* Packs a block. The weight of largest magnitude becomes -8, because the negative side has one more step. */
 static void quantize_pack_int4(const float *w, uint8_t *q, uint16_t *scale) {
     *scale = fp16_from_f32(quantize_extreme(w) / -8);
     float d = fp16_to_f32(*scale), inverse = fabsf(d) > 0 ? 1 / d : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns weights in the form of their file: their layout in one block, their reading, and the fp32 masters made from
+ * Owns weights in the form of their file: their layout in one block, their conversion, and the fp32 masters made from
  * them.
  */
 #include "lm/arch/stored_weights.h"
@@ -36,7 +36,7 @@ void *stored_weights_at(const model_weights *w, const model_tensor *t, uint16_t 
     return w->stored + t->place;
 }
 
-/* Returns the tensor of `w` that contains the rows of t, which may be a piece of a larger table there. */
+/* Returns the tensor of `w` that contains the rows of t. In the other model, t may be a piece of a larger table. */
 static const model_tensor *stored_weights_source(const model_weights *w, const model_tensor *t) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *x = &w->tensors[i];
@@ -98,13 +98,13 @@ const char *stored_weights_not_finite(const model_weights *w) {
 
 /* ---- masters --------------------------------------------------------------------------------------------------------- */
 
-/* Shared by all models; held while one model's masters are made. */
+/* One lock for all models, held while a model's masters are made. */
 static fork_mutex lock = FORK_MUTEX_INITIALIZER;
 
 typedef struct stored_expansion {
     const model_weights *w;
     float *data;
-    bool drop; /* release each tensor's pages after it has been read */
+    bool drop; /* return a tensor's pages to the system after the tensor has been read */
 } stored_expansion;
 
 static void stored_weights_expand_task(void *context, int task, int worker) {
