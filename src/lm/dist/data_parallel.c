@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns a trainer's exchanges with the other ranks. It connects allreduce.c with the step's gradients, pieces and
+ * Owns a run's exchanges with the other ranks. This file connects allreduce.c with the step's gradients, pieces and
  * moments.
  */
 #include "lm/dist/data_parallel.h"
@@ -13,19 +13,19 @@
 struct data_parallel {
     train_group group;
     const workers *who;
-    allreduce *gradients; /* within a worker; NULL if it is one rank */
-    allreduce *movements; /* between workers; NULL without outer steps */
+    allreduce *gradients; /* sums within a worker; NULL if the worker is one rank */
+    allreduce *movements; /* sums between workers; NULL without outer steps */
     mpi *together;        /* all ranks, for `warm` */
-    allreduce *warm;      /* gradients over all ranks; NULL without a warm-up or after it */
+    allreduce *warm;      /* sums of gradients over all ranks; NULL except during a warm-up */
     allreduce_options options;
     outer_options outer_options;
     outer *outer; /* NULL if there is one worker */
     train_step *step;
     model_weights *weights;
     train_reduce reduce;
-    train_piece *pieces; /* in a worker of several ranks, this rank's pieces, in the order of the segments */
+    train_piece *pieces; /* this rank's pieces in a worker of several ranks, in the order of the segments */
     int piece_count;
-    float **tensors; /* [trained], tensors to be gathered, numbered among the trained ones */
+    float **tensors; /* [trained tensor], scratch for the tensors to gather */
 };
 
 propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {
@@ -52,7 +52,7 @@ static int64_t data_parallel_count_of(const data_parallel *g, int updated) {
     return g->weights->tensors[train_step_updated(g->step, updated)].count;
 }
 
-/* Makes sums over whole tensors. */
+/* Creates an all-reduce over whole tensors. */
 static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks, const allreduce_options *how,
                                               const int *order, allreduce **out, propane_error *err) {
     const int n = train_step_updated_count(g->step);
@@ -64,13 +64,13 @@ static propane_status data_parallel_make_sums(const data_parallel *g, mpi *ranks
     return status;
 }
 
-/* Makes the sums within the worker. Its ranks are close to each other: with outer steps, the wire format applies
- * between workers. */
+/* Creates the all-reduce within the worker. With outer steps, the wire format applies only between workers, because the
+ * ranks of a worker are close to each other. */
 static propane_status data_parallel_make_gradients(data_parallel *g, const int *order, propane_error *err) {
     allreduce_options how = g->options;
     if (!g->who->inside) return PROPANE_OK;
     if (g->who->count > 1) how.wire = ALLREDUCE_FP32;
-    if (how.shard) how.grain = MOMENT_BLOCK; /* a scale belongs to one rank */
+    if (how.shard) how.grain = MOMENT_BLOCK; /* a block with one scale must belong to one rank */
     PROPANE_TRY(data_parallel_make_sums(g, g->who->inside, &how, order, &g->gradients, err));
     g->piece_count = allreduce_segment_count(g->gradients);
     g->pieces = mem_array((size_t)g->piece_count + 1, sizeof *g->pieces);
@@ -80,8 +80,9 @@ static propane_status data_parallel_make_gradients(data_parallel *g, const int *
     return g->options.shard ? train_step_own(g->step, g->pieces, g->piece_count, err) : PROPANE_OK;
 }
 
-/* Every rank receives all sums, whichever part of the moments it keeps. Gradients keep 16 bits, because with 4 bits the
- * rounding errors would arrive a step late each time. */
+/* Creates the all-reduce of the warm-up. It is not sharded: every rank receives all sums, whichever moments the rank
+ * keeps. Gradients are sent with at least 16 bits, because with 4 bits each step's rounding errors would be applied one
+ * step late. */
 static propane_status data_parallel_make_warm(data_parallel *g, const int *order, propane_error *err) {
     allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
     if (how.wire == ALLREDUCE_INT4) how.wire = ALLREDUCE_BF16;
@@ -96,7 +97,7 @@ static void data_parallel_drop_warm(data_parallel *g) {
     g->together = NULL;
 }
 
-/* Makes the sums of the workers' movements, over the rank's pieces or over everything. */
+/* Creates the all-reduce of the workers' movements, over this rank's pieces or over whole tensors. */
 static propane_status data_parallel_make_movements(data_parallel *g, int *order, propane_error *err) {
     const int n = g->pieces ? g->piece_count : train_step_updated_count(g->step);
     const allreduce_options how = {.wire = g->options.wire, .bucket = g->options.bucket};
@@ -206,7 +207,7 @@ propane_status data_parallel_norm(data_parallel *g, train_step *step, double *no
 
 enum { WEIGHTS, MOMENTUM };
 
-/* Returns NULL if it does not exist. */
+/* Returns a trained tensor's weights or momentum, or NULL if there is no momentum. */
 static float *data_parallel_at(const data_parallel *g, int what, int updated) {
     const int tensor = train_step_updated(g->step, updated);
     if (what == WEIGHTS) return model_weights_data(g->weights, &g->weights->tensors[tensor]);
@@ -221,7 +222,7 @@ static propane_status data_parallel_gather(data_parallel *g, int what, int root,
     return allreduce_gather(g->gradients, g->tensors, root, err);
 }
 
-/* Goes tensor by tensor, because small moments are exposed as a single fp32 copy. */
+/* Gathers moments tensor by tensor, because for moments of fewer bits there is room for only one fp32 copy. */
 static propane_status data_parallel_gather_moments(data_parallel *g, int which, propane_error *err) {
     const int n = train_step_updated_count(g->step);
     memset(g->tensors, 0, (size_t)n * sizeof *g->tensors);
@@ -257,7 +258,7 @@ static void data_parallel_discard(const data_parallel *g, int updated, int64_t b
     if (momentum) mem_pages_discard(momentum + begin, (size_t)(end - begin) * sizeof(float));
 }
 
-/* The others' parts only use memory, so their pages are returned to the system. */
+/* Returns the pages of other ranks' parts to the system, because this rank does not use them. */
 void data_parallel_release(data_parallel *g) {
     for (int i = 0; g && i < g->piece_count; i++) {
         int64_t begin, end;
@@ -288,7 +289,7 @@ static int64_t data_parallel_since(const train_group *group, int64_t step, int64
     return step >= steps ? 0 : (step - g->outer_options.first) % data_parallel_stride(group, step);
 }
 
-/* The weights become the common weights of all workers. */
+/* Ends the warm-up: the current weights become the common weights of all workers. */
 static propane_status data_parallel_end_warmup(data_parallel *g, propane_error *err) {
     PROPANE_TRY(train_step_settle(g->step, err));
     data_parallel_drop_warm(g);
@@ -306,13 +307,14 @@ static propane_status data_parallel_synchronise(train_group *group, int64_t step
     if (step < steps && own % g->outer_options.every != 0) return PROPANE_OK;
     *bytes = allreduce_sent_bytes(g->movements);
     PROPANE_TRY(outer_synchronise(g->outer, own, err));
-    if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err)); /* the rank's parts have changed */
+    /* each rank has changed only its own pieces */
+    if (g->gradients) PROPANE_TRY(data_parallel_gather(g, WEIGHTS, -1, err));
     return train_step_publish(g->step, err);
 }
 
 /* ---- files ---------------------------------------------------------------------------------------------------------------- */
 
-/* In the warm-up, the first rank's state is valid for all. */
+/* Returns whether ranks have different states. During the warm-up, the first rank's state is valid for all ranks. */
 static bool data_parallel_has_own_state(const data_parallel *g) { return g->outer && !g->warm; }
 
 static propane_status data_parallel_save(train_group *group, train_run *r, propane_error *err) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the workers' common state after the last outer step, and the momentum. The difference from it is computed in
- * place of the weights, so the sum over the ranks needs no extra memory.
+ * Owns the workers' common weights after the last outer step, and the momentum. The difference between the common and
+ * the current weights overwrites the current ones, so the sum over the ranks needs no extra memory.
  */
 #include "lm/dist/outer.h"
 
@@ -15,8 +15,8 @@ struct outer {
     train_step *step;
     model_weights *weights;
     int count;           /* number of trained tensors */
-    int64_t *at;         /* [count + 1], where each begins in the arrays below, in elements */
-    train_piece *pieces; /* [piece_count], the tensors of `reduce` */
+    int64_t *at;         /* [count + 1], element at which each tensor begins in `common` and `momentum` */
+    train_piece *pieces; /* [piece_count], the pieces that are the tensors of `reduce` */
     int piece_count;
     float *common;   /* NULL if the mean of the weights is enough */
     float *momentum; /* NULL without momentum */
@@ -82,8 +82,8 @@ void outer_free(outer *o) {
 
 /* ---- the arithmetic -------------------------------------------------------------------------------------------------------- */
 
-/* A range of numbers to synchronise: the weights, which become the difference and then its sum, and the same range in the
- * arrays. */
+/* A range of numbers to synchronise: the weights `w`, which become the difference and then the sum of the differences,
+ * and the same range of the common weights `c` and of the momentum `v`. */
 typedef struct span {
     float *w, *c, *v;
     int64_t n;
@@ -103,7 +103,7 @@ void outer_begin(outer *o) {
     }
 }
 
-/* Computes the worker's movement; for a mean, its weights. */
+/* Replaces the weights by the worker's movement. For a plain mean, leaves the weights unchanged. */
 static void outer_subtract(const span *s) {
     for (int64_t k = 0; s->c && k < s->n; k++) s->w[k] = s->c[k] - s->w[k];
 }
@@ -112,8 +112,8 @@ static void outer_divide(const outer *o, const span *s) {
     for (int64_t k = 0; k < s->n; k++) s->w[k] /= o->workers;
 }
 
-/* Computes v = fall mu v + g and theta0 -= lr (g + mu v), where g is the mean of the differences. The worker continues
- * from theta0. */
+/* Computes v = fall mu v + g and theta0 -= lr (g + mu v), where g is the mean of the differences. The weights become
+ * theta0. */
 static void outer_move(const outer *o, const span *s, double fall) {
     const float lr = (float)o->options.lr, mu = (float)o->options.momentum, kept = (float)(fall * o->options.momentum);
     float *restrict c = s->c, *restrict v = s->v, *restrict w = s->w;

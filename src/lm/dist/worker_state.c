@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the files of ranks. The checkpoint is the commit: a rank's file of a step counts only if the checkpoint is of
- * that step. It therefore does not matter if a run ends between the two.
+ * Owns the files of ranks. A rank's file is used only if the checkpoint is of the same step. It therefore does no harm
+ * if a run ends after the file was written and before the checkpoint was.
  */
 #include "lm/dist/worker_state.h"
 
@@ -24,8 +24,8 @@ typedef struct worker_array {
     float *data; /* NULL if there is nothing to keep */
 } worker_array;
 
-/* Returns array `index` of the rank's state: tensor by tensor, then the rounding errors of messages. Returns false if
- * there are no more. */
+/* Sets *out to array `index` of the rank's state: the moments tensor by tensor, then the rounding errors of messages.
+ * Returns false if there are no more arrays. */
 static bool worker_array_at(const allreduce *movements, const train_run *r, int index, worker_array *out) {
     const int arrays = WORKER_BLOCKS * r->kind->tensor_count(r);
     *out = (worker_array){.data = NULL};
@@ -43,7 +43,7 @@ static bool worker_array_at(const allreduce *movements, const train_run *r, int 
     return true;
 }
 
-/* The first rank's moments are in the checkpoint. */
+/* Returns whether this rank writes the array. The first rank's moments are in the checkpoint instead. */
 static bool worker_writes(const train_run *r, const worker_array *a) {
     if (!a->data) return false;
     return a->block == 0 || (r->who.place == 0 && !mpi_leads(r->options.mpi));
@@ -73,7 +73,7 @@ static propane_status worker_write_file(const allreduce *movements, const train_
     safetensors_writer *w = NULL;
     if (!worker_path(r, mpi_rank(r->options.mpi), path))
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the path is too long", r->options.run_dir);
-    /* the folder may be another machine's */
+    /* the folder may be on another machine's disk */
     if (!file_is_dir(r->options.run_dir)) PROPANE_TRY(file_make_dir(r->options.run_dir, err));
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
     propane_status status = train_checkpoint_put_state(w, &r->state, err);
@@ -83,7 +83,7 @@ static propane_status worker_write_file(const allreduce *movements, const train_
     return status;
 }
 
-/* If one rank could not write, no rank may continue to the checkpoint. */
+/* Returns an error on all ranks if one rank failed, so that no rank continues to the checkpoint. */
 static propane_status worker_all_well(const train_run *r, propane_status status, propane_error *err) {
     double failed = status != PROPANE_OK;
     const propane_status shared = mpi_sum(r->options.mpi, &failed, 1, status ? NULL : err);
@@ -95,9 +95,9 @@ propane_status worker_state_write(const allreduce *movements, train_run *r, prop
     return r->checkpoint ? worker_all_well(r, worker_write_file(movements, r, err), err) : PROPANE_OK;
 }
 
-/* Returns whether a file can be removed: it is worker-RANK.STEP.safetensors of another step, and no other rank may be
- * writing it now: another rank may be one checkpoint ahead. A rank therefore removes only its own files and those of
- * former ranks whose number modulo the number of ranks is its own. */
+/* Returns whether this rank may remove a file. The file must be worker-RANK.STEP.safetensors of another step. Another
+ * rank may be one checkpoint ahead and may be writing its file, so a rank removes only its own files and those of
+ * former ranks whose number modulo the number of ranks equals its own. */
 static bool worker_is_old(const train_run *r, const char *name) {
     char *end = NULL;
     if (strncmp(name, "worker-", 7) != 0) return false;
@@ -110,7 +110,7 @@ static bool worker_is_old(const train_run *r, const char *name) {
 
 propane_status worker_state_sweep(train_run *r, propane_error *err) {
     if (!r->checkpoint) return PROPANE_OK;
-    PROPANE_TRY(worker_all_well(r, PROPANE_OK, err)); /* the checkpoint is written */
+    PROPANE_TRY(worker_all_well(r, PROPANE_OK, err)); /* waits until the checkpoint has been written */
     DIR *dir = opendir(r->options.run_dir);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[PATH_ROOM];
@@ -132,14 +132,15 @@ static propane_status worker_take_state(const checkpoint_metadata *m, train_run 
                         (long long)r->state.step);
 }
 
-/* A rank's file has no moments if it did not lead its worker. Rounding errors are usable only with the same wire format
- * and number of ranks. */
+/* Returns whether the file has a usable array. The file of a rank that did not lead its worker has no moments. Rounding
+ * errors are usable only with the same wire format and number of ranks. */
 static bool worker_fits(const safetensors *file, const worker_array *a) {
     const safetensors_tensor *found = a->data ? safetensors_find(file, a->name) : NULL;
     return found && found->count == a->count;
 }
 
-/* Reads a rank's own file, or its worker leader's for what the worker's ranks have in common. */
+/* Reads the rounding errors from the rank's own file (`own`) and the moments from the file of its worker's leader
+ * (`lead`). */
 static propane_status worker_take(const allreduce *movements, const checkpoint_metadata *m, train_run *r, bool own,
                                   bool lead, propane_error *err) {
     worker_array a;

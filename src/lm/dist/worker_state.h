@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * State that a rank keeps between outer steps (dist/outer.h) and the checkpoint does not hold: the moments and the loss
- * scale of ranks other than the first, and the rounding errors of int4 messages. Each rank writes
- * DIR/worker-RANK.STEP.safetensors before the checkpoint of that step; files of other steps are removed after it. A
- * rank without a file, because there are more ranks than before, begins with the first rank's moments.
+ * State that a rank keeps between outer steps (lm/dist/outer.h) and that the checkpoint does not hold: the moments and
+ * the loss scale of ranks other than the first, and the rounding errors of int4 messages. Each rank writes
+ * DIR/worker-RANK.STEP.safetensors before the checkpoint of that step is written; files of other steps are removed
+ * afterwards. A rank without a file, because there are more ranks than before, begins with the first rank's moments.
  *
- * All ranks must call these functions together, in a run that has outer steps and is past its warm-up. `movements`
+ * All ranks must call these functions together, in a run that has outer steps and has finished its warm-up. `movements`
  * holds the rounding errors of messages.
  */
 #ifndef LM_DIST_WORKER_STATE_H

@@ -235,8 +235,7 @@ static propane_status export_build(exporter *e, mil_module *m, propane_error *er
     return mil_build_end(&e->b, err);
 }
 
-/* ---- interface for apps
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- interface for apps ----------------------------------------------------------------------------------------- */
 
 static mil_feature *export_describe(const exporter *e, mil_feature *f, const mil_value *v, const char *words) {
     *f = (mil_feature){.name = v->name,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the construction of a language model's run: its initial weights, the ids and tensors that are trained, the
- * step's programs. The folder is made last, so that a run that cannot begin leaves nothing behind.
+ * Owns the construction of a language model's run: its initial weights, the ids and tensors that are trained, and the
+ * training step.
  */
 #include <assert.h>
 #include <math.h>
@@ -34,7 +34,7 @@ static propane_status language_check_outer(const train_options *o, propane_error
                         train_option_rows[lonely].name);
 }
 
-/* Logs notes, on the first rank, about outer steps that have no effect, or less than they could have. */
+/* On the first rank, logs notes about outer steps that have no effect, or less effect than they could have. */
 static void language_note_outer(const language_run *t) {
     const train_options *o = &t->run.options;
     const workers *w = &t->run.who;
@@ -91,7 +91,7 @@ static propane_status language_check_pairs(const train_options *o, const train_i
     return PROPANE_OK;
 }
 
-/* Checks constraints on the options beyond those of their rows. */
+/* Checks constraints on the options that their rows do not express. */
 static propane_status language_check_options(const train_options *o, const model_config *c, propane_error *err) {
     if (o->mpi && strcmp(o->weights, "baked") == 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -135,27 +135,27 @@ static propane_status language_choose_trained(language_run *t, propane_error *er
 static propane_status language_make_step(language_run *t, propane_error *err) {
     const train_options *o = &t->run.options;
     PROPANE_TRY(language_form_workers(t, err));
-    train_step_options how = {
-        .partition = {.name = o->plan,
-                      .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                      .half_stream = strcmp(o->stream, "fp16") == 0,
-                      .batch = t->share,
-                      .context = o->context,
-                      .head = partition_head_find(o->head),
-                      .gradients = strcmp(o->gradients, "device") == 0,
-                      .squares = o->mpi ? 0 : PARTITION_SQUARES}, /* ranks add up gradients first */
-        .shared = o->shared,
-        .device = o->device,
-        .two_queues = o->two_queues,
-        .weights = weight_mode_find(o->weights),
-        .bf16 = strcmp(o->precision, "bf16") == 0,
-        .accumulate = o->accumulate > 1,
-        .moments = moment_form_of(o->moments),
-        .overlap = strcmp(o->overlap, "off") != 0,
-        .early = train_options_speculates(o),
-        .timeline = t->run.timeline,
-        .recompute = o->recompute,
-        .bisect = t->run.refused};
+    train_step_options how = {.partition = {.name = o->plan,
+                                            .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                                            .half_stream = strcmp(o->stream, "fp16") == 0,
+                                            .batch = t->share,
+                                            .context = o->context,
+                                            .head = partition_head_find(o->head),
+                                            .gradients = strcmp(o->gradients, "device") == 0,
+                                            /* ranks sum the gradients after the kernels have run */
+                                            .squares = o->mpi ? 0 : PARTITION_SQUARES},
+                              .shared = o->shared,
+                              .device = o->device,
+                              .two_queues = o->two_queues,
+                              .weights = weight_mode_find(o->weights),
+                              .bf16 = strcmp(o->precision, "bf16") == 0,
+                              .accumulate = o->accumulate > 1,
+                              .moments = moment_form_of(o->moments),
+                              .overlap = strcmp(o->overlap, "off") != 0,
+                              .early = train_options_speculates(o),
+                              .timeline = t->run.timeline,
+                              .recompute = o->recompute,
+                              .bisect = t->run.refused};
     PROPANE_TRY(language_choose_trained(t, err));
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
@@ -181,8 +181,8 @@ static propane_status language_make_step(language_run *t, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The weights are loaded before the programs are compiled, because baked programs contain them. The moments belong to
- * the step. */
+/* Loads a resumed run's state and makes the step. The weights are loaded before the programs are compiled, because
+ * baked programs contain them. The moments are loaded afterwards, because they belong to the step. */
 static propane_status language_load_and_make(language_run *t, propane_error *err) {
     PROPANE_TRY(train_run_load(&t->run, 0, 0, err));
     PROPANE_TRY(language_make_step(t, err));
@@ -194,7 +194,7 @@ static propane_status language_load_and_make(language_run *t, propane_error *err
 /* ---- fewer ids ------------------------------------------------------------------------------------------------------------ */
 
 static void language_mark_id(uint8_t *used, int64_t vocab, int64_t id) {
-    if (id >= 0 && id < vocab) used[id] = 1; /* others are reported when their batch is made */
+    if (id >= 0 && id < vocab) used[id] = 1; /* invalid ids are reported when their batch is made */
 }
 
 /* Collects the ids of all data, including held-out data. */
@@ -226,7 +226,7 @@ static propane_status language_begin_compact(language_run *t, const train_input 
 
 /* ---- weights ----------------------------------------------------------------------------------------------------------------- */
 
-/* Makes the initial weights: random ones, or those of a model, whose memory is taken over. */
+/* Makes the initial weights, either random or taken over from a model. */
 static propane_status language_begin_weights(language_run *t, const train_input *input, propane_error *err) {
     const train_options *o = &t->run.options;
     if (!input->initial) {
@@ -300,8 +300,8 @@ static propane_status language_make_windows(language_run *t, const train_input *
     return t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
 }
 
-/* Checksums every 64th number of the model's own weights, which distinguishes models of the same shape at little
- * cost. */
+/* Returns a checksum of every 64th number of the model's own weights, which distinguishes models of the same shape at
+ * little cost. */
 static uint64_t language_sum_base(const model_weights *w) {
     enum { STRIDE = 64, MOST = 256 };
     float piece[MOST];
@@ -332,8 +332,8 @@ static void language_make_fingerprints(language_run *t) {
         snprintf(t->base_sum, sizeof t->base_sum, "%016llx", (unsigned long long)language_sum_base(t->weights));
 }
 
-/* Sets the number of steps from the number of epochs. A model soon memorises a small data set, so by default
- * fine-tuning makes only a few passes over it. */
+/* Sets the number of steps, from the number of epochs or to a default. A model soon memorises a small data set, so by
+ * default fine-tuning makes only EPOCHS passes over the data. */
 static void language_count_steps(language_run *t, const train_input *in) {
     enum { EPOCHS = 3, STEPS = 1000 };
     train_options *o = &t->run.options;
@@ -359,7 +359,7 @@ static propane_status language_make_weights(language_run *t, const train_input *
                                                         : PROPANE_OK;
 }
 
-/* Returns the bytes of a model that the step will use in the form of its file, or 0. */
+/* Returns the bytes of the initial model if the step will use it in the form of its file, otherwise 0. */
 static size_t language_base_bytes(const train_options *o, const model_weights *initial) {
     const mil_dtype precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;
     const bool keeps = initial && initial->stored &&
@@ -377,7 +377,7 @@ propane_status language_begin(language_run *t, const train_input *input, propane
     const bool open = strcmp(o->weights, "auto") == 0;
     if (open) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, input->tried, err));
     t->input = *input;
-    t->input.initial = NULL; /* both are needed only while the run is made */
+    t->input.initial = NULL; /* `initial` and `config` are needed only while the run is made */
     t->input.config = NULL;
     t->whole = *input->config;
     t->run.units = o->batch * o->context * o->accumulate;

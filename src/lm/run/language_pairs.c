@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reference model's numbers and their file.
+ * Owns the losses under the reference model and their file.
  */
 #include "lm/run/language_pairs.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a language model's training steps and evaluations, and the contents of its checkpoint. The position in the data
- * is its only state of the data.
+ * Owns a language model's training steps and evaluations, and the contents of its checkpoint. Of the data, the
+ * checkpoint holds only the position.
  */
 #include "lm/run/language_run.h"
 #include "lm/arch/stored_weights.h"
@@ -69,8 +69,8 @@ static propane_status language_to_rows(language_run *t, int64_t begin, int64_t c
     return compact_vocab_map(t->compact, t->targets + begin, count, err);
 }
 
-/* Returns the targets that count in windows [first, first + count) of a batch; for pairs, the number of pairs that
- * count. */
+/* Returns the number of targets that count in windows [first, first + count) of a batch or, for pairs, the number of
+ * pairs that count. */
 static int64_t language_count_targets(const language_run *t, int64_t first, int64_t count) {
     const int64_t context = t->run.options.context;
     int64_t n = 0;
@@ -111,8 +111,8 @@ static propane_status language_refer_all(language_run *t, propane_error *err) {
     return status;
 }
 
-/* Computes the reference before the first batch or validation. A resumed run has other weights by now, and needs the
- * file. */
+/* Computes the reference losses before the first batch or validation. A resumed run reads them from the file, because
+ * its weights have changed since. */
 static propane_status language_refer(language_run *t, propane_error *err) {
     char *path = NULL;
     if (!t->pairs || t->pairs->ready) return PROPANE_OK;
@@ -133,14 +133,14 @@ static propane_status language_refer(language_run *t, propane_error *err) {
 
 /* ---- validation -------------------------------------------------------------------------------------------------------- */
 
-/* Returns the windows of a validation, each held-out one at most once. */
+/* Returns the number of windows of a validation. No held-out window is used twice. */
 static int64_t language_held_out(const language_run *t) {
     const int64_t asked = t->run.options.eval_batches * t->run.options.batch;
     const int64_t there = token_windows_held_out_windows(&t->data);
     return there > 0 && there < asked ? there : asked;
 }
 
-/* Makes this rank's windows of a validation's batch. Windows beyond the last one have no targets. */
+/* Makes this rank's windows of a batch in a validation. Windows beyond the last one have no targets. */
 static propane_status language_held_out_batch(language_run *t, int64_t batch, int64_t windows, propane_error *err) {
     const train_options *o = &t->run.options;
     for (int64_t i = t->first; i < t->first + t->share; i++) {
@@ -157,7 +157,8 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     language_run *t = language_run_of(run);
     const train_options *o = &run->options;
     const int64_t windows = language_held_out(t), own = t->first * o->context, positions = t->share * o->context;
-    double sums[4] = {0}; /* nats, targets, bytes of this rank's windows, correct pairs; then totals */
+    /* this rank's nats, targets, bytes of text and correctly ordered pairs; then the totals over all ranks */
+    double sums[4] = {0};
     PROPANE_TRY(language_refer(t, err));
     for (int64_t b = 0; b * o->batch < windows; b++) {
         double mean = 0;
@@ -179,13 +180,13 @@ static propane_status language_evaluate(train_run *run, train_evaluation *out, p
     if (t->pairs && sums[1] > 0) out->val_accuracy = sums[3] / sums[1];
     out->val_nats_per_byte = sums[2] > 0 ? sums[0] / sums[2] : -1;
     int64_t device_ns, host_ns;
-    train_step_times(t->step, &device_ns, &host_ns); /* they do not belong to the next step */
+    train_step_times(t->step, &device_ns, &host_ns); /* resets the times, which do not belong to the next step */
     (void)train_step_simulated(t->step);
     return PROPANE_OK;
 }
 
-/* Counts the targets in the next batch that count for an update: those of the worker's ranks, in the warm-up all. The
- * position stays. */
+/* Makes the batch `ahead` batches after the position and counts its targets for an update: those of this worker's ranks
+ * or, in the warm-up, of all ranks. The position does not change. */
 static propane_status language_next_count(language_run *t, int64_t ahead, int64_t *out, propane_error *err) {
     const train_options *o = &t->run.options;
     PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->run.state.position + ahead * o->batch), (int)o->batch,
@@ -196,12 +197,13 @@ static propane_status language_next_count(language_run *t, int64_t ahead, int64_
     return PROPANE_OK;
 }
 
-/* The position in the data also seeds the dropout, so that a resumed run, and several ranks, drop the same elements. */
+/* Returns the dropout key of this rank's first window. It depends on the position in the data, so a resumed run drops
+ * the same elements, and so do several ranks. */
 static uint64_t language_dropout_key(const language_run *t) {
     return ((uint64_t)t->run.options.seed << 40) + (uint64_t)(t->run.state.position + t->first) + 1;
 }
 
-/* Prepares the last batch of a step: its gradients are those of the whole step, and its update may begin. */
+/* Prepares the last batch of a step, which completes the step's gradients, so the update may begin during the batch. */
 static void language_last_batch(language_run *t, const train_ahead *ahead) {
     t->scale = 1 / (t->run.state.scaler.scale * (double)t->run.options.accumulate);
     data_parallel_listen(t->group);
@@ -214,7 +216,8 @@ static void language_last_batch(language_run *t, const train_ahead *ahead) {
         train_step_update_in_batch(t->step, &how);
 }
 
-/* Runs one batch. It ends early if its update is not part of it and no other rank waits for it. */
+/* Runs one batch. With `ends_early`, a request to stop interrupts the batch; this requires that no update is part of
+ * the batch and that no other rank waits for it. */
 static propane_status language_batch(language_run *t, bool first, bool ends_early, double scale, double *loss,
                                      propane_error *err) {
     const int64_t own = t->first * t->run.options.context;
@@ -226,9 +229,9 @@ static propane_status language_batch(language_run *t, bool first, bool ends_earl
     return status;
 }
 
-/* Every target counts equally, whichever batch of the step and whichever rank it is in: a part is weighted by its
- * number of targets. With plain text and a single process all weights are exactly 1. If the step is stopped, no
- * weight has changed, and the position in the data is reset. */
+/* Computes the gradients of a step. All targets count equally, in all batches of the step and on all ranks, because
+ * each batch is weighted by its number of targets. With plain text and a single process, all these factors are exactly
+ * 1. If the step is stopped, no weights have changed, and the position in the data is reset. */
 static propane_status language_gradients(train_run *run, const train_ahead *ahead, double *loss, double *norm,
                                          propane_error *err) {
     language_run *t = language_run_of(run);
@@ -291,7 +294,7 @@ static void language_times(train_run *run, double seconds, train_report *report)
 
 static bool language_evaluates(const train_run *run) { return run->options.eval_interval > 0 && run->state.step > 0; }
 
-/* Compiles baked programs after an update, or leaves that to a new process. */
+/* Compiles baked programs again after an update, or sets *over_budget if a new process must do so. */
 static propane_status language_refresh(train_run *run, bool *over_budget, propane_error *err) {
     language_run *t = language_run_of(run);
     const int cost = train_step_refresh_cost(t->step);
@@ -312,7 +315,8 @@ static const char *language_not_finite(const train_run *run) {
     return stored_weights_not_finite(language_run_of(run)->weights);
 }
 
-/* Adapters are small, so they can be tried while the run continues and after it was stopped. */
+/* Writes the adapters with each checkpoint. They are small, and can then be tried while the run continues or after it
+ * was stopped. */
 static propane_status language_draft(train_run *run, propane_error *err) {
     const train_options *o = &run->options;
     if (o->lora_rank == 0) return PROPANE_OK;
@@ -361,7 +365,8 @@ static int language_fingerprints(const train_run *run, train_fingerprint out[TRA
     return n;
 }
 
-/* With adapters, only their tensors are stored: the model itself does not change. */
+/* Returns the first tensor of the checkpoint. With adapters, only their tensors are stored, because the model itself
+ * does not change. */
 static int language_first_tensor(const model_weights *w) { return w->adapter_count > 0 ? w->count : 0; }
 
 static int language_tensor_count(const train_run *run) {
@@ -369,7 +374,7 @@ static int language_tensor_count(const train_run *run) {
     return model_weights_total(w) - language_first_tensor(w);
 }
 
-/* Returns what outer steps keep for a tensor, or NULL for nothing. */
+/* Returns the momentum that outer steps keep for a tensor, or NULL if there is none. */
 static float *language_outer(const language_run *t, int tensor) {
     const outer *o = data_parallel_outer(t->group);
     int i = 0;
@@ -382,7 +387,7 @@ static train_tensor language_tensor(const train_run *run, int block, int index) 
     const language_run *t = language_run_of(run);
     const int i = language_first_tensor(t->weights) + index;
     const model_tensor *m = &t->weights->tensors[i];
-    if (t->step) (void)!train_step_settle(t->step, NULL); /* a failure is reported by the next save or batch */
+    if (t->step) (void)!train_step_settle(t->step, NULL); /* the next save or batch reports a failure */
     return (train_tensor){m->name, m->rank, m->dim, m->count,
                           block == 0                   ? model_weights_data(t->weights, m)
                           : block >= TRAIN_OUTER_BLOCK ? language_outer(t, i)

@@ -19,13 +19,14 @@ typedef struct language_run {
     train_step *step;
     data_parallel *group;               /* owned by the run; NULL for a single process */
     int64_t share, first;               /* this rank's windows of a batch */
-    int64_t worker_share, worker_first; /* and those of all ranks of its worker */
+    int64_t worker_share, worker_first; /* the windows of all ranks of this rank's worker */
     token_windows data;
-    vocab_map *compact;        /* NULL if the model is trained with all its ids */
-    model_config whole;        /* the model's configuration; `weights` may have fewer ids */
-    int64_t budget;            /* compiles per process; 0 means unlimited */
-    bool *trained;             /* [tensor], or NULL for all */
-    double scale;              /* factor for the newest gradients: removes loss scale and number of batches */
+    vocab_map *compact; /* NULL if the model is trained with all its ids */
+    model_config whole; /* the model's configuration; `weights` may have fewer ids */
+    int64_t budget;     /* compiles per process; 0 means unlimited */
+    bool *trained;      /* [tensor], or NULL for all */
+    /* factor that removes the loss scale and the number of batches from the latest gradients */
+    double scale;
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
     language_pairs *pairs;                            /* NULL if the data are not pairs */
@@ -36,7 +37,7 @@ typedef struct language_run {
 
 static inline language_run *language_run_of(const train_run *r) { return (language_run *)(uintptr_t)r; }
 
-/* language_begin.c: everything after train_run_begin. The caller frees `l` if this fails. */
+/* Creates the run after train_run_begin (language_begin.c). The caller frees `l` if this fails. */
 PROPANE_CHECK propane_status language_begin(language_run *l, const train_input *input, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sums. They count only the large arrays and are meant as a lower bound: a run that is refused here could not
- * have succeeded. They use doubles, because mistyped sizes overflow integers.
+ * Owns the estimate of a run's memory. It counts only the large arrays and is meant as a lower bound: a run that is
+ * refused for lack of memory could not have succeeded. The sums are doubles, because mistyped sizes overflow integers.
  */
 #include "lm/run/memory_estimate.h"
 
@@ -33,35 +33,36 @@ double memory_estimate_trained(const model_config *c, const train_options *o) {
     return sum * (double)c->num_hidden_layers;
 }
 
-/* Estimates what is live when the logits exist. A layer keeps the inputs of its halves, queries, keys and values, and
- * the activation's input. If whole matrices are trained, it also keeps their inputs, the attention's result and the
- * activation's, and on the cpu device those of the norms. */
+/* Estimates the bytes of the values that are live together with the logits. A layer keeps the inputs of its halves, its
+ * queries, keys and values, and the inputs of the activation function. If whole matrices are trained, it also keeps the
+ * inputs of o_proj and down_proj and, on the cpu device, the results of the norms. */
 static double estimate_alive(const model_config *c, const train_options *o, double element) {
     model_config split = *c;
     partition_split_head(&split, o->batch, o->context);
     double positions = (double)o->batch * (double)o->context, layers = (double)c->num_hidden_layers;
     double q = (double)c->num_attention_heads * (double)c->head_dim,
            kv = (double)c->num_key_value_heads * (double)c->head_dim, h = (double)model_config_hidden(c);
-    const bool wide = o->recompute && !(o->stream && strcmp(o->stream, "fp16") == 0); /* keeps the fp32 stream itself */
+    /* the fp32 stream itself is kept */
+    const bool wide = o->recompute && !(o->stream && strcmp(o->stream, "fp16") == 0);
     double inputs = 2 * (wide ? 4 : element) * (double)c->hidden_size;
     double rest = element * (q + 2 * kv + (model_arch_is_gated(model_arch_of(c)) ? 2 * h : h));
     double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
     if (o->lora_rank == 0 && !estimate_has_patterns(o))
         rest += element * (q + h + (estimate_on_cpu(o) ? 2 * (double)c->hidden_size : 0));
-    if (estimate_has_patterns(o)) layers = 1; /* the others may be frozen */
+    if (estimate_has_patterns(o)) layers = 1; /* the other layers may be frozen */
     if (o->lora_rank > 0) layers--;           /* the first layer's attention may be below all adapters */
-    /* The scores' gradient passes from kernel to kernel unless a half is one kernel; part of its layer has been freed
-     * by then. */
+    /* The gradient of the scores passes from kernel to kernel unless a half is one kernel. By then, part of the layer's
+     * memory has been freed. */
     double scores = strcmp(o->plan, "layer") == 0
                         ? 0
                         : element * (double)c->num_attention_heads * (double)o->context - inputs - rest;
     double brief = logits > scores ? logits : scores;
     if (!o->recompute) return positions * (layers * (inputs + rest) + brief);
-    return positions * (layers * inputs + (rest > brief ? rest : brief)); /* per layer */
+    return positions * (layers * inputs + (rest > brief ? rest : brief)); /* `rest` exists for one layer at a time */
 }
 
-/* Outer steps keep the common weights, their momentum and, with int4, the rounding errors of messages, for shares and
- * for sums. */
+/* Returns the bytes per trained parameter that outer steps keep: the common weights, their momentum and, with int4, the
+ * rounding errors of messages, for shares and for sums. */
 static double estimate_outer(const train_options *o, int ranks) {
     if (o->outer == 0 || ranks == 1) return 0;
     const outer_options options = {.every = o->outer, .lr = o->outer_lr, .momentum = o->outer_momentum};
@@ -70,13 +71,13 @@ static double estimate_outer(const train_options *o, int ranks) {
     return 4 + (o->outer_momentum > 0 ? 4 : 0) + (wire == ALLREDUCE_INT4 ? 4 + 4.0 / ranks : 0);
 }
 
-/* Guessed updates write a second set of weights and moments. */
+/* Returns the bytes per trained parameter of the second set of weights and moments that speculative updates write. */
 static double estimate_early(const train_options *o, int ranks, double both) {
     const bool speculates = train_options_speculates(o) && ranks == 1 && !estimate_on_cpu(o);
     return speculates && strcmp(o->weights, "packed") != 0 && strcmp(o->weights, "baked") != 0 ? 4 + both : 0;
 }
 
-/* A base in the form of its file has fp32 buffers for one layer and one piece of the table. */
+/* Returns the bytes of a base in the form of its file, with fp32 buffers for one layer and one piece of the table. */
 static double estimate_base(const model_config *c, const train_options *o) {
     model_config split = *c;
     partition_split_head(&split, o->batch, o->context);
@@ -92,7 +93,7 @@ memory_estimate memory_estimate_of(const model_config *c, const train_options *w
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
     double parameters = (double)model_arch_parameters(c), moved = memory_estimate_trained(c, o);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = estimate_alive(c, o, element);
-    bool cpu = estimate_on_cpu(o); /* it reads the master weights */
+    bool cpu = estimate_on_cpu(o); /* the cpu device reads the master weights */
     const double both = 2 * (double)moment_bytes(moment_form_of(o->moments));
     memory_estimate f = {
         .state = (o->base_bytes ? estimate_base(c, o) : 4 * parameters) +
@@ -100,8 +101,8 @@ memory_estimate memory_estimate_of(const model_config *c, const train_options *w
                  moved * (both / (o->shard ? ranks : 1) + estimate_outer(o, ranks) + estimate_early(o, ranks, both)),
         .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
-        /* a gradient reuses the memory of activations whose last reader has run; a table's is made in addition to all
-         * of them */
+        /* a gradient reuses the memory of activations whose last reader has run; a table's gradient needs memory in
+         * addition to the activations */
         double table = moved == parameters ? (double)c->vocab_size * (double)c->hidden_size : 0;
         activations += 4 * table;
         f.batch = activations > 4 * moved ? activations : 4 * moved;

@@ -9,15 +9,18 @@
 
 typedef struct memory_estimate {
     double state; /* bytes: weights, the device's copies of them, moments */
-    double batch; /* bytes: values that a batch keeps for its backward pass, and gradients, which reuse that memory */
+    /* bytes: values that a batch keeps for its backward pass, and gradients, which may reuse the memory of these
+     * values */
+    double batch;
 } memory_estimate;
 
-/* Returns the parameters with a gradient and moments: all, or the adapters'. With name patterns, which only the run
- * resolves, it returns 0, because the sums are a lower bound. */
+/* Returns the number of parameters with a gradient and moments: all parameters, or those of the adapters. With name
+ * patterns, which only the run resolves, returns 0, because the estimate is a lower bound. */
 double memory_estimate_trained(const model_config *config, const train_options *options);
-/* Estimates one of `ranks` processes, which share out a batch and, if they are sharded, the moments. */
+/* Estimates the memory of one of `ranks` processes. The processes divide a batch and, with --shard, the moments among
+ * themselves. */
 memory_estimate memory_estimate_of(const model_config *config, const train_options *options, int ranks);
-/* Checks this process. Returns PROPANE_ERR_LIMIT if it needs more than the machine's memory. */
+/* Returns PROPANE_ERR_LIMIT if this process needs more than the machine's memory. */
 PROPANE_CHECK propane_status memory_estimate_check(const model_config *config, const train_options *options,
                                                    propane_error *err);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the choices of --device auto, --precision auto, --plan auto and, for adapters, --weights auto. A plan changes how
- * a step is cut and where the head runs. Batches, accumulation and moments stay as given, because they affect the result
- * of training. These choices compare estimates and measure nothing, so a resumed run makes the same ones again; only the
- * precision is measured, and a checkpoint records it. Refuses devices without a known chip, and fp32 on an engine.
+ * Owns the choices of --device auto, --precision auto, --plan auto and, for adapters, --weights auto. A plan changes
+ * how a step is cut and where the head runs. Batches, accumulation and moments stay as given, because they affect the
+ * result of training. Apart from the precision, which is measured and recorded in the checkpoint, these choices compare
+ * estimates, so a resumed run makes the same choices again. Devices without a known chip are refused, and so is fp32 on
+ * an engine.
  */
 #include "lm/run/plan_choice.h"
 
@@ -14,8 +15,8 @@
 #include "lm/step/partition_compare.h"
 #include "train/weight_mode_check.h"
 
-/* Returns the device's chip. Apple's device does not report it, so the oldest chip is assumed: what it accepts, all
- * accept. */
+/* Finds the device's chip. Apple's device does not report its chip, so the oldest one is assumed: all chips accept what
+ * the oldest accepts. */
 static propane_status plan_choice_chip(const char *device, const chip **out, propane_error *err) {
     char name[60];
     const char *sim = propane_uri_names(device, "sim") ? strchr(device, ':') : NULL;
@@ -41,7 +42,7 @@ static void plan_choice_take(train_options *o, const partition_candidate *best) 
     o->gradients = best->partition->options.gradients ? "device" : "host";
 }
 
-/* Lists everything that a run may use, the fastest first. */
+/* Compares all candidates that the options allow; the fastest comes first. */
 static propane_status plan_choice_compare(const train_options *o, const model_config *config, const chip *c,
                                           partition_comparison *all, propane_error *err) {
     const partition_batches batches = {o->batch, o->accumulate};
@@ -132,7 +133,7 @@ propane_status train_choose_plan(train_options *o, const model_config *config, p
     const chip *c = NULL;
     if (strcmp(o->plan, "auto") != 0) return PROPANE_OK;
     if (!plan_choice_is_engine(o)) {
-        o->plan = "layer"; /* a device that does its own planning */
+        o->plan = "layer"; /* for devices that do their own planning */
         return PROPANE_OK;
     }
     if (strcmp(o->precision, "fp16") != 0)
@@ -144,7 +145,8 @@ propane_status train_choose_plan(train_options *o, const model_config *config, p
 
 /* ---- the base of adapters ---------------------------------------------------------------------------------------------------- */
 
-/* Finds the run's plan with the base as constants and with the weights that it would have otherwise. */
+/* Finds two candidates of the run's plan: one with the base as constants, and one with the weight mode chosen so
+ * far. */
 static propane_status plan_choice_base_costs(const train_options *o, const model_config *config, const chip *c,
                                              partition_comparison *all, const partition_candidate **baked,
                                              const partition_candidate **otherwise, propane_error *err) {
@@ -152,7 +154,7 @@ static propane_status plan_choice_base_costs(const train_options *o, const model
     model_lora lora = {.rank = o->lora_rank, .alpha = o->lora_alpha};
     const partition_question q = {.plan = o->plan,
                                   .head = o->head,
-                                  .gradients = "host", /* a frozen base has none */
+                                  .gradients = "host", /* a frozen base has no weight gradients */
                                   .half_stream = strcmp(o->stream, "fp16") == 0,
                                   .moments = o->moments,
                                   .batches = &batches,
@@ -169,7 +171,8 @@ static propane_status plan_choice_base_costs(const train_options *o, const model
     return PROPANE_OK;
 }
 
-/* Returns whether the device can compile that many programs in one process. If the mode needs a proof, makes the device prove it. */
+/* Sets *fits to whether the device can compile that many programs in one process and, if it is not known whether the
+ * device supports the mode, passes the mode's proof. */
 static propane_status plan_choice_base_fits(const train_options *o, int programs, bool *fits, propane_error *err) {
     propane_device *d = NULL;
     propane_error why = {0};
@@ -187,7 +190,7 @@ propane_status train_choose_base(train_options *o, const model_config *config, p
     partition_comparison all = {0};
     const partition_candidate *baked = NULL, *otherwise = NULL;
     bool fits = false;
-    /* a rank of an mpirun cannot start again if the budget ends */
+    /* a rank under mpirun cannot restart when the budget is used up */
     if (o->lora_rank == 0 || o->mpi || !plan_choice_is_engine(o) || strcmp(o->precision, "fp16") != 0)
         return PROPANE_OK;
     PROPANE_TRY(plan_choice_chip(o->device, &c, err));
@@ -218,7 +221,7 @@ void processor_cost(const model_config *config, const train_options *o, cost_wor
     cost_processor(c, work, out);
 }
 
-/* Compares estimates for this machine's engine and its processor. */
+/* Chooses between the machine's engine and its processor by their estimates. */
 static propane_status plan_choice_device(train_options *o, const model_config *config, propane_error *err) {
     const chip *c = chip_get(CHIP_m1);
     const cost_work_kind kind = o->lora_rank > 0 ? COST_WORK_LORA : COST_WORK_FULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on training plans. lm/step/partition.h cuts a step.
+ * Owns the public functions for training plans. lm/step/partition.h makes a plan.
  */
 #include "lm/run/public_plan.h"
 
@@ -21,14 +21,14 @@ const char *propane_weight_modes(void) { return WEIGHT_MODE_WORDS; }
 
 /* ---- models ----------------------------------------------------------------------------------------------------------------- */
 
-/* Models that need no file, for plans and estimates. Most published steps use their sizes. */
+/* Models that need no file, for plans and estimates. Most published training steps use these sizes. */
 static const struct {
     const char *name;
     int64_t layers, width, hidden, heads, vocabulary;
 } plan_models[] = {{"stories110m", 12, 768, 2048, 12, 32000}};
 enum { PLAN_MODELS = sizeof plan_models / sizeof plan_models[0] };
 
-/* Returns the row of that name, or PLAN_MODELS. */
+/* Returns the index of the row with this name, or PLAN_MODELS if there is none. */
 static int plan_model(const char *name) {
     int i = 0;
     while (i < PLAN_MODELS && strcmp(plan_models[i].name, name) != 0) i++;

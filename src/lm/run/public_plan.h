@@ -6,11 +6,11 @@
 
 #include "lm/arch/config.h"
 
-/* Returns whether the model is known only by its sizes, so that there are no weights to start from. */
+/* Returns whether `model` names only sizes (a built-in name or a .json file), so that there are no weights. */
 bool api_plan_is_sizes(const char *model);
-/* Refuses a word that is not a type of the residual stream; NULL is fine. A message begins with the option's name. */
+/* Returns PROPANE_ERR_INVALID if `stream` is neither "fp16" nor "fp32" nor NULL. */
 PROPANE_CHECK propane_status api_plan_check_stream(const char *stream, propane_error *err);
-/* Reads the configuration of a model in any form, of a config.json, or of a model known by name. */
+/* Reads the configuration from a model in any form or from a config.json, or sets that of a built-in name. */
 PROPANE_CHECK propane_status api_plan_config(const char *model, model_config *out, propane_error *err);
 
 #endif

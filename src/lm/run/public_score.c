@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the computation of losses, logits and gradients of a model on a given sequence. The last two are
- * returned as safetensors, so that other programs can be compared with Propane. Logits come from the programs of generation, one
- * position after the other. Gradients are those of the mean loss from one training step, with the names and in the form
+ * Owns the computation of losses, logits and gradients of a model on a given sequence. Logits and gradients are written
+ * as safetensors, so that other programs can be compared with Propane. Logits come from the generation programs, one
+ * position after the other. Gradients are those of the mean loss in one training step, with the names and in the form
  * of the model's file.
  */
 #include <math.h>
@@ -68,7 +68,7 @@ propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, 
     return api_score_check(g, *mean, err);
 }
 
-/* Adds up the losses of the ids that count toward the loss. */
+/* Adds to *sum the losses of an example's ids that are to be learned, and to *predictions their number. */
 static propane_status api_score_example(infer *m, const train_examples *e, int64_t index, double *nll, double *sum,
                                         int64_t *predictions, propane_error *err) {
     const int64_t begin = e->start[index], most = infer_context(m) + 1;
@@ -140,7 +140,8 @@ propane_status propane_generator_write_logits(propane_generator *g, const int32_
     return status;
 }
 
-/* Replaces the weights by the gradients in a registry of the same model, which is then written as a model. */
+/* Copies the gradients, divided by the loss scale, into a registry of the same model, which is then written like a
+ * model. */
 static propane_status api_score_collect(train_step *s, model_weights *gradients, double scale, propane_error *err) {
     for (int i = 0; i < gradients->count; i++) {
         const model_tensor *t = &gradients->tensors[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the start of a trainer of language models: the text as tokens; the model from sizes, a configuration, another
- * model or a resumed run; and the run's folder. The training itself is in lm/run/language_run.h.
+ * model or a resumed run; and the run's folder. lm/run/language_run.h trains the model.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -37,7 +37,8 @@ static language_trainer *language_of(const propane_trainer *t) { return t->part;
 
 /* ---- the text ----------------------------------------------------------------------------------------------------------------- */
 
-/* Returns the date of the run's beginning, so that a run that is resumed or repeated has the same data. */
+/* Returns the option's date, or today's date in `today` if none was given. The date becomes part of the run's record,
+ * so that a resumed or repeated run has the same data. */
 static const char *api_trainer_language_date(const train_options *o, char today[11]) {
     const time_t now = time(NULL);
     struct tm day;
@@ -46,7 +47,7 @@ static const char *api_trainer_language_date(const train_options *o, char today[
     return today;
 }
 
-/* A model that is trained further provides its tokenizer and its chat format. */
+/* Opens the text as tokens. If an existing model is trained further, its tokenizer and chat format are the defaults. */
 static propane_status api_trainer_language_open_corpus(propane_trainer *t, const propane_data *data,
                                                        propane_error *err) {
     train_options *o = t->options;
@@ -99,8 +100,8 @@ static propane_status api_trainer_language_count_bytes(language_trainer *l, prop
 
 /* ---- the model ---------------------------------------------------------------------------------------------------------------- */
 
-/* If only a width is given, uses the largest number of heads up to the default that divides it into even sizes, as
- * rotary positions need. */
+/* Returns the number of heads. If none is given, returns the largest number up to the default that divides the width
+ * into heads of even size, as RoPE requires. */
 static int64_t api_trainer_language_heads(const train_options *o) {
     int64_t heads = o->heads;
     while (!o->given[TRAIN_OPTION_heads] && heads > 1 && (o->width % heads || o->width / heads % 2)) heads--;
@@ -119,20 +120,22 @@ static propane_status api_trainer_language_sizes(const train_options *o, const t
         return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64,
                             o->width, heads);
     c->head_dim = o->width / heads;
-    /* A gated half is 8/3 of the width, in whole rows of 32; a plain one is 4 times the width. */
+    /* The hidden size of a gated half is 8/3 of the width, rounded up to a multiple of 32; that of a plain half is 4
+     * times the width. */
     const bool gated = model_arch_is_gated(model_arch_of(c));
     c->intermediate_size = o->hidden ? o->hidden : gated ? (o->width * 8 / 3 + 31) / 32 * 32 : 4 * o->width;
     config_experts_default(model_arch_of(c), c);
     c->tie_word_embeddings = o->tie;
     c->vocab_size = tokenizer_vocab_size(t);
-    c->max_position_embeddings = o->context; /* only trained weights */
+    c->max_position_embeddings = o->context; /* further positions would not be trained */
     return model_config_check(c, "the model's sizes", err);
 }
 
-/* Below adapters, a model keeps the form of its file until the step is made, which may need fp32 masters. */
+/* Returns whether the model stays in the form of its file. The model of a run with adapters does, until the step is
+ * made, which may need fp32 masters. */
 static bool api_trainer_language_keeps(const train_options *o) { return o->lora_rank > 0 && !o->compact_vocab; }
 
-/* Loads the model with which a run of adapters began; it may have been moved since. */
+/* Loads the model with which a run of adapters began. --init gives its path if the model has been moved since. */
 static propane_status api_trainer_language_base(const train_options *o, model_weights **out, propane_error *err) {
     char *place = NULL;
     if (!*o->init && !*o->base)
@@ -176,7 +179,7 @@ static propane_status api_trainer_language_check_sizes(const train_options *o, c
     return PROPANE_OK;
 }
 
-/* A resumed run has a model and a vocabulary; others are refused, not ignored. */
+/* Refuses options that ask for another model or vocabulary than the resumed run's; they are not ignored. */
 static propane_status api_trainer_language_check_resumed(const train_options *o, const language_trainer *l,
                                                          propane_error *err) {
     model_config other;
@@ -226,7 +229,7 @@ static propane_status api_trainer_language_choose_model(propane_trainer *t, prop
     return run_vocabulary(name, l->config.vocab_size, l->corpus.tokenizer, err);
 }
 
-/* An adapter that is trained further determines rank, scale and targets; the dropout is the run's. */
+/* Takes rank, alpha and targets from an adapter that is trained further. The dropout remains the run's option. */
 static propane_status api_trainer_language_take_adapter(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
     model_lora l;
@@ -243,7 +246,7 @@ static propane_status api_trainer_language_take_adapter(propane_trainer *t, prop
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------------ */
 
-/* Decides where the run's initial model is. */
+/* Finds the folder or file of the run's initial model. */
 static propane_status api_trainer_language_decide(propane_trainer *t, propane_error *err) {
     train_options *o = t->options;
     if (*o->init && o->resume && o->lora_rank == 0 && strcmp(o->init, o->base) != 0)
@@ -252,7 +255,7 @@ static propane_status api_trainer_language_decide(propane_trainer *t, propane_er
                             *o->base ? "with --init " : "without --init", o->base, o->init);
     if (*o->init) {
         char *place = NULL;
-        o->base = o->init; /* the hub's name, if it is one, which adapters record for others */
+        o->base = o->init; /* adapters record this name; it may be a name on the hub */
         PROPANE_TRY(hub_cache_find(o->init, &place, err));
         o->init = arena_string(t->own->arena, place);
         mem_free(place);
@@ -269,15 +272,15 @@ static propane_status api_trainer_language_choose_device(propane_trainer *t, pro
     return o->device ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-/* Rounds a computed number as it is printed, because the record of a run shows it in full. */
+/* Rounds a computed number to six digits, because a run's record shows numbers in full. */
 static double api_trainer_six_digits(double x) {
     char shown[40];
     snprintf(shown, sizeof shown, "%.6g", x);
     return strtod(shown, NULL);
 }
 
-/* Sets the learning rate for the kind of run if none was given: lowest for an existing model, higher for adapters,
- * highest for a small model from scratch. */
+/* Sets learning rates, schedule and context for the kind of run where they were not given. The default rate is lowest
+ * for an existing model, higher for adapters, and highest for a small model from scratch. */
 static void api_trainer_language_choose_rates(propane_trainer *t) {
     train_options *o = t->options;
     const double width = (double)language_of(t)->config.hidden_size;
@@ -286,7 +289,7 @@ static void api_trainer_language_choose_rates(propane_trainer *t) {
     const double tuned = o->lora_rank > 0 ? (prefers ? 1e-5 : 2e-4) : (prefers ? 1e-6 : 5e-5);
     if (o->lr < 0) o->lr = *o->init ? tuned : fmin(3e-3, api_trainer_six_digits(0.3 / width));
     if (!o->given[TRAIN_OPTION_context] && o->context > language_of(t)->config.max_position_embeddings)
-        o->context = language_of(t)->config.max_position_embeddings; /* for a model that is trained further */
+        o->context = language_of(t)->config.max_position_embeddings; /* an existing model may have a shorter context */
     if (strcmp(o->schedule, "auto") == 0) o->schedule = *o->init ? "cosine" : "wsd"; /* measured by bench/defaults.sh */
     if (!o->given[TRAIN_OPTION_min_lr]) o->min_lr = fmin(o->min_lr, api_trainer_six_digits(o->lr / 10));
 }
@@ -307,8 +310,8 @@ static propane_status api_trainer_language_begin_folder(propane_trainer *t, prop
     return run_begin(o->run_dir, o->resume, &files, &t->hold, err);
 }
 
-/* Writes tokenizer.json for transformers, the model's own if it has one. A vocabulary that the format cannot express is
- * left out. */
+/* Writes tokenizer.json for transformers, as a copy of the initial model's file if there is one. Nothing is written for
+ * a vocabulary that the format cannot express. */
 static propane_status api_trainer_language_write_hf(const propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
     char *data = NULL, *to = run_path(o->run_dir, "tokenizer.json");
@@ -330,7 +333,7 @@ static propane_status api_trainer_language_write_hf(const propane_trainer *t, pr
     return propane_fail(err, status, "%s", why.text);
 }
 
-/* Writes the files that generating needs besides the weights. */
+/* Writes the files that generation needs in addition to the weights. */
 static propane_status api_trainer_language_fill_folder(const propane_trainer *t, propane_error *err) {
     const train_options *o = t->options;
     if (!o->run_dir || !mpi_leads(o->mpi) || o->resume) return PROPANE_OK;
@@ -416,8 +419,7 @@ static propane_status api_trainer_language_write(const propane_trainer *t, const
     return status;
 }
 
-/* ---- reports
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- reports ---------------------------------------------------------------------------------------------------- */
 
 /* Returns the number of held-out tokens. */
 static int64_t api_trainer_language_held(const propane_trainer *t) {
@@ -472,7 +474,7 @@ static void api_trainer_language_put_log(const propane_trainer *t, json_t *log) 
     json_put(log, "heads", json_integer(c->num_attention_heads));
     json_put(log, "kv_heads", json_integer(c->num_key_value_heads));
     json_put(log, "vocabulary", json_integer(c->vocab_size));
-    if (w->adapter_count > 0) /* the effective targets, if the option left them open */
+    if (w->adapter_count > 0) /* the targets that were chosen, even if the option left them open */
         json_put(log, train_option_rows[TRAIN_OPTION_lora_targets].key, json_string(w->lora.modules));
     json_put(log, "tokens", json_integer(language_of(t)->corpus.count));
     if (language_of(t)->corpus.examples.pairs)
@@ -538,7 +540,8 @@ static int32_t api_trainer_id(const corpus *c, int64_t at) {
     return bytes == 2 ? ((const uint16_t *)all)[at] : ((const int32_t *)all)[at];
 }
 
-/* Returns the first token from `from` on that begins a line, or else a word; `from` if none follows soon. */
+/* Returns the index of the first token, searching from `from`, that begins a line or, failing that, a word. Returns
+ * `from` if there is no such token nearby. */
 static int64_t api_trainer_beginning(const corpus *c, int64_t from, int64_t end) {
     enum { SOON = 2000 };
     int64_t word = from;

@@ -6,7 +6,7 @@
 
 #include "train/trainer/public_trainer.h"
 
-/* Checks the options against one another (public_trainer_options.c). */
+/* Refuses options that contradict each other (public_trainer_options.c). */
 PROPANE_CHECK propane_status api_trainer_language_check(const train_options *o, propane_error *err);
 
 #endif

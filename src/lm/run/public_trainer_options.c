@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the constraints among the options of a language model's training: duplicates and contradictions. The rows decide
- * which single values are allowed.
+ * Owns the constraints among the options of a language model's training: duplicates and contradictions. The options'
+ * rows decide which values each option accepts.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static propane_status api_trainer_check_vocabulary(const train_options *o, propa
     return PROPANE_OK;
 }
 
-/* Options of instruction data have no effect on a text. */
+/* Refuses options of instruction data if the data are plain text, because the options would have no effect. */
 static propane_status api_trainer_check_examples(const train_options *o, propane_error *err) {
     const char *given = o->given[TRAIN_OPTION_chat]        ? "chat"
                         : o->resume                        ? NULL

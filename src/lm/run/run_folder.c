@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names inside a run's folder.
+ * Owns the loading of language models from paths, and the model's files in a run's folder.
  */
 #include "lm/run/run_folder.h"
 
@@ -36,7 +36,7 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
                             : "");
 }
 
-/* Returns whether the checkpoint holds only adapters. */
+/* Returns whether the folder's checkpoint holds only adapters. */
 static bool run_folder_trains_adapter(const char *dir) {
     train_options options;
     propane_error none = {0};

@@ -281,8 +281,7 @@ propane_status propane_trainer_write(propane_trainer *t, const char *path, propa
     return api_trainer_end(t, t->kind->write(t, path, err));
 }
 
-/* ---- reports
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- reports ---------------------------------------------------------------------------------------------------- */
 
 bool propane_trainer_describe(const propane_trainer *t, propane_trainer_info *out) {
     if (!t || !out) return false;

@@ -182,8 +182,7 @@ static propane_status api_trainer_program_write(const propane_trainer *t, const 
     return imported_run_write(t->run, path, err);
 }
 
-/* ---- reports
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- reports ---------------------------------------------------------------------------------------------------- */
 
 static void api_trainer_program_describe(const propane_trainer *t, propane_trainer_info *out) {
     const sample_source *s = program_of(t)->source;
