@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the form of a checkpoint. The rows of options.def and a table of the state serve writing, reading and comparing.
- * Refuses a checkpoint that does not belong to the run before anything is changed.
+ * A checkpoint that does not belong to the run is refused before anything is changed.
  */
 #include "train/checkpoint.h"
 
@@ -154,7 +154,7 @@ static propane_status checkpoint_check_format(const checkpoint_metadata *m, cons
                         there, format);
 }
 
-/* Shows a stored value as people write it, instead of as "0x1p-3". */
+/* Returns a stored value in the form that a user types, instead of a form such as "0x1p-3". */
 static const char *checkpoint_show(const train_option *row, const char *stored, char out[TRAIN_VALUE_ROOM]) {
     if (row->type != TRAIN_REAL) return stored;
     double value = 0;
@@ -223,8 +223,7 @@ propane_status train_checkpoint_get_state(const checkpoint_metadata *m, train_st
                         m->source);
 }
 
-/* Reads tensors. Nothing is written into them unless `fill` is set, so that a first pass can check that all of them
- * exist. */
+/* Reads tensors if `fill` is set. Otherwise only checks that all of them exist. */
 static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, train_run *r, int first, int last,
                                               bool fill, propane_error *err) {
     char name[TRAIN_NAME_ROOM];
@@ -234,7 +233,7 @@ static propane_status checkpoint_read_tensors(const checkpoint_metadata *m, trai
             const safetensors_tensor *found;
             if (!t.data) continue;
             if (b == TRAIN_OUTER_BLOCK && !safetensors_find(m->file, train_checkpoint_name(name, &t, b)))
-                continue; /* the run has not had it until now */
+                continue; /* the run has had no outer momentum until now */
             PROPANE_TRY(
                 safetensors_expect(m->file, train_checkpoint_name(name, &t, b), ST_F32, t.rank, t.dim, &found, err));
             if (!fill) continue;
@@ -256,8 +255,8 @@ propane_status train_checkpoint_read(train_run *r, int first, int last, propane_
     return status;
 }
 
-/* A killed run that continues from an older checkpoint may end before it reaches the best step again. The file is then
- * from a step that this run has not done. */
+/* Sets *taken if the file is from step state.best. It may be from another step: a killed run that continues from an
+ * older checkpoint may end before it reaches the best step again. */
 propane_status train_checkpoint_read_best(train_run *r, bool *taken, propane_error *err) {
     checkpoint_metadata m = {0};
     const char *step = NULL;
@@ -281,7 +280,8 @@ static propane_status checkpoint_recall_rows(const checkpoint_metadata *m, arena
         const char *stored = NULL;
         if (!checkpoint_holds(row, o->kind)) continue;
         PROPANE_TRY(checkpoint_metadata_find(m, row->key, &stored, err));
-        if (!stored || (!*stored && !train_option_is_text(row))) continue; /* the check on reading reports it */
+        /* train_checkpoint_read reports the missing key */
+        if (!stored || (!*stored && !train_option_is_text(row))) continue;
         stored = arena_string(a, stored);
         if (!stored) return propane_fail_memory(err, 0);
         if (!train_option_parse(row, stored, o)) return checkpoint_damaged(m, row->key, stored, err);

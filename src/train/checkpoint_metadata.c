@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the two forms of checkpoint metadata. The current form has one text per key. Fine-tuning runs of version 0.1 had
  * a single key, "propane", with a JSON object: format, step, evaluated, samples, data, loss and the options by flag
- * name. It is read as if it were in the current form; missing values are derived from its step.
+ * name. The old form is read as if it were the current one; values that it lacks are derived from its step.
  */
 #include "train/checkpoint_metadata.h"
 
@@ -71,7 +71,8 @@ static char *checkpoint_old_text(const checkpoint_metadata *m, const char *key) 
     return arena_string(m->arena, json_is_string(value) ? json_string_value(value) : "");
 }
 
-/* Returns the neutral value of a key that did not exist when the checkpoint was written. */
+/* Returns the value that a missing key stands for, because older versions did not write the key. Returns NULL for other
+ * keys. */
 static const char *checkpoint_default(const char *key) {
     static const char *const values[][2] = {
         {"best", "-1"},    {"stale", "0"},        {"best_loss", "0x0p+0"}, {"schedule", "cosine"}, {"keep", "best"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the training steps and evaluations of an imported program, and the contents of its checkpoint. The order of the
- * samples depends only on the seed and the sample's number, so no other state of the data is stored.
+ * samples depends only on the seed and on the position in the data, so no other state of the data is stored.
  */
 #include "train/imported_run.h"
 
@@ -21,8 +21,8 @@ typedef struct imported_run {
     imported_step *step;
     adamw *optimiser;
     float **moments;           /* [2 * weights] */
-    int64_t count;             /* number of values that the newest gradients are sums of */
-    int64_t device_ns;         /* device time of the newest step */
+    int64_t count;             /* number of values over which the latest gradients are summed */
+    int64_t device_ns;         /* device time of the latest step */
     double loss;               /* loss of the previous step */
     char *package;             /* NULL without a run folder */
     char samples[24], sum[24]; /* fingerprints for the checkpoint */
@@ -60,7 +60,7 @@ static propane_status imported_diverged(const imported_run *t, propane_error *er
                         (long long)t->run.state.step + 1, before);
 }
 
-/* Sums the gradients of all samples of the step. */
+/* Sums the gradients and the losses of all samples of the step. */
 static propane_status imported_sum(imported_run *t, double *loss, propane_error *err) {
     const int64_t samples = imported_step_samples(t->step), begin = t->run.state.position;
     *loss = 0, t->count = t->device_ns = 0;
@@ -194,7 +194,7 @@ static propane_status imported_make_optimiser(imported_run *t, propane_error *er
     return status;
 }
 
-/* Sets the number of steps from the number of epochs. */
+/* Sets the number of steps from the number of epochs, unless the options give it. */
 static void imported_count_steps(imported_run *t) {
     train_options *o = &t->run.options;
     t->run.units = o->batch * o->accumulate;

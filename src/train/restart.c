@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rewriting of the command line.
+ * Owns the rewriting of the command line for a restart.
  */
 #include "train/restart.h"
 

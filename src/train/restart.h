@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The command line that restarts a run after its compile budget is used up. Only the command calls exec().
+ * The command line that restarts a run after its compile budget is used up. Only the command itself calls exec().
  */
 #ifndef TRAIN_RESTART_H
 #define TRAIN_RESTART_H

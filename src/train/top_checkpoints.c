@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns best.STEP.safetensors in a run's folder. Files of steps after the run's current one come from a killed run that
- * resumed from an earlier checkpoint. They are removed, because the run will make them again.
+ * Owns best.STEP.safetensors in a run's folder. Files of the current or a later step were written before the run was
+ * killed and resumed from an earlier checkpoint. They are removed, because the run makes them again.
  */
 #include "train/top_checkpoints.h"
 
@@ -28,7 +28,7 @@ static char *top_checkpoints_path(const train_run *r, int64_t step) {
     return arena_printf(r->arena, "%s/best.%lld.safetensors", r->options.run_dir, (long long)step);
 }
 
-/* Returns 120 for "best.120.safetensors", and -1 for other names. */
+/* Returns the step in a file's name: 120 for "best.120.safetensors", and -1 for other names. */
 static int64_t top_checkpoints_step(const char *name) {
     char *end = NULL;
     if (strncmp(name, "best.", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
@@ -36,7 +36,7 @@ static int64_t top_checkpoints_step(const char *name) {
     return strcmp(end, ".safetensors") == 0 ? step : -1;
 }
 
-/* Returns a checkpoint's validation loss. A file that cannot be read counts as the worst, so it is removed first. */
+/* Returns a checkpoint's validation loss. A file that cannot be read counts as the worst and is removed first. */
 static double top_checkpoints_loss(const char *path) {
     checkpoint_metadata m = {0};
     const char *value = NULL;

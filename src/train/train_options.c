@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the parsing of rows: one parser for defaults, command line, files and checkpoints. Refuses values that a row
- * does not allow.
+ * Owns the values of options: one parser serves defaults, command line, files and checkpoints. Values that an option's
+ * row does not allow are refused.
  */
 #include "train/train_options.h"
 
@@ -45,7 +45,7 @@ bool train_option_parse(const train_option *row, const char *value, train_option
         if (end == value || *end || errno) return false;
         *(int64_t *)at = n;
     } else if (row->type == TRAIN_REAL) {
-        double x; /* a checkpoint has hex floats */
+        double x; /* checkpoints hold hexadecimal floats */
         if (!mil_number_real(value, strlen(value), &x) || !isfinite(x)) return false;
         *(double *)at = x;
     } else {
@@ -120,7 +120,7 @@ static propane_status train_options_refuse(const train_option *row, const char *
     }
 }
 
-/* Returns whether a number is written as people do; train_option_parse also reads what checkpoints hold. */
+/* Returns whether a number is in the form that a user types. train_option_parse also reads the form of checkpoints. */
 static bool train_options_is_plain(const train_option *row, const char *value) {
     double real = 0;
     int64_t whole = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The options of a training run. An option is one row in options.def. Struct, defaults, checks, flags, help, checkpoint
- * and log are generated from the rows.
+ * The options of a training run. An option is one row in options.def. The struct, defaults, checks, flags, help,
+ * checkpoint and log are generated from the rows.
  */
 #ifndef TRAIN_TRAIN_OPTIONS_H
 #define TRAIN_TRAIN_OPTIONS_H
@@ -38,7 +38,8 @@ typedef struct train_options {
     mpi *mpi;        /* borrowed; NULL for a single process. `batch` counts the sequences of all ranks together */
     bool two_queues; /* as in train_step_options */
     propane_device *shared; /* as in train_step_options */
-    size_t base_bytes;      /* of a model that keeps the form of its file below adapters; 0 if it gets fp32 masters */
+    /* bytes of a frozen model that keeps the form of its file; 0 if the model gets fp32 masters */
+    size_t base_bytes;
 } train_options;
 
 typedef enum train_option_type {
@@ -71,33 +72,34 @@ typedef struct train_option { /* a row; see options.def */
     struct {
         const char *standard;
         train_option_log log;
-        const char *help; /* NULL if this kind of run lacks the option */
+        const char *help; /* NULL if this kind of run does not have the option */
     } use[TRAIN_KINDS];
 } train_option;
 
 extern const train_option train_option_rows[TRAIN_OPTIONS];
 
 void train_options_default(train_options *o, train_kind kind);
-/* Sets one option by its name from a text in the form of the command line, such as "lr" "3e-4"; a BOOL accepts "true",
- * "false", "1" and "0". The text is borrowed. Returns PROPANE_ERR_NOT_FOUND if no option has that name, and
- * PROPANE_ERR_INVALID if the value is not allowed; the message begins with the name. */
+/* Sets the option `name` from a text in the form of the command line, for example "lr" from "3e-4". A BOOL accepts
+ * "true", "false", "1" and "0". The text is borrowed. Returns PROPANE_ERR_NOT_FOUND if no option has that name, and
+ * PROPANE_ERR_INVALID if the value is not allowed. The message begins with the option's name. */
 PROPANE_CHECK propane_status train_options_set(train_options *o, const char *name, const char *value,
                                                propane_error *err);
-/* Returns whether --overlap early applies. It is for one process: several exchange gradients or weights, and speculate
- * nothing. */
+/* Returns whether --overlap early applies. It applies only to a single process, because several processes exchange
+ * gradients or weights before an update. */
 bool train_options_speculates(const train_options *o);
-/* Returns the number of validations whose weights are kept: 0 for "last", 1 for "best", 3 for "3"; -1 if `keep` is
- * invalid. */
+/* Returns the number of validations whose weights are kept: 0 for "last", 1 for "best", N for a number N. Returns -1 if
+ * `keep` is invalid. */
 int64_t train_options_keeps(const char *keep);
-/* Checks every value against its row. */
+/* Checks every value against its option's row, and the few constraints between options. */
 PROPANE_CHECK propane_status train_options_check(const train_options *o, propane_error *err);
 
 enum { TRAIN_VALUE_ROOM = 100 }; /* room for a number as text */
 
-/* Returns the value in the form that checkpoints hold: integers in decimal, BOOLs as 1 and 0, reals in hexadecimal
- * floating point, which preserves all bits. Texts are returned unchanged, NULL as "". */
+/* Returns the option's value in the form that checkpoints hold: integers in decimal, BOOLs as 1 and 0, and reals in
+ * hexadecimal floating point, which preserves all bits. Texts are returned unchanged, and NULL as "". */
 const char *train_option_print(const train_option *row, const train_options *o, char out[TRAIN_VALUE_ROOM]);
-/* Reads such a value without range checks; a text is borrowed. Returns false if it is not a value of that type. */
+/* Sets the option from such a text without range checks; the text is borrowed. Returns false if the text is not a value
+ * of the option's type. */
 bool train_option_parse(const train_option *row, const char *text, train_options *o);
 
 static inline bool train_option_is_text(const train_option *row) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the life of a run. Everything that a later process needs is in train_state. The loop below reads top down:
- * bring the programs up to date, evaluate, save, step.
+ * Owns the life of a run. The state that a later process needs, in addition to weights and moments, is in train_state.
+ * The loop brings the programs up to date, evaluates, saves and makes a step, in this order.
  */
 #include "train/train_run.h"
 
@@ -58,7 +58,7 @@ propane_status train_run_begin(train_run *r, const train_run_kind *kind, const t
     return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
 }
 
-/* Called once the number of steps is known, because the warm-up is a fraction of it. */
+/* Sets the schedule. The number of steps must be known, because the default warm-up is a fraction of it. */
 void train_run_plan(train_run *r) {
     enum { WARMUP_MOST = 50, WARMUP_PART = 10 };
     train_options *o = &r->options;
@@ -97,13 +97,13 @@ void train_run_free(train_run *r) {
 
 /* ---- running ----------------------------------------------------------------------------------------------------------------- */
 
-/* The host reports a request to stop only once, so it is remembered until the run has ended. */
+/* Returns whether a stop was requested. The host program reports a request only once, so `ended` remembers it. */
 static bool train_run_is_asked(train_run *r) {
     if (!r->ended) r->ended = poll_ask();
     return r->ended || (r->cancel && atomic_load(r->cancel));
 }
 
-/* Evaluations, checkpoints and the end wait for a step after which the ranks' weights are the same. */
+/* Returns whether all ranks have the same weights. Evaluations, checkpoints and stops wait for such a step. */
 static bool train_run_is_common(const train_run *r) {
     return train_group_since(r->group, r->state.step, r->options.steps) <= 0;
 }
@@ -131,16 +131,16 @@ static propane_status train_run_settle(train_run *r, propane_error *err) {
     return r->kind->settle ? r->kind->settle(r, err) : PROPANE_OK;
 }
 
-/* Writes the draft of the model from the best validation or, before the first validation, from the newest
- * checkpoint. */
+/* Writes the draft of the model if the current weights are the best so far or, before the first validation, those of
+ * the newest checkpoint. */
 static propane_status train_run_draft(train_run *r, propane_error *err) {
     const bool worse = r->best && r->state.best >= 0 && r->state.best != r->state.step;
     if (!r->kind->draft || !r->checkpoint || worse || !train_run_writes(r)) return PROPANE_OK;
     return r->kind->draft(r, err);
 }
 
-/* Another folder may have taken the name since the run began. A name without a folder is left to the writer to
- * report. */
+/* Checks that the run's folder is still the one in which the run began, because another folder may have taken its name.
+ * If there is no folder, the later write reports the error. */
 static propane_status train_run_check_place(train_run *r, propane_error *err) {
     struct stat now;
     const char *dir = r->options.run_dir;
@@ -172,7 +172,8 @@ propane_status train_run_save(train_run *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Keeps the best weights so far in a separate file, because later training may make them worse. */
+/* Records the loss of an evaluation. Keeps the best weights so far in a separate file, because later training may make
+ * the weights worse. */
 static propane_status train_run_rate(train_run *r, double loss, propane_error *err) {
     train_state *s = &r->state;
     if (!isfinite(loss)) {
@@ -211,7 +212,7 @@ propane_status train_run_evaluate(train_run *r, train_evaluation *out, propane_e
     return train_run_rate(r, out->val_loss, err);
 }
 
-/* Returns true every `interval` steps, or when the ranks next synchronise. */
+/* Returns true every `interval` steps or, if the ranks' weights then differ, when the ranks next synchronise. */
 static bool train_run_is_due(const train_run *r, int64_t interval) {
     const int64_t step = r->state.step, back = train_group_stride(r->group, step);
     return interval > 0 && train_run_is_common(r) && step % interval < back && step >= interval;
@@ -223,14 +224,14 @@ static bool train_run_evaluation_due(const train_run *r) {
     return step >= r->options.steps || train_run_is_due(r, r->options.eval_interval);
 }
 
-/* Returns whether a checkpoint is due by the interval or by request. The ranks must have the same weights. */
+/* Returns whether a checkpoint is due, by the interval or by request, and all ranks have the same weights. */
 static bool train_run_checkpoint_due(const train_run *r) {
     const bool due = train_run_is_due(r, r->options.checkpoint_interval) || r->asked;
     return due && train_run_is_common(r);
 }
 
-/* Reports a lost run. The weights come from the last good update, so a tensor with non-finite numbers was read from a
- * file. */
+/* Reports a run whose loss is not finite. Updates keep weights finite, so a tensor with non-finite numbers was read
+ * from a file. */
 static propane_status train_run_explain_lost(const train_run *r, propane_error *err) {
     const char *name = r->kind->not_finite ? r->kind->not_finite(r) : NULL;
     return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -240,7 +241,8 @@ static propane_status train_run_explain_lost(const train_run *r, propane_error *
                         r->checkpoint ? ", the last checkpoint was kept" : "");
 }
 
-/* The loss scale handles a gradient that overflows. A loss that stays non-finite ends the run. */
+/* Ends the run if the loss stays non-finite for PATIENCE steps. Gradients that overflow now and then are handled by the
+ * loss scale. */
 static propane_status train_run_check_divergence(train_run *r, double loss, propane_error *err) {
     enum { PATIENCE = 20 };
     r->lost = isfinite(loss) ? 0 : r->lost + 1;
@@ -254,7 +256,7 @@ static propane_status train_run_check_divergence(train_run *r, double loss, prop
 
 /* ---- a step ------------------------------------------------------------------------------------------------------------------ */
 
-/* Returns the update for a gradient of norm `norm`. */
+/* Returns the parameters of the update for a gradient of norm `norm`. */
 static adamw_step train_run_how(const train_run *r, double norm) {
     const train_options *o = &r->options;
     return (adamw_step){.lr = train_schedule_at(&r->schedule, r->state.step),
@@ -266,9 +268,9 @@ static adamw_step train_run_how(const train_run *r, double norm) {
                         .step = r->state.updates + 1};
 }
 
-/* Prepares an update that may begin before the norm is known, from the previous norm; the first step has no previous
- * gradient. If the last gradient was not clipped, it assumes that this one will not be either. Returns false if there
- * is no such update. */
+/* Prepares an update that may begin before the norm is known. With lagged clipping, the update uses the previous norm.
+ * Otherwise, if the last gradient was not clipped, a speculative update assumes that this one will not be clipped
+ * either. Returns false if there is no such update, for example in the first step. */
 static bool train_run_looks_ahead(const train_run *r, train_ahead *out) {
     const double norm = r->state.norm;
     const bool lagged = r->options.clipping && strcmp(r->options.clipping, "lagged") == 0 && norm > 0;
@@ -286,7 +288,8 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     const bool begins = train_run_looks_ahead(r, &ahead);
     train_report p = {.lr = ahead.how.lr, .loss_scale = r->state.scaler.scale};
     PROPANE_TRY(r->kind->gradients(r, begins ? &ahead : NULL, &p.loss, &p.gradient_norm, err));
-    PROPANE_TRY(file_map_check(err)); /* checked before data read from it changes a weight, or at least a file */
+    /* damaged data must not reach the weights or, if they were updated in the batch, a file */
+    PROPANE_TRY(file_map_check(err));
     p.skipped = !train_scaler_step(&r->state.scaler, isfinite(p.gradient_norm) && isfinite(p.loss));
     if (!p.skipped) {
         adamw_step how = train_run_how(r, p.gradient_norm);
@@ -306,7 +309,7 @@ propane_status train_run_step(train_run *r, train_report *out, propane_error *er
     return PROPANE_OK;
 }
 
-/* Loads the best weights. The last checkpoint is not changed, so that a longer run can continue from there. */
+/* Loads the best weights. The last checkpoint does not change, so a longer run can continue from it. */
 static propane_status train_run_take_best(train_run *r, propane_error *err) {
     bool taken = false;
     if (!r->best || r->state.best < 0 || r->state.best == r->state.step) return PROPANE_OK;
@@ -383,11 +386,12 @@ static propane_status train_run_loop(train_run *r, int64_t until, const train_ca
         if (r->state.step >= until) return PROPANE_OK;
         PROPANE_TRY(train_run_loop_step(r, c, err));
     }
-    if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err)); /* reported before the model is written */
+    /* on_checkpoint is called before the model is written */
+    if (r->lost == 0) PROPANE_TRY(train_run_loop_save(r, c, err));
     return train_run_finish(r, err);
 }
 
-/* Ends the run cleanly before its last step. */
+/* Stops the run cleanly before its last step, with a checkpoint. */
 static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
     PROPANE_TRY(train_run_loop_save(r, c, err));
     return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s%.400s", (long long)r->state.step,
@@ -395,7 +399,7 @@ static propane_status train_run_stop(train_run *r, const train_callbacks *c, pro
                         r->checkpoint ? r->options.run_dir : "");
 }
 
-/* Writes the trace, also of a run that was stopped or failed; the run's own error takes precedence. */
+/* Writes the trace, even if the run was stopped or failed. The run's own error takes precedence. */
 static propane_status train_run_trace(train_run *r, propane_status status, propane_error *err) {
     propane_error own = {0};
     if (!r->timeline) return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The parts that the two kinds of runs share, and the table of those that differ. A kind has a train_run as its first
- * member and one train_run_kind. The loop and cancelling are in train_run.c, the checkpoint in checkpoint.c.
+ * The state that all kinds of runs share, and the table of functions in which they differ. A kind of run is a struct
+ * whose first member is a train_run, and one train_run_kind. train_run.c owns the loop and cancelling, and checkpoint.c
+ * the checkpoint.
  */
 #ifndef TRAIN_TRAIN_RUN_INTERNAL_H
 #define TRAIN_TRAIN_RUN_INTERNAL_H
@@ -31,7 +32,7 @@ struct train_state {
     train_scaler scaler;
 };
 
-/* The data of one name in the checkpoint, in fp32. */
+/* A tensor of the checkpoint, in fp32. */
 struct train_tensor {
     const char *name;
     int rank;
@@ -40,7 +41,8 @@ struct train_tensor {
     float *data; /* NULL if the checkpoint does not hold it */
 };
 
-/* A property that a checkpoint's run must share with the run that continues from it, besides the FIXED options. */
+/* A property, in addition to the FIXED options, that must be the same in a checkpoint and in the run that continues
+ * from it. */
 typedef struct train_fingerprint {
     const char *key, *value;
     const char *what; /* for the message "PATH was made with WHAT THERE, not HERE" */
@@ -52,10 +54,10 @@ enum {
     TRAIN_OUTER_BLOCK = 3
 };
 
-/* The update of a step whose norm is not yet known. */
+/* The update of a step whose gradient norm is not known yet. */
 typedef struct train_ahead {
     adamw_step how;
-    /* if true, `update` is still called, to confirm it or to use another; otherwise this is the update */
+    /* if true, `update` is called afterwards and confirms or corrects this update; otherwise this update is final */
     bool speculative;
 } train_ahead;
 
@@ -63,42 +65,42 @@ typedef struct train_run_kind {
     void (*free)(train_run *r);
     /* Computes the mean loss over all of the step's batches and the norm of its gradient, and advances state.position.
      * If it is stopped between two batches, it returns PROPANE_ERR_CANCELLED and leaves the position unchanged. `ahead`
-     * is an update that the last batch includes; if it is NULL, `update` is called afterwards. */
+     * is an update that is part of the last batch. If it is NULL, `update` is called afterwards. */
     propane_status (*gradients)(train_run *r, const train_ahead *ahead, double *loss, double *norm, propane_error *err);
     /* how->gradient_scale is the factor of the gradient of the mean loss. */
     propane_status (*update)(train_run *r, adamw_step *how, propane_error *err);
-    /* Fills in the device and host time of the step, which took `seconds`, and what was simulated. */
+    /* Sets the device and host times of the step, which took `seconds`, and its simulated values in the report. */
     void (*times)(train_run *r, double seconds, train_report *report);
-    /* Completes an update that runs in parallel with the device; called before weights or moments are read. NULL if
+    /* Completes an update that runs in parallel with the device. Called before weights or moments are read. NULL if
      * there are no such updates. */
     propane_status (*settle)(train_run *r, propane_error *err);
     /* Returns whether there is anything to evaluate now. */
     bool (*evaluates)(const train_run *r);
     propane_status (*evaluate)(train_run *r, train_evaluation *out, propane_error *err);
-    /* Compiles programs that contain weights again. *over_budget means that a new process must do it. NULL if there are
-     * none. */
+    /* Compiles programs that contain weights again. Sets *over_budget if a new process must do so. NULL if no program
+     * contains weights. */
     propane_status (*refresh)(train_run *r, bool *over_budget, propane_error *err);
-    /* Updates the copies of the weights after these were read from a file. NULL if there are none. */
+    /* Updates the device's copies of the weights after the weights were changed. NULL if there are no copies. */
     propane_status (*publish)(train_run *r, propane_error *err);
     /* Returns the name of a weight with non-finite numbers, or NULL if there is none. */
     const char *(*not_finite)(const train_run *r);
-    /* Writes a usable result before the run has ended: the current weights are the best so far or, if nothing has been
-     * validated, those of the newest checkpoint. NULL if that is not possible. Requires a run folder. */
+    /* Writes a usable result before the run has ended. It is called when the current weights are the best so far or,
+     * before any validation, those of the newest checkpoint. NULL if there is no such result. Requires a run folder. */
     propane_status (*draft)(train_run *r, propane_error *err);
     /* Writes the result of the run. Requires a run folder. */
     propane_status (*finish)(train_run *r, propane_error *err);
-    /* Writes metadata besides fingerprints, options and state; NULL if there is none. */
+    /* Writes the metadata other than fingerprints, options and state. NULL if there is none. */
     propane_status (*describe)(const train_run *r, safetensors_writer *w, propane_error *err);
-    /* Reads that metadata and checks it against this run. */
+    /* Checks that metadata in a checkpoint against this run. NULL if there is none. */
     propane_status (*recognise)(const train_run *r, const safetensors *file, propane_error *err);
     int (*fingerprints)(const train_run *r, train_fingerprint out[TRAIN_FINGERPRINTS]);
-    /* Returns tensor `index` of a block. */
+    /* Return the number of tensors of a block, and tensor `index` of a block. */
     int (*tensor_count)(const train_run *r);
     train_tensor (*tensor)(const train_run *r, int block, int index);
     /* Returns whether tensor `index` is trained; NULL means that all are. */
     bool (*learns)(const train_run *r, int index);
-    /* Takes back a tensor's data, valid until the next call, after it was filled. NULL if the data are the run's
-     * memory. */
+    /* Stores a tensor's data after they were filled in; `data` from `tensor` is then a copy that is valid until the
+     * next call. NULL if `data` is the run's own memory. */
     void (*keep)(train_run *r, int block, int index);
 } train_run_kind;
 
@@ -112,32 +114,33 @@ struct train_run {
     train_group *group; /* NULL for a single process */
     int64_t units;      /* tokens or samples per step */
     int64_t saved;      /* step of the newest checkpoint, or -1 */
-    int64_t lost;       /* consecutive steps whose loss was not a number */
+    int64_t lost;       /* consecutive steps whose loss was not finite */
     timeline *timeline; /* NULL without a trace */
     const atomic_bool *cancel;
     atomic_bool *save; /* a checkpoint is requested; NULL without a flag */
-    bool ended;        /* the host requests the end (poll.h) */
-    bool asked;        /* requested by one of the ranks since the last checkpoint */
+    bool ended;        /* the host program has requested a stop (poll.h) */
+    bool asked;        /* one of the ranks has requested a checkpoint since the last one */
     char *checkpoint;  /* NULL without a run folder */
-    bool placed;       /* the run folder is known */
+    bool placed;       /* place_device and place_number identify the run's folder */
     dev_t place_device;
     ino_t place_number;
-    const char *refused; /* the folder for the smallest program that the device refuses; NULL if not requested */
-    char *best;          /* file of the best evaluation's weights if they are kept, otherwise NULL */
+    /* the folder that receives the smallest program that the device refuses; NULL if not requested */
+    const char *refused;
+    char *best; /* file of the best evaluation's weights if they are kept, otherwise NULL */
 };
 
-/* The first step in making a run: checks and copies the options. `r` must be all zeros; the caller frees it if this
- * fails. */
+/* Begins to create a run: checks and copies the options. `r` must be all zeros; the caller frees it if this fails. */
 PROPANE_CHECK propane_status train_run_begin(train_run *r, const train_run_kind *kind, const train_options *options,
                                              propane_error *err);
 /* Sets up the schedule once the number of steps is known. */
 void train_run_plan(train_run *r);
-/* Returns DIR/NAME, or NULL in *out without a run folder. */
+/* Sets *out to DIR/NAME, or to NULL without a run folder. */
 PROPANE_CHECK propane_status train_run_path(train_run *r, const char *name, char **out, propane_error *err);
 /* Reads these blocks of the checkpoint and, with block 0, the state. */
 PROPANE_CHECK propane_status train_run_load(train_run *r, int first, int last, propane_error *err);
-/* Returns PROPANE_ERR_CANCELLED if the current work must be abandoned; the caller returns to the end of the last step.
- * If one rank was asked to stop, all stop; if one was asked for a checkpoint, all are informed. */
+/* Returns PROPANE_ERR_CANCELLED if the current work must be abandoned; the caller then restores the state after the
+ * last step. If one rank was asked to stop, all ranks stop. If one rank was asked for a checkpoint, r->asked becomes
+ * true on all ranks. */
 PROPANE_CHECK propane_status train_run_check_cancel(train_run *r, propane_error *err);
 
 #endif

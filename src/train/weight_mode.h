@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The ways in which the device's programs receive their weights. This is the only list; flags, messages, checks and
- * estimates read it.
+ * The ways in which the device's programs receive their weights. Flags, messages, checks and estimates read this list.
  *
  *   inputs   as separate inputs
  *   packed   next to the activations in one input (lm/step/weight_packing.h)
  *   baked    as constants, compiled again after each update
- *   reload   as constants of a compiled program that is loaded again with others
+ *   reload   as constants of a compiled program that is loaded again with other constants
  *   patched  as constants that are overwritten in place in the program's memory
  *
  * All modes produce the same numbers.

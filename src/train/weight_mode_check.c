@@ -3,9 +3,9 @@
  * needed:
  *
  *   inputs   matmul of two inputs, W written again
- *   packed   one input that holds x followed by W; slices of it are multiplied
+ *   packed   one input that holds x followed by W; two slices of the input are multiplied
  *   baked    a 1x1 convolution with W as a constant, compiled again
- *   reload   the same, but the second program is the first one's compiled form with other weights
+ *   reload   the same convolution, but the second program is the compiled form of the first with other weights
  *   patched  the same program, with its W overwritten
  */
 #include "train/weight_mode_check.h"
@@ -53,7 +53,7 @@ static mil_value *mode_check_build_packed(mil_builder *b) {
     return mil_build_matmul(b, w, x, true, false);
 }
 
-/* With `second`, there is another constant besides the weights, as in real kernels. */
+/* With `second`, the kernel has another constant in addition to the weights, as real kernels do. */
 static mil_value *mode_check_build_baked(mil_builder *b, int set, bool second) {
     uint16_t data[WEIGHTS], ones[SPAN];
     mil_type wide = mode_check_shape(1, 1, SPAN);
@@ -169,7 +169,7 @@ propane_status weight_mode_choose(const char *device, const char **mode, text *t
     propane_device_close(d);
     for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        /* overwriting constants is the cheapest, where it works */
+        /* overwriting constants is the cheapest mode where it works */
         *mode = weight_mode_name(!patches ? (weight_mode)k : k ? (weight_mode)(k - 1) : WEIGHT_MODE_PATCHED);
         if (!unproven || weight_mode_check(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
         if (tried) text_printf(tried, "%s\n", why.text);

@@ -44,8 +44,7 @@ void outer_free(outer *o);
  * one. Afterwards the weights have the same bits on all ranks. The caller updates the device with
  * train_step_publish. */
 PROPANE_CHECK propane_status outer_synchronise(outer *o, int64_t step, propane_error *err);
-/* Makes the current weights the common weights. Called after the weights have been read from a file, and when the
- * warm-up ends. */
+/* Makes the current weights the common weights. Called when the warm-up ends. */
 void outer_begin(outer *o);
 
 /* Returns a trained tensor's momentum for the checkpoint, in the size of the tensor. Only this rank's pieces of the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the transfers of buckets. A tensor is cut into segments of at most one bucket. A bucket has two transfers:
- * shares to the owner of each piece, and sums back to all. Few buckets are in flight at a time, so their memory does
- * not grow with the model.
+ * Owns the transfers of buckets. A tensor is cut into segments of at most one bucket. A bucket has two transfers: the
+ * shares are sent to the owner of each piece, and the sums are sent back to all ranks. At most ALLREDUCE_SLOTS buckets
+ * are in flight, so their memory does not grow with the model.
  */
 #include "train/dist/allreduce_internal.h"
 
@@ -31,7 +31,7 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
 
 allreduce_wire allreduce_wire_of(const allreduce *d) { return d->options.wire; }
 
-/* Counts the shares of other ranks' pieces, plus this rank's sums sent to all others. */
+/* Counts the shares that this rank sends to other ranks, and its sums, which it sends to all others. */
 int64_t allreduce_sent_bytes(const allreduce *d) {
     int64_t sum = 0;
     for (int i = 0; i < d->bucket_count; i++) {
@@ -190,7 +190,8 @@ static propane_status allreduce_start_bucket(allreduce *d, bucket *b, slot *s, p
                         err);
 }
 
-/* Every rank, including the owner, uses the sums as they were transmitted, so that all have the same bits. */
+/* Sends the sums back to all ranks. Every rank, including the owner, uses the sums as they were transmitted, so that
+ * all ranks have the same bits. */
 static propane_status allreduce_return_sums(allreduce *d, const bucket *b, slot *s, propane_error *err) {
     int bytes = (int)allreduce_write_sums(d, b, s->send);
     PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, bytes, s->receive, s->sent, s->sent_at, &s->transfer, err));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Data-parallel training over the ranks of an mpirun: the gradients of all ranks are summed. A tensor is cut into one
- * piece per rank (a large one first into segments). A rank receives everyone's share of its piece and adds the shares
- * in the order of the ranks, so each sum is computed once, in fp32, and has the same bits everywhere. Tensors travel in
- * buckets, which are sent as soon as the backward pass has made their gradients: as messages or, if all ranks are on
- * one machine, through shared memory.
+ * Data-parallel training over the ranks of an mpirun: the gradients of all ranks are summed. A tensor is cut into
+ * segments, and each segment into one piece per rank. A rank receives the shares of all ranks in its piece and adds
+ * them in the order of the ranks, so each sum is computed once, in fp32, and has the same bits on all ranks. Tensors
+ * are sent in buckets as soon as the backward pass has made their gradients. Buckets are sent as messages or, if all
+ * ranks are on one machine, through shared memory.
  *
- * With `shard` (ZeRO stage 1) the summed pieces stay where they are. Each rank updates its pieces, and the weights are
- * gathered instead of the gradients, so moments exist only once among all ranks.
+ * With `shard` (ZeRO stage 1), the sums are not sent back. Each rank updates only its pieces, and the updated weights
+ * are gathered instead. Each moment therefore exists on only one rank.
  */
 #ifndef TRAIN_DIST_ALLREDUCE_H
 #define TRAIN_DIST_ALLREDUCE_H
@@ -31,18 +31,19 @@ allreduce_wire allreduce_wire_find(const char *name);
 typedef struct allreduce allreduce;
 
 typedef struct allreduce_options {
-    /* format of the gradients in transit; sums are fp32. fp16: each piece is scaled by a power of two to fit. int4: 64
-     * values share a scale, and the rounding error of a message is added to the next one (error feedback) */
+    /* format of the gradients in transit; sums are computed in fp32. With fp16, a power of two scales each rank's
+     * pieces of a bucket to fit. With int4, 64 values share a scale, and the rounding error of a message is added to
+     * the next one (error feedback) */
     allreduce_wire wire;
     bool shard;
     int64_t bucket; /* bytes of fp32 gradients; 0 means 4 MB */
-    /* a rank's piece begins and ends at multiples of this many elements of its tensor, or at its end; 0 means
-     * anywhere */
+    /* pieces begin and end at multiples of this many elements of their tensor, or at the tensor's end; 0 means at any
+     * element */
     int64_t grain;
 } allreduce_options;
 
-/* counts[i] is the number of elements of tensor i. `order` [count] lists the tensors in the order in which the backward
- * pass makes their gradients. */
+/* Creates the sums over the ranks of `m`. counts[i] is the number of elements of tensor i. `order` [count] lists the
+ * tensors in the order in which the backward pass makes their gradients. All ranks must call it. */
 PROPANE_CHECK propane_status allreduce_create(mpi *m, const allreduce_options *options, const int64_t *counts,
                                               const int *order, int count, allreduce **out, propane_error *err);
 void allreduce_free(allreduce *d);
@@ -50,21 +51,23 @@ void allreduce_free(allreduce *d);
 allreduce_wire allreduce_wire_of(const allreduce *d);
 /* Returns the bytes that this rank sends for one sum. */
 int64_t allreduce_sent_bytes(const allreduce *d);
-/* Returns the rounding errors of earlier int4 messages, [*count] for shares (0) or for sums (1); NULL for other
- * formats. */
+/* Returns the rounding errors [*count] of earlier int4 messages, for shares (`which` 0) or for sums (1). Returns NULL
+ * for other formats. */
 float *allreduce_residual(const allreduce *d, int which, int64_t *count);
 
-/* Tensors are cut into segments, and this rank owns a piece of each. Both functions return the tensor. */
+/* Segments of the tensors. This rank owns a piece of each segment. allreduce_segment and allreduce_piece set the range
+ * of elements and return the tensor. */
 int allreduce_segment_count(const allreduce *d);
 int allreduce_segment(const allreduce *d, int index, int64_t *begin, int64_t *end);
 int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end);
 /* Announces that the tensor's gradient is complete; it must not change until allreduce_finish. Every rank announces
- * every tensor once, in any order. Starts complete buckets and advances the others. */
+ * every tensor once, in any order. Starts buckets that are complete and advances those in flight. */
 PROPANE_CHECK propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err);
-/* Afterwards the announced tensors hold sums: everywhere or, with `shard`, only in this rank's pieces. */
+/* Waits for all buckets. Afterwards the announced tensors hold the sums or, with `shard`, hold them only in this rank's
+ * pieces. */
 PROPANE_CHECK propane_status allreduce_finish(allreduce *d, propane_error *err);
-/* Sends every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32, such as weights after a sharded
- * update. Tensors that are NULL, which must be so on all ranks, are left out. */
+/* Sends every rank's piece of each tensor to all ranks (`root` -1) or to one rank, in fp32, for example weights after a
+ * sharded update. Tensors that are NULL are left out; they must be NULL on all ranks. */
 PROPANE_CHECK propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, propane_error *err);
 
 #endif

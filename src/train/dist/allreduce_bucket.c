@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the contents of a bucket: the pieces of its segments one after the other, in the wire's number format, each
- * preceded by a scale if the format has one.
+ * Owns the contents of a bucket: a rank's pieces of its segments one after the other, in the wire's number format,
+ * preceded by scales if the format has any.
  */
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define FP16_TOP 16384.0f /* the largest element of a scaled piece is below this */
 
-enum { INT4_BLOCK = 64, INT4_MOST = 7 }; /* values that share a scale; the largest code */
+enum { INT4_BLOCK = 64, INT4_MOST = 7 }; /* number of values that share a scale; the largest code */
 
 static const char *const bucket_wires[ALLREDUCE_WIRES] = {"fp32", "bf16", "fp16", "int4"};
 
@@ -61,8 +61,8 @@ static float allreduce_bucket_largest(const float *values, int64_t count, float 
     return most;
 }
 
-/* Returns the power of two that brings `most` below FP16_TOP. Returns 1 for zero and for non-finite values, which the
- * receiver then sees. */
+/* Returns a power of two that brings `most` below FP16_TOP. Returns 1 for zero and for non-finite values, which then
+ * reach the receiver unchanged. */
 static float allreduce_bucket_fitting_scale(float most) {
     int exponent;
     if (most == 0 || !isfinite(most)) return 1;
@@ -80,7 +80,8 @@ static void allreduce_bucket_narrow(allreduce_wire wire, char *target, const flo
 
 /* ---- four bits with error feedback ------------------------------------------------------------------------------------- */
 
-/* Returns a block's scale as a bfloat16. Non-finite values make it non-finite, so the receiver sees them. */
+/* Returns a block's scale as a bfloat16. If a value is not finite, the scale is NaN, so that the receiver's values are
+ * not finite either. */
 static uint16_t allreduce_bucket_block_scale(const float *values, int64_t count) {
     const float most = allreduce_bucket_largest(values, count, 0);
     float sum = 0;
@@ -94,8 +95,8 @@ static int allreduce_bucket_code(float value, float scale) {
     return code > INT4_MOST ? INT4_MOST : code < -INT4_MOST ? -INT4_MOST : (int)code;
 }
 
-/* Writes the scales, then two codes per byte. `residual` holds the rounding errors of earlier messages. They are added
- * first, then replaced by this message's. `values` change. */
+/* Writes the scales, then two codes per byte. `residual` holds the rounding errors of earlier messages; they are added
+ * to `values` first, and then replaced by the errors of this message. */
 static void allreduce_bucket_pack(char *target, float *values, float *residual, int64_t count) {
     uint8_t *codes = (uint8_t *)target + allreduce_bucket_scales(count) * (int64_t)sizeof(uint16_t);
     for (int64_t i = 0; i < count; i++) values[i] += residual[i];
@@ -184,7 +185,7 @@ void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target
     }
 }
 
-/* Sixteen at a time, which compilers turn into vector code. */
+/* Sums sixteen elements at a time, which compilers turn into vector code. */
 void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)

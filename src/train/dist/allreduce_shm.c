@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the sum of gradients over the ranks of one machine, through memory that all of them see, without messages. A
- * rank writes the others' shares of a bucket there, sums its own piece from theirs, overwrites its own share with the
- * sums, and reads the others' sums. Counters that only grow record each rank's progress. A rank waits only when a slot
+ * Owns the sum of gradients over the ranks of one machine, through shared memory and without messages. A rank writes
+ * its shares of the other ranks' pieces, sums its own piece from their shares, puts the sums in place of its own share,
+ * and reads the other ranks' sums. Counters that only grow record each rank's progress. A rank waits only when a slot
  * is needed again, and at the end.
  *
- * In fp32 a rank's own share is read from the gradient, and the sums are written there directly.
+ * In fp32, a rank reads its own share from the gradient and writes the sums into the gradient directly.
  */
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,11 +15,11 @@
 
 enum { CHUNK = 2048 };
 
-/* A rank's progress: its shares of others' pieces are written, its own piece is summed, the others' sums are read. */
+/* A rank's progress: its shares are written, its own piece is summed, the other ranks' sums are read. */
 typedef enum stage { WRITTEN, ADDED, TAKEN, STAGES } stage;
 
-/* Stored in front of a rank's slots: the number of buckets that it has brought to each stage since the beginning, each
- * count in a separate cache line. */
+/* Stored in front of a rank's slots: the number of buckets that the rank has brought to each stage since the beginning,
+ * with each count in a separate cache line. */
 typedef struct shared_head {
     struct {
         _Alignas(64) atomic_int_fast64_t buckets;
@@ -34,7 +34,7 @@ static char *allreduce_shm_slot_of(const allreduce *d, int rank, int64_t number)
     return d->shared[rank] + sizeof(shared_head) + (size_t)(number % ALLREDUCE_SLOTS) * d->slot_bytes;
 }
 
-/* Returns whether all ranks have brought bucket `number` to that stage. */
+/* Returns whether all ranks have brought bucket `number` to the stage `at`. */
 static bool allreduce_shm_reached(const allreduce *d, stage at, int64_t number) {
     for (int r = 0; r < d->size; r++)
         if (atomic_load_explicit(allreduce_shm_count_of(d, r, at), memory_order_acquire) <= number) return false;
@@ -52,8 +52,8 @@ static void allreduce_shm_write_shares(const allreduce *d, const bucket *b, int6
     allreduce_shm_signal(d, WRITTEN, number);
 }
 
-/* Sums a tensor's piece, whose shares begin at offset `at`, in the order of the ranks. It processes one part at a time,
- * small enough to stay in L1. */
+/* Sums a tensor's piece, whose shares begin at offset `at`, in the order of the ranks. The sum is computed in parts
+ * that stay in L1. */
 static void allreduce_shm_add_piece(const allreduce *d, float *gradient, int64_t count, int64_t number, int64_t at) {
     float sums[CHUNK];
     for (int64_t i = 0; i < count; i += CHUNK, at += CHUNK * (int64_t)sizeof(float)) {
@@ -81,7 +81,8 @@ static void allreduce_shm_add_fp32(const allreduce *d, const bucket *b, int64_t 
     }
 }
 
-/* In 16 bits, too, the sums replace this rank's own share, which no other rank reads. */
+/* Sums this rank's pieces of a bucket. In every format, the sums replace this rank's own share, which no other rank
+ * reads. */
 static void allreduce_shm_add_shares(allreduce *d, const bucket *b, int64_t number) {
     int64_t at = 0;
     for (int r = 0; r < d->rank; r++) at += allreduce_room(d, b, r);
@@ -113,7 +114,7 @@ static void allreduce_shm_take_sums(allreduce *d, const bucket *b, int64_t numbe
 /* Returns a bucket's number among all buckets since the beginning. */
 static int64_t allreduce_shm_number(const allreduce *d, int index) { return d->before + index; }
 
-/* Does everything that is possible without waiting. */
+/* Adds shares and takes sums of all buckets for which this is possible without waiting. */
 static void allreduce_shm_go_on(allreduce *d) {
     for (bool more = true; more;) {
         more = d->next_sum < d->next_start && allreduce_shm_reached(d, WRITTEN, allreduce_shm_number(d, d->next_sum));
@@ -129,7 +130,7 @@ static void allreduce_shm_go_on(allreduce *d) {
     }
 }
 
-/* Returns whether a slot is free. Others may still be reading its previous bucket. */
+/* Returns whether the slot of bucket `number` is free. Other ranks may still be reading its previous bucket. */
 static bool allreduce_shm_is_free(const allreduce *d, int64_t number) {
     return number < ALLREDUCE_SLOTS || allreduce_shm_reached(d, TAKEN, number - ALLREDUCE_SLOTS);
 }

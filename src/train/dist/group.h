@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * The calls that a run makes to its group of ranks. They are a table, so the loop is the same for every kind of
- * joint training. NULL means a single process. The step itself handles exchanges inside a step.
+ * The functions that a run calls on its group of ranks. They are in a table, so the run's loop is the same for every
+ * kind of joint training. A group that is NULL stands for a single process. Exchanges within a step are not part of
+ * this table.
  */
 #ifndef TRAIN_DIST_GROUP_H
 #define TRAIN_DIST_GROUP_H
@@ -14,15 +15,15 @@ typedef struct train_group train_group;
 
 typedef struct train_group_calls {
     void (*free)(train_group *g);
-    /* Returns the steps since the ranks' weights were last the same, after `step` of `steps`; -1 if they are the same
-     * after every step. */
+    /* Returns the number of steps since the ranks' weights were last the same, after `step` of `steps` steps. Returns
+     * -1 if they are the same after every step. */
     int64_t (*since)(const train_group *g, int64_t step, int64_t steps);
-    /* Returns the number of steps from the last such point before `step` to the next one. */
+    /* Returns the number of steps between two synchronisations around `step`. */
     int64_t (*stride)(const train_group *g, int64_t step);
-    /* Called after `step`: the ranks synchronise if it is time. *bytes is what this rank sent for it. */
+    /* Called after `step`. Synchronises the ranks if it is due and sets *bytes to the bytes that this rank sent. */
     propane_status (*synchronise)(train_group *g, int64_t step, int64_t steps, int64_t *bytes, propane_error *err);
-    /* Called around the checkpoint. Collects what it needs from other ranks and writes what only this rank knows; then
-     * removes remains of older checkpoints. */
+    /* Called before and after the checkpoint is written. `save` collects the state that the checkpoint needs from other
+     * ranks and writes this rank's own state; `saved` removes files of older checkpoints. */
     propane_status (*save)(train_group *g, train_run *r, propane_error *err);
     propane_status (*saved)(train_group *g, train_run *r, propane_error *err);
     /* Called after the checkpoint has been read. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the binding to Open MPI: library, symbols, error texts. Refuses other MPIs by name, because their handles are
- * not pointers and a wrong guess would crash.
+ * Owns the binding to Open MPI: library, symbols, error texts. Other MPIs are refused by the environment of the
+ * process, because their handles may not be pointers and a wrong guess would crash.
  */
 #include "train/dist/mpi.h"
 
@@ -18,7 +18,7 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Info, MPI_Request: pointers
 
 enum { TYPE_SHARED = 0 }; /* Open MPI's constant */
 
-/* All MPI calls that are used: name and type. */
+/* All MPI functions that are used: name, result and parameters. */
 #define CALLS(CALL)                                                                                                    \
     CALL(Init, int, (int *, char ***))                                                                                 \
     CALL(Finalize, int, (void))                                                                                        \
@@ -52,13 +52,13 @@ struct propane_ranks {
     char **shared; /* [size], each rank's memory, or NULL */
     size_t shared_bytes;
     int rank, size;
-    bool near; /* mpirun or the library reports that all ranks are on one machine */
+    bool near; /* all ranks are known to be on one machine */
 };
 
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK"};
 
-/* Returns the number of tasks of the srun that started this process, or 0 if none did. A batch script also has
- * SLURM_NTASKS but is one process. */
+/* Returns the number of tasks of the srun that started this process, or 0 if srun did not start it. SLURM_NTASKS alone
+ * is not enough, because a batch script, which is a single process, also has it. */
 static int mpi_slurm_tasks(void) {
     const char *step = getenv("SLURM_STEP_NUM_TASKS"), *tasks = getenv("SLURM_NTASKS");
     if (step) return atoi(step);
@@ -91,7 +91,7 @@ static void *mpi_open_library(void) {
 #endif
     };
     void *library = NULL;
-    /* its plug-ins look up its symbols in the process */
+    /* RTLD_GLOBAL, because the library's plug-ins look up its symbols in the process */
     for (size_t i = 0; !library && i < sizeof names / sizeof names[0]; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
     return library;
@@ -145,7 +145,8 @@ static propane_status mpi_start(mpi *m, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* If the ranks do not find each other, each of them would train the whole run, all into the same folder. */
+/* Fails if the ranks did not find each other. Otherwise each of them would train the whole run, and all into the same
+ * folder. */
 static propane_status mpi_check_size(const mpi *m, propane_error *err) {
     const int tasks = mpi_slurm_tasks();
     if (tasks <= 1 || m->size == tasks) return PROPANE_OK;
@@ -262,7 +263,7 @@ propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     return code ? mpi_fail(m, code, "Wait", err) : PROPANE_OK;
 }
 
-/* Gathers the same number of bytes from each rank, in order, to all; complete on return. */
+/* Gathers the same number of bytes from each rank, in the order of the ranks, on all ranks, and waits for them. */
 static propane_status mpi_gather_all(mpi *m, const void *send, int bytes, void *all, propane_error *err) {
     int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
     for (int r = 0; r < m->size; r++) counts[r] = bytes, offsets[r] = r * bytes;
@@ -291,8 +292,8 @@ typedef struct shared_name {
     char text[32];
 } shared_name;
 
-/* Every rank makes its memory and maps the others', or none of them has any. The names are removed before it
- * returns. */
+/* Makes this rank's memory and maps that of the others. If this fails on one rank, no rank has any. The names are
+ * removed before this returns. */
 static propane_status mpi_map_all(mpi *m, shared_name *names, propane_error *err) {
     shared_name own = {""};
     double failures = 0;

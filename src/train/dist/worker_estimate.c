@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the arithmetic. Not included: protocol overhead (TCP/IP about 3 %, plus TLS and Flower's messages), workers of
- * unequal speed, and other traffic on the same line.
+ * Owns the arithmetic of the estimate. It does not include protocol overhead (TCP/IP about 3 %, plus TLS and Flower's
+ * messages), workers of unequal speed, and other traffic on the same line.
  */
 #include "train/dist/worker_estimate.h"
 
@@ -23,7 +23,7 @@ const char *worker_bound_name(worker_bound bound) {
     return names[bound];
 }
 
-/* Returns the bytes per number. Scales that numbers share are included; other data of a piece are not. */
+/* Returns the bytes per number, including its part of a shared scale. */
 static double worker_number_bytes(allreduce_wire wire) {
     const int64_t many = INT64_C(1) << 24;
     return (double)allreduce_wire_bytes(wire, many) / (double)many;
@@ -33,8 +33,8 @@ double worker_sum_bytes(int64_t workers, allreduce_wire wire, double count) {
     return 2 * (double)(workers - 1) / (double)workers * count * worker_number_bytes(wire);
 }
 
-/* A sum over all workers. Buckets are sent while earlier ones are in flight, but each must arrive before its sums are
- * sent back. */
+/* The cost of a sum over all workers. Buckets are sent while earlier ones are in flight, but a bucket must arrive
+ * before its sums are sent back. */
 typedef struct worker_sum {
     double bytes, bandwidth_ms, latency_ms;
 } worker_sum;
@@ -49,7 +49,7 @@ static worker_sum worker_sum_of(const worker_question *q, allreduce_wire wire, d
     return s;
 }
 
-/* `shown` is the part of the network time that a step waits for. */
+/* Fills in the cost of a step. `shown` is the part of the network time for which the step waits. */
 static void worker_finish(const worker_question *q, worker_sum s, double shown, worker_cost *out) {
     const double all = s.bandwidth_ms + s.latency_ms, part = all > 0 ? shown / all : 0;
     const double band = s.bandwidth_ms * part, late = s.latency_ms * part;
@@ -67,7 +67,8 @@ static worker_sum worker_share(worker_sum s, double steps) {
     return (worker_sum){s.bytes / steps, s.bandwidth_ms / steps, s.latency_ms / steps};
 }
 
-/* Gradients travel while the backward pass runs. int4 is for outer steps: gradients keep 16 bits. */
+/* Gradients are sent while the backward pass runs. int4 applies only to outer steps; gradients are sent with at least
+ * 16 bits. */
 static void worker_data_parallel(const worker_question *q, worker_cost *out) {
     out->wire = q->wire == ALLREDUCE_INT4 ? ALLREDUCE_BF16 : q->wire;
     const worker_sum s = worker_sum_of(q, out->wire, q->parameters);
@@ -92,8 +93,8 @@ static void worker_outer(const worker_question *q, worker_cost *out) {
     worker_warm_up(q, out);
 }
 
-/* The server's line carries all workers' adapters, first one way and then the other, in fp32, the format of Flower's
- * records here. */
+/* The server's line carries the adapters of all workers, first in one direction and then in the other. They are fp32,
+ * as in the Flower records that Propane uses. */
 static void worker_adapters(const worker_question *q, worker_cost *out) {
     const double one = q->adapters * (double)sizeof(float), every = (double)q->every;
     const worker_sum whole = {one, 2 * one * (double)q->workers * BITS / q->bandwidth * 1e3,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The cost of a step for workers that train one model over a network: bytes, time, and the bottleneck. This is the only
- * place with that arithmetic. Costs are estimated, never measured; tests/cli/cases/workers.t compares the bytes with
- * those that runs count.
+ * The cost of a step for workers that train one model over a network: bytes, time, and the bottleneck. Costs are
+ * estimated, never measured; tests/cli/cases/workers.t compares the bytes with those that runs count.
  *
- * It counts the messages of dist/allreduce.h. For one sum over k workers, each sends 2 (k - 1) / k of all numbers in
- * buckets. A bucket has a transfer to the owners of its pieces and one back. A server averages adapters
- * (docs/distributed.md): each worker receives and sends them, and the server does so for all workers over a line of the
- * same rate.
+ * The estimate counts the messages of train/dist/allreduce.h. For one sum over k workers, each worker sends 2 (k - 1) /
+ * k of all numbers, in buckets. A bucket has a transfer to the owners of its pieces and one back. Adapters are averaged
+ * by a server (docs/distributed.md): each worker receives and sends its adapters, and the server does so for all
+ * workers over a line of the same rate.
  */
 #ifndef TRAIN_DIST_WORKER_ESTIMATE_H
 #define TRAIN_DIST_WORKER_ESTIMATE_H
@@ -24,7 +23,7 @@ typedef struct worker_question {
     double parameters;   /* trained parameters */
     double adapters;     /* trained parameters with adapters */
     double step_ms;      /* time of one update on a single worker */
-    double backward_ms;  /* part of it during which gradients are sent */
+    double backward_ms;  /* part of step_ms during which gradients are sent */
     double tokens;       /* tokens per such step */
 } worker_question;
 
@@ -35,17 +34,17 @@ typedef struct worker_cost {
     worker_way way;
     allreduce_wire wire;
     double message_bytes; /* sent by a worker at once: per step, per outer step, or per round */
-    double step_bytes;    /* the same, per step on average */
+    double step_bytes;    /* bytes that a worker sends per step, on average */
     double network_ms;    /* transfer time per step, whether or not it is hidden */
-    double step_ms;       /* on average; all workers make the step at the same time */
+    double step_ms;       /* time of a step on average; all workers make it at the same time */
     double tokens_per_s;  /* all workers combined */
     double day_bytes;     /* sent by a worker in 24 hours */
-    /* sent by a worker in all steps of the warm-up, and their time; 0 if there are none */
+    /* bytes that a worker sends in all steps of the warm-up, and the time of these steps; 0 without a warm-up */
     double warmup_bytes;
     double warmup_ms;
-    double server_bytes; /* sent by the server in 24 hours; 0 without one */
+    double server_bytes; /* sent by the server in 24 hours; 0 without a server */
     double use;          /* fraction of the time in which a worker computes */
-    worker_bound bound;  /* the part that takes most of the step's time */
+    worker_bound bound;  /* the part that takes the largest share of the step's time */
 } worker_cost;
 
 const char *worker_way_name(worker_way way);       /* "data-parallel", "outer", "adapters" */

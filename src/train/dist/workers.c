@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the groups. Each rank sends all others the leader of its worker; everything else is derived from that.
+ * Owns the groups of ranks. Each rank sends the leader of its worker to all others, and everything else follows from
+ * the leaders.
  */
 #include "train/dist/workers.h"
 
 #include "core/base/memory.h"
 
-/* Sends the same number of bytes from every rank to all, in order. */
+/* Sends one number from every rank to all ranks, in the order of the ranks. */
 static propane_status workers_exchange(mpi *m, int own, int *all, propane_error *err) {
     int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
     mpi_transfer transfer = {0};
@@ -14,7 +15,7 @@ static propane_status workers_exchange(mpi *m, int own, int *all, propane_error 
     return mpi_wait(m, &transfer, err);
 }
 
-/* Finds the first rank of this one's machine; `all` [size] is scratch. */
+/* Finds the first rank on this rank's machine; `all` [size] is scratch. */
 static propane_status workers_lead_machine(mpi *m, int *all, int *leader, propane_error *err) {
     mpi *machine = NULL;
     PROPANE_TRY(mpi_split(m, -1, &machine, err));
@@ -24,7 +25,8 @@ static propane_status workers_lead_machine(mpi *m, int *all, int *leader, propan
     return status;
 }
 
-/* leaders[r] is the leader of rank r's worker. */
+/* Sets the workers' number and size, and this rank's place, from the leaders: leaders[r] is the leader of rank r's
+ * worker. */
 static propane_status workers_count(workers *w, const int *leaders, propane_error *err) {
     const int ranks = mpi_size(w->all), rank = mpi_rank(w->all);
     w->count = w->size = w->place = w->index = 0;

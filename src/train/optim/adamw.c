@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the optimiser's sweep. Memory is the limit (28 bytes per parameter), so all work on a weight is done while its
- * cache line is loaded. It uses no fused multiply-adds, so plain C and SIMD round alike.
+ * Owns the optimiser's sweep. Memory bandwidth limits its speed (28 bytes per parameter), so all work on a weight is
+ * done while its cache line is loaded. The code uses no fused multiply-adds, so plain C and SIMD round alike.
  */
 #include "train/optim/adamw.h"
 
@@ -38,7 +38,7 @@ typedef struct update_context {
     factors decayed, plain;
     uint32_t key; /* key of this step's random numbers */
     bool guarded;
-    bool apart; /* the update goes from the tensors' `other` to `state` */
+    bool apart; /* the update reads the tensors' `other` and writes `state` */
 } update_context;
 
 /* State of a piece in an update in parts. The thread that takes a piece updates it. */
@@ -48,9 +48,9 @@ struct adamw {
     adamw_tensor *tensors;
     int tensor_count;
     piece *pieces;
-    int *first;   /* [tensor_count + 1], index of its first piece */
+    int *first;   /* [tensor_count + 1], index of each tensor's first piece */
     double *sums; /* [piece_count], sums of squares */
-    /* [piece_count], pieces whose squares are to be summed; in adamw_update_rows, the pieces that it took */
+    /* [piece_count], pieces whose squares are to be summed; in adamw_update_rows, the pieces that the function took */
     int *unknown;
     int *listed;         /* [piece_count], for adamw_update_tensors */
     atomic_uchar *state; /* [piece_count] */
@@ -108,7 +108,7 @@ adamw_tensor *adamw_tensor_at(adamw *a, int index) {
 
 /* ---- the norm, from eight partial sums in double, added in a fixed order ----------------------------------------- */
 
-#define SIDE 4 /* strands per piece, each with its eight sums: a single chain of additions is slower than memory */
+#define SIDE 4 /* strands per piece, each with eight sums, because a single chain of additions is slower than memory */
 
 static inline __attribute__((always_inline)) void adamw_add_squares(double lane[8], const float *g) {
     for (int k = 0; k < 8; k++) lane[k] += (double)g[k] * (double)g[k];
@@ -169,7 +169,7 @@ double adamw_gradient_norm(adamw *a) {
 
 /* ---- the update ------------------------------------------------------------------------------------------------------ */
 
-/* Arrays that an update reads or writes. */
+/* The arrays of one state that an update reads or writes. */
 typedef struct moving {
     float *w, *m, *v;
 } moving;
@@ -289,7 +289,7 @@ static moments_pair adamw_moments(const adamw_tensor *t, const adamw_state *s) {
     return (moments_pair){{t->form, s->moment1, s->scale1, false}, {t->form, s->moment2, s->scale2, true}};
 }
 
-/* Updates block by block: moments are converted to fp32, updated, and stored again. */
+/* Updates a piece block by block: moments are converted to fp32, updated, and stored again. */
 static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, const piece *p, const factors *f,
                                uint32_t key) {
     float m[MOMENT_BLOCK], v[MOMENT_BLOCK];
@@ -306,7 +306,7 @@ static void adamw_update_small(const adamw_tensor *t, const adamw_state *from, c
     }
 }
 
-/* Sums 0 times each element, which is a number only if every element is finite. */
+/* Multiplies each element by 0 and sums the products. The sums are 0 only if all elements are finite. */
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static int64_t zeros_avx2(const float *g, int64_t count, float lane[16]) {
     const __m256 zero = _mm256_setzero_ps();
@@ -336,7 +336,7 @@ static bool adamw_is_finite(const float *g, int64_t count) {
     return sum == 0;
 }
 
-/* Copies a piece that is not updated. */
+/* Copies a piece that is not updated from `other` to `state`. */
 static void adamw_copy_piece(const adamw_tensor *t, const piece *p) {
     const size_t size = moment_bytes(t->form), in = (size_t)(t->place + p->begin), count = (size_t)(p->end - p->begin);
     const size_t block = in / MOMENT_BLOCK, blocks = (count + MOMENT_BLOCK - 1) / MOMENT_BLOCK;
@@ -425,7 +425,7 @@ static bool adamw_take_piece(adamw *a, int index) {
     return atomic_compare_exchange_strong(&a->state[index], &waits, PIECE_TAKEN);
 }
 
-/* Pieces that the caller took. */
+/* A list of pieces that the calling thread took. */
 typedef struct taken {
     adamw *a;
     const int *list;
@@ -442,7 +442,7 @@ static void adamw_await_piece(const adamw *a, int index) {
     while (atomic_load(&a->state[index]) != PIECE_MOVED) sched_yield();
 }
 
-/* Runs short loops, because others also need the threads. */
+/* Updates at most MOST pieces at a time, because other work also needs the threads of the pool. */
 void adamw_update_tensors(adamw *a, const int *tensors, int count) {
     enum { MOST = 64 };
     taken t = {a, a->listed};

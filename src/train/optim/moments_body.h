@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the small forms of moments in the vectors of one instruction set. A file that includes this defines LANES (of 32
- * bits) and MOMENTS_TARGET, an attribute, and gets MOMENTS_KERNELS. A small floating-point number is a float with its
- * last bits cut off, so stochastic rounding adds random bits below the cut. It uses the compiler's vector types over
- * whole blocks, from memory to memory, and the bits are the same whatever LANES is.
+ * Owns the small forms of moments in the vectors of one instruction set. A file that includes this header first defines
+ * LANES (of 32 bits), MOMENTS_TARGET (an attribute) and MOMENTS_KERNELS (the name of the table that this header
+ * defines). A small floating-point number is a float with its last bits cut off, so stochastic rounding adds random
+ * bits below the cut. The code uses the compiler's vector types over whole blocks, from memory to memory. The results
+ * have the same bits for every LANES.
  *
  * The codes of 64 elements are stored as 16 words of four: byte k of word i is element 16 k + i. Bytes and words are
  * then converted with shifts only. bf16's halves are stored in the same way: 32 elements are 16 words of two.
@@ -15,7 +16,7 @@
 enum { WORDS = 16 };
 /* The lowest bit of a float that is kept: 3 bits of the mantissa remain, or 7 for bf16. */
 enum { MOMENTS_CUT = 20, MOMENTS_BF16_CUT = 16 };
-/* The bit pattern of 1 after the cut; codes end there. */
+/* The bit pattern of 1 after the cut, which is the largest code, and the patterns that code 0 stands for. */
 enum {
     MOMENTS_ONE = 0x3f800000 >> MOMENTS_CUT,
     MOMENTS_SIGNED_ZERO = MOMENTS_ONE - 127,
@@ -30,7 +31,7 @@ MOMENTS_INLINE float moments_float(uint32_t bits) {
     return x;
 }
 
-/* No function passes or returns a vector by value: without the instruction set enabled, a compiler passes vectors
+/* No function passes or returns a vector by value, because a compiler without the instruction set passes such vectors
  * through memory. */
 typedef uint32_t moments_bits __attribute__((vector_size(4 * LANES)));
 typedef int32_t moments_ints __attribute__((vector_size(4 * LANES)));
@@ -38,7 +39,8 @@ typedef float moments_floats __attribute__((vector_size(4 * LANES)));
 
 #define MOMENTS_GOLDEN 0x9e3779b1u
 
-/* Seeds the random numbers of the elements from `first` on. For the elements N later, add N * MOMENTS_GOLDEN. */
+/* Seeds the random numbers of LANES elements from `first` on. The seeds of the elements N places later are larger by N
+ * * MOMENTS_GOLDEN. */
 MOMENTS_INLINE void moments_seed(moments_bits *seed, uint32_t first) {
     for (uint32_t i = 0; i < LANES; i++) (*seed)[i] = (first + i) * MOMENTS_GOLDEN;
 }
@@ -52,8 +54,8 @@ MOMENTS_INLINE void moments_random(moments_bits *random, const moments_bits *see
     *random = x ^ x >> 16;
 }
 
-/* Computes what is added below a cut of that many bits: 16 random bits plus half a unit of the rest, or with key 0 one
- * half. */
+/* Computes the noise that is added below a cut of `cut` bits: 16 random bits plus half a unit of their last bit or,
+ * with key 0, half a unit of the last bit that is kept. */
 MOMENTS_INLINE void moments_noise(moments_bits *noise, const moments_bits *random, bool second, uint32_t key, int cut) {
     const uint32_t drawn = key ? 0xffff : 0, fixed = key ? (1u << (cut - 16)) >> 1 : 1u << (cut - 1);
     *noise = ((second ? *random >> 16 : *random) & drawn) << (cut - 16) | fixed;
@@ -70,8 +72,8 @@ MOMENTS_INLINE float moments_scale(const float *x) {
     return moments_float((largest + 0x7fffffu) & 0x7f800000u);
 }
 
-/* Encodes a vector of elements. No code exceeds the largest one: the block's largest element is at most 1 times its
- * scale, and the noise ends below the cut. */
+/* Encodes a vector of elements. No code exceeds the largest one, because no element exceeds the block's scale and the
+ * noise stays below the cut. */
 MOMENTS_INLINE void moments_encode(bool second, moments_bits *codes, const float *x, float inverse,
                                    const moments_bits *noise) {
     const int32_t zero = second ? MOMENTS_ZERO : MOMENTS_SIGNED_ZERO;
@@ -115,7 +117,7 @@ MOMENTS_INLINE void moments_add_codes(const moments_target *t, int i, int byte, 
     *words |= codes << 8 * byte;
 }
 
-/* Stores one moment of a block, or both if `other` is not NULL. They share the random numbers. */
+/* Stores one moment of a block, or both if `other` is not NULL. Both moments share the random numbers. */
 MOMENTS_INLINE void moments_store_int8(const moments_target *one, const moments_target *other, uint32_t key,
                                        uint32_t first) {
     const float inverse = moments_inverse(*one->scale = moments_scale(one->x));
@@ -148,7 +150,7 @@ MOMENTS_INLINE void moments_load_int8(bool second, const uint8_t *codes, float s
         }
 }
 
-/* Adds a vector of elements to words whose lower halves hold the previous row. */
+/* Writes a vector of elements to the lower halves of words (`half` 0), or adds it in their upper halves (`half` 1). */
 MOMENTS_INLINE void moments_add_halves(const moments_target *t, int i, int half, uint32_t key,
                                        const moments_bits *random, moments_bits *words) {
     moments_bits noise, bits;
@@ -206,12 +208,13 @@ MOMENTS_INLINE void moments_store_whole(const moments *m, int64_t block, void *t
         moments_store_bf16(&t, NULL, key, first);
 }
 
-/* Returns an element's position, with `per` elements per word. */
+/* Returns an element's position in a block with `per` elements per word. */
 MOMENTS_INLINE int64_t moments_place(int64_t per, int64_t element) {
     return element / (per * WORDS) * (per * WORDS) + element % WORDS * per + element / WORDS % per;
 }
 
-/* A short block is treated as a whole one padded with zeros; in memory its elements are stored in order. */
+/* A short block is processed as a whole block padded with zeros, but its elements are stored in memory in their
+ * order. */
 
 MOMENTS_INLINE void moments_load_one(const moments *m, int64_t at, int64_t n, float *out) {
     const size_t size = moment_bytes(m->form);
@@ -255,7 +258,8 @@ MOMENTS_INLINE void moments_store_all(const moments *m, int64_t begin, int64_t c
         moments_store_one(m, begin + i, min_i64(MOMENT_BLOCK, count - i), x + i, key);
 }
 
-/* Stores the block of both moments, whose kinds are constants here. */
+/* Stores a block of both moments. `second` is a compile-time constant for each, so the compiler removes its
+ * branches. */
 MOMENTS_INLINE void moments_store_two(const moments_pair *p, int64_t at, const float *x1, const float *x2,
                                       uint32_t key) {
     const int64_t block = at / MOMENT_BLOCK;

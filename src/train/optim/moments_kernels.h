@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The functions that an instruction set provides to moments.c: the small forms by blocks. Each set has one file, and
- * all include the same body.
+ * The functions for the small forms of moments that each instruction set provides to moments.c. Each set has one file,
+ * which includes moments_body.h.
  */
 #ifndef TRAIN_OPTIM_MOMENTS_KERNELS_H
 #define TRAIN_OPTIM_MOMENTS_KERNELS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rule of the loss scale.
+ * Owns the rule by which the loss scale changes.
  */
 #include "train/optim/scaler.h"
 

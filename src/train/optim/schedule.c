@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the formula of the learning rate; it has no state, so a resumed run needs none.
+ * Owns the formula of the learning rate. The formula has no state that a resumed run would need.
  */
 #include "train/optim/schedule.h"
 
