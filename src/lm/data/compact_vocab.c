@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns both conversions between a model and its rows that occur. A tensor with one row per id is recognised by its part
- * and parameter; all others are the same in both models.
+ * Owns the conversions between the whole model and the trained model. A tensor with one row per id is recognised by its
+ * part and parameter; all other tensors are the same in both models.
  */
 #include "lm/data/compact_vocab.h"
 
@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "core/files/safetensors.h"
 
-enum { MULTIPLE = 64 }; /* suits the engines' rows and the head's pieces */
+enum { MULTIPLE = 64 }; /* suits the rows of engines and the pieces of the head */
 
 static size_t compact_vocab_table_bytes(const vocab_map *c) { return (size_t)(c->vocab * c->width) * sizeof(float); }
 

@@ -25,7 +25,7 @@ static double corpus_unigram_entropy(const char *data, size_t length) {
     return nats;
 }
 
-/* Chooses the given tokenizer, or the model's. */
+/* Sets the given tokenizer or the model's. */
 static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
     if (o->vocabulary) {
         c->tokenizer = (tokenizer *)(uintptr_t)o->vocabulary; /* read only */
@@ -45,7 +45,7 @@ static propane_status corpus_learn(const corpus_options *o, const char *data, si
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
 }
 
-/* Refuses data that could be read as text but cannot be meant as text. */
+/* Refuses data that can be read as text but cannot be meant as text. */
 static propane_status corpus_check_text(const char *path, const char *data, size_t length, propane_error *err) {
     size_t at = 0;
     while (at < length && strchr(" \t\r\n", data[at]) && data[at]) at++;
@@ -115,7 +115,7 @@ static propane_status corpus_find_chat(const corpus_options *o, corpus *c, propa
     return PROPANE_OK;
 }
 
-/* Reads examples from memory. */
+/* Reads instruction data from memory. */
 static propane_status corpus_open_examples(const corpus_options *o, corpus *c, propane_error *err) {
     PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     PROPANE_TRY(corpus_find_chat(o, c, err));
@@ -142,7 +142,8 @@ static propane_status corpus_kind_of(const char *path, corpus_kind *kind, propan
     return PROPANE_OK;
 }
 
-/* Requires all files to be of one kind: a text among instructions would be trained in another way than the rest. */
+/* Requires all files to be of the kind of `first`, because a text would be trained in another way than instruction
+ * data. */
 static propane_status corpus_one_kind(const data_files *f, const char *first, corpus_kind *kind, propane_error *err) {
     for (int i = 0; i < f->count; i++) {
         corpus_kind one;
@@ -251,7 +252,8 @@ static propane_status corpus_open_files(const corpus_options *o, const data_file
     PROPANE_TRY(corpus_one_kind(&f[1], one.text, &kind, err));
     c->files = f[0].count + f[1].count;
     if (kind == CORPUS_EXAMPLES) return corpus_open_example_files(&one, f, c, err);
-    if (c->files == 1 && kind == CORPUS_TEXT) return corpus_open_text(&one, c, err); /* unchanged, even from a pipe */
+    /* read as it is, even from a pipe */
+    if (c->files == 1 && kind == CORPUS_TEXT) return corpus_open_text(&one, c, err);
     if (c->files == 1) return corpus_open_tokens(&one, c, kind == CORPUS_FOREIGN, err);
     return kind == CORPUS_TEXT ? corpus_open_texts(&one, f, c, err) : corpus_open_token_files(&one, f, c, err);
 }

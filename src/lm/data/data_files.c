@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversion of the user's paths to a list of files. Files are sorted by bytes, whatever the locale and the
- * file system, so that the same folder gives the same run. A folder is divided by the names in it. At most the first
- * bytes of a test file are read.
+ * Owns the conversion of the user's paths to lists of files. Files are sorted by bytes, independently of locale and
+ * file system, so that the same folder gives the same run. A folder is divided by the names in it. Of a test file, only
+ * the first bytes are read, to recognise its kind.
  */
 #include "lm/data/data_files.h"
 
@@ -31,7 +31,7 @@ static propane_status data_files_add(data_files *f, arena *a, const char *path, 
     return f->paths[f->count++] ? PROPANE_OK : propane_fail_memory(err, strlen(path));
 }
 
-/* A folder may contain anything; only text and tokens count as data. */
+/* Returns whether a file in a folder is data, that is, text or tokens. */
 static bool data_files_is_data(const char *path) {
     char head[65536];
     FILE *file = fopen(path, "rb");
@@ -42,14 +42,14 @@ static bool data_files_is_data(const char *path) {
 
 /* ---- a folder ---------------------------------------------------------------------------------------------------------------- */
 
-/* Files of folders, before sorting. */
+/* The files of a folder and its subfolders, before they are sorted. */
 typedef struct data_found {
     struct data_item {
         const char *path;
         data_part part;
     } *items;
     int count, left_out;
-    bool divided; /* some belong to a part */
+    bool divided; /* some files belong to a part */
 } data_found;
 
 /* The entries of one folder. */
@@ -82,7 +82,7 @@ static propane_status data_files_enter(data_folder *d, arena *a, const char *nam
     return e->name ? PROPANE_OK : propane_fail_memory(err, strlen(name));
 }
 
-/* Divides a folder by the names in it. Files of a subfolder that was divided itself keep their parts. */
+/* Divides a folder by the names in it. Files in a subfolder that has itself been divided keep their parts. */
 static void data_files_divide(data_folder *d, data_found *f) {
     data_splits_find(d->entries, d->count);
     for (int k = 0; k < d->count; k++) {
@@ -110,7 +110,8 @@ static propane_status data_files_walk(data_found *f, arena *a, const char *dir, 
             status = propane_fail_memory(err, strlen(dir));
         else if (below)
             status = data_files_walk(f, a, path, depth + 1, err);
-        else if (S_ISREG(st.st_mode) && st.st_size && data_files_is_data(path)) /* /proc/kmsg, of size 0, never ends */
+        /* a file of size 0 such as /proc/kmsg may have no end */
+        else if (S_ISREG(st.st_mode) && st.st_size && data_files_is_data(path))
             status = data_files_note(f, a, path, err);
         else
             f->left_out++;
@@ -126,7 +127,8 @@ static int data_files_compare(const void *x, const void *y) {
     return strcmp(((const struct data_item *)x)->path, ((const struct data_item *)y)->path);
 }
 
-/* Returns "train.jsonl", "a.csv and b.csv", or "12 files". */
+/* Returns the names of a part's files: "train.jsonl", "a.csv and b.csv", or "12 files". Returns NULL if there are
+ * none. */
 static const char *data_files_names(const data_found *f, arena *a, const char *dir, data_part part) {
     const size_t skip = strlen(dir) + !text_ends_with(dir, "/");
     const char *list = NULL;
@@ -138,7 +140,7 @@ static const char *data_files_names(const data_found *f, arena *a, const char *d
     return count > 2 ? arena_printf(a, "%d files", count) : list;
 }
 
-/* Returns "mlx: train.jsonl is for training, valid.jsonl for validation; not read: test.jsonl". */
+/* Returns a line such as "mlx: train.jsonl for training, valid.jsonl for validation; not read: test.jsonl". */
 static const char *data_files_division(const data_found *f, arena *a, const char *dir) {
     const char *train = data_files_names(f, a, dir, DATA_TRAIN), *valid = data_files_names(f, a, dir, DATA_VALID),
                *test = data_files_names(f, a, dir, DATA_TEST);
@@ -161,7 +163,8 @@ static propane_status data_files_share(data_found *f, arena *a, data_use use, da
     return PROPANE_OK;
 }
 
-/* If a folder is divided anywhere, files without a part are used for training, except documents. */
+/* Sorts the files and assigns the remaining parts. If the folder was divided at any depth, files without a part are for
+ * training, except documents, which are left out. */
 static void data_files_settle(data_found *f, data_use use) {
     if (f->count) qsort(f->items, (size_t)f->count, sizeof *f->items, data_files_compare);
     for (int i = 0; i < f->count && f->divided; i++) {
@@ -228,7 +231,7 @@ propane_status data_files_find(const char *list, data_use use, arena *a, data_se
         else if (n && !file_exists(value) && strpbrk(value, "*?["))
             PROPANE_TRY(data_files_pattern(plain, a, value, err));
         else if (n)
-            PROPANE_TRY(data_files_add(plain, a, value, err)); /* missing: reported when it is opened */
+            PROPANE_TRY(data_files_add(plain, a, value, err)); /* a missing file is reported when it is opened */
         at += n + (at[n] == ';');
     }
     return PROPANE_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names of a data set's parts. A name that contains a part's word and other words counts only if there is a
- * training file whose name differs only in that word. A text whose name happens to contain "test" therefore stays a text. Refuses nothing:
- * unrecognised names are DATA_ANY.
+ * Owns the names of a data set's parts. A name that consists of a part's word and other words counts only if there is a
+ * training file whose name differs only in that word. A text whose name happens to contain "test" is therefore not
+ * taken for test data. Names that are not recognised are DATA_ANY; no name is refused.
  */
 #include "lm/data/data_splits.h"
 
@@ -13,7 +13,7 @@
 static const struct {
     const char *word;
     data_part part;
-    bool lonely; /* a file of that name needs no matching training file */
+    bool lonely; /* a file with only this word as its name needs no matching training file */
 } words[] = {{"train", DATA_TRAIN, false},     {"training", DATA_TRAIN, false}, {"valid", DATA_VALID, true},
              {"validation", DATA_VALID, true}, {"val", DATA_VALID, true},       {"dev", DATA_VALID, false},
              {"test", DATA_TEST, true},        {"testing", DATA_TEST, false},   {"eval", DATA_TEST, false},
@@ -55,8 +55,8 @@ static int data_splits_word(const char *word, size_t length) {
     return -1;
 }
 
-/* Returns the part's word in the name, or -1 if there is none or several. Sets `shape` and `alone`. A folder's name
- * must consist only of that word. */
+/* Returns the index in `words` of the part's word in the name, or -1 if there is none or more than one. A folder's name
+ * must consist only of that word. Sets `shape` and `alone`. */
 static int data_splits_read(data_entry *e) {
     const char *dot = strrchr(e->name, '.');
     const size_t stem = !e->folder && dot && dot != e->name ? (size_t)(dot - e->name) : strlen(e->name);
@@ -85,7 +85,7 @@ static bool data_splits_pair(const data_entry *a, const data_entry *b) {
     return (a->alone && b->alone) || strcmp(a->shape, b->shape) == 0;
 }
 
-/* Returns whether `e` belongs to an entry of a training part (or of another part). */
+/* Returns whether an entry of the training part (with `training`) or of another part matches the name of `e`. */
 static bool data_splits_has_partner(const data_entry *e, const data_entry *entries, int count, bool training) {
     for (int i = 0; i < count; i++) {
         const data_part part = entries[i].part;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the names that other programs use for the parts of an example. Refuses roles that no chat format here supports,
- * because leaving out a turn would teach a different conversation.
+ * Owns the names that other programs use for the parts of an example. Roles that no chat format supports are refused,
+ * because a conversation without such a turn would be a different one.
  */
 #include "lm/data/example_keys.h"
 
@@ -56,7 +56,7 @@ static propane_status example_keys_sharegpt(const json_t *object, const json_t *
     return PROPANE_OK;
 }
 
-/* Combines the instruction and, below it, its input into one message. */
+/* Makes the messages of an Alpaca example. The instruction and, on the next line, its input become one message. */
 static propane_status example_keys_alpaca(const json_t *object, json_t *out, propane_error *err) {
     const json_t *history = json_object_get(object, "history");
     const char *input = example_keys_text(object, "input");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Instruction data with other programs' keys, converted to messages with roles:
+ * Converts instruction data with the keys of other programs to messages with roles:
  *
  *     {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}], "system": "..."}   ShareGPT
  *     {"instruction": "Add.", "input": "1 2", "output": "3", "system": "...", "history": [["...", "..."]]}         Alpaca
@@ -9,7 +9,7 @@
 
 #include "core/base/json.h"
 
-/* *out is an array of {"role", "content"}, which the caller owns, or NULL if the object has other keys. */
+/* Sets *out to an array of {"role", "content"}, which the caller owns, or to NULL if the object has other keys. */
 PROPANE_CHECK propane_status example_keys_messages(const json_t *object, json_t **out, propane_error *err);
 
 #endif

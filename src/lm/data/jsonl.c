@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading of instruction data. Every kind of line becomes a text with the positions of its answers, and one
- * encoder turns that into ids and marks. An invalid line is refused immediately, with its number, because a partly read
- * file would train on something else.
+ * Owns the reading of instruction data. Every kind of line becomes a text with the positions of its answers, which one
+ * encoder turns into ids and marks. An invalid line is an error for the whole file, because a run on the other lines
+ * would train on other data than intended.
  */
 #include "lm/data/jsonl.h"
 
@@ -19,11 +19,11 @@
 
 enum { FILE_LIMIT = 1 << 30 };
 
-/* Alpaca's and ShareGPT's files are a single array. */
+/* Returns whether a file begins with an array, as the files of Alpaca and ShareGPT do. */
 static bool jsonl_begins_array(const char *path) {
     char head[256];
     struct stat st;
-    /* opening a pipe would block */
+    /* only regular files, because opening a pipe would block */
     FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
     size_t n = file ? fread(head, 1, sizeof head, file) : 0, at = 0;
     if (file) fclose(file);
@@ -45,7 +45,7 @@ void train_examples_deinit(train_examples *e) {
 
 uint64_t train_examples_sum(const train_examples *e) {
     uint64_t sum = (uint64_t)e->count;
-    for (int64_t i = 0; i < e->count; i++) /* one more, because the end of the last example is included */
+    for (int64_t i = 0; i < e->count; i++) /* <= adds a value at the end of each example */
         for (int64_t k = e->start[i]; k <= e->start[i + 1]; k++) {
             uint64_t value = k < e->start[i + 1] ? (uint64_t)e->ids[k] * 2 + e->learn[k] : UINT64_MAX;
             sum = (sum ^ value) * 0x9e3779b97f4a7c15u;
@@ -101,7 +101,7 @@ typedef struct reader {
     arena *arena;
     token_list ids;
     chat_text text;
-    json_t *owned; /* for the current example; may be NULL */
+    json_t *owned; /* JSON that holds texts of the current example; may be NULL */
 } reader;
 
 static propane_status jsonl_encode(reader *r, const chat_template *chat, bool framed, propane_error *err) {
@@ -122,7 +122,7 @@ static propane_status jsonl_encode(reader *r, const chat_template *chat, bool fr
     return status;
 }
 
-/* Adds a text without a chat format; training begins after the prompt. */
+/* Adds an example without a chat format. The completion is trained, the prompt is not. */
 static propane_status jsonl_plain_line(reader *r, const char *prompt, const char *completion, propane_error *err) {
     static const chat_template none;
     chat_span whole = {strlen(prompt), strlen(prompt) + strlen(completion)};
@@ -151,7 +151,7 @@ static propane_status jsonl_want_text(const json_t *object, const char *key, con
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_INVALID, "\"%s\" must be a string", key);
 }
 
-/* Recognises other programs' names for the same keys, so that the message can suggest what to do. */
+/* Reports an object without the expected keys. The message lists the object's keys. */
 static propane_status jsonl_wrong_keys(const json_t *object, propane_error *err) {
     char keys[200] = "", shown[80];
     const char *key;
@@ -173,8 +173,8 @@ static void jsonl_begin_example(reader *r) {
     r->text.answer_count = 0;
 }
 
-/* Makes a conversation that ends with an answer: the prompt's messages, or its text as the user's message, and the
- * answer's. Some data sets repeat the prompt in the answers. */
+/* Makes a conversation from a prompt (messages, or a text that becomes the user's message) and the messages of an
+ * answer. A prompt that is a text is left out if the answer repeats it, as in some data sets. */
 static propane_status jsonl_pair_messages(const json_t *prompt, const json_t *answer, json_t **out,
                                           propane_error *err) {
     const json_t *first = json_array_get(answer, 0);
@@ -208,12 +208,12 @@ static propane_status jsonl_pair_answer(reader *r, const json_t *object, const c
     json_t *messages = NULL;
     PROPANE_TRY(jsonl_pair_messages(prompt, answer, &messages, err));
     json_decref(r->owned);
-    r->owned = messages; /* which owns the texts */
+    r->owned = messages; /* owns the texts */
     const json_t *tools = json_object_get(object, "tools");
     return jsonl_chat_line(r, messages, json_is_array(tools) ? tools : NULL, err);
 }
 
-/* Reads a pair in trl's form, as two examples, one after the other. */
+/* Reads a pair in trl's form as two consecutive examples. */
 static propane_status jsonl_pair_line(reader *r, const json_t *object, propane_error *err) {
     PROPANE_TRY(jsonl_pair_answer(r, object, "chosen", err));
     return jsonl_pair_answer(r, object, "rejected", err);
@@ -234,7 +234,7 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     const json_t *messages = json_object_get(object, "messages");
     json_t *translated = NULL;
     if (!messages) PROPANE_TRY(example_keys_messages(object, &translated, err));
-    if (translated) r->owned = translated; /* which owns the texts */
+    if (translated) r->owned = translated; /* owns the texts */
     if (messages || translated) {
         const json_t *tools = json_object_get(object, "tools");
         return jsonl_chat_line(r, messages ? messages : translated, json_is_array(tools) ? tools : NULL, err);
@@ -253,7 +253,7 @@ static propane_status jsonl_one_line(reader *r, const json_t *object, propane_er
     return jsonl_wrong_keys(object, err);
 }
 
-/* Uses a separate arena, because an example's texts are not kept. */
+/* Adds the example of one object. Its texts are in a separate arena, because they are not kept. */
 static propane_status jsonl_take(reader *r, const json_t *object, propane_error *err) {
     arena_free(r->arena);
     r->arena = arena_create();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the assignment of examples to windows: first fit over the windows that were opened last, in a seeded order. The
- * tokens themselves are not moved.
+ * Owns the assignment of examples to windows: examples in a seeded order go to the first of the latest OPEN windows in
+ * which they fit. The tokens themselves are not moved.
  */
 #include "lm/data/packed_windows.h"
 
@@ -9,9 +9,9 @@
 #include "core/base/memory.h"
 #include "core/base/rng.h"
 
-enum { OPEN = 64 }; /* windows that are tried */
+enum { OPEN = 64 }; /* number of windows that are tried */
 
-/* Returns the positions that an example needs: its last token is only a target. */
+/* Returns the number of positions that an example needs. Its last token needs none, because it is only a target. */
 static int64_t packed_windows_length_of(const packed_windows *p, int64_t example) {
     int64_t n = p->examples->start[example + 1] - p->examples->start[example] - 1;
     return n < p->context ? n : p->context;
@@ -26,7 +26,7 @@ static bool packed_windows_has_target(const packed_windows *p, int64_t example) 
 
 static int packed_windows_unit(const packed_windows *p) { return p->examples->pairs ? 2 : 1; }
 
-/* Returns whether an example is used. In a pair, both must have a target. */
+/* Returns whether an example is used: it must have a target and, in a pair, so must the other example. */
 static bool packed_windows_is_used(const packed_windows *p, int64_t example) {
     return packed_windows_has_target(p, example) && (!p->examples->pairs || packed_windows_has_target(p, example ^ 1));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on texts as ids. lm/data/corpus.h reads them. Refuses instruction data, which is not a single
- * text.
+ * Owns the public functions on texts as ids, which lm/data/corpus.h reads. Instruction data are refused, because they
+ * are not a single text.
  */
 #include <string.h>
 

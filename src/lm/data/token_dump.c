@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the formats of other programs' token files. nanoGPT's has no signature: it is a *.bin with zero bytes, which no
- * text has.
+ * Owns the formats of other programs' token files. nanoGPT's format has no signature: a *.bin file is taken for one if
+ * it has zero bytes, which texts do not have.
  */
 #include "lm/data/token_dump.h"
 
@@ -42,8 +42,8 @@ static propane_status token_dump_parse(const char *path, const file_map *map, to
     return PROPANE_OK;
 }
 
-/* Computes the text's length with the tokenizer. An id that the tokenizer lacks is detected here, not in the middle of
- * a run. */
+/* Computes the length of the text with the tokenizer. An id that the tokenizer lacks is therefore detected before the
+ * run begins. */
 static propane_status token_dump_measure(const char *path, const tokenizer *t, token_file *f, propane_error *err) {
     const int vocab = tokenizer_vocab_size(t);
     for (int64_t i = 0; i < f->count; i++) {

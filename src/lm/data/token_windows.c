@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the order in which text is visited: a permutation of n windows that needs no memory. It is a Feistel network
- * over the next power of four, iterated until the result is below n (fewer than four rounds on average).
+ * Owns the windows of a token array and the access to those of packed examples. Their order in an epoch is a keyed
+ * permutation that needs no memory (rng_shuffled).
  */
 #include "lm/data/token_windows.h"
 
@@ -127,7 +127,7 @@ int64_t token_windows_count(const token_windows *d) {
 propane_status token_windows_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                    int32_t *targets, propane_error *err) {
     if (!d->tokens) return token_windows_packed_batch(d, position, batch, inputs, targets);
-    /* every epoch has the same number of windows, so that the epoch follows from the position; if there is room, one
+    /* every epoch has the same number of windows, so that the position determines the epoch; if there is room, one
      * context is left free for the phase */
     const int64_t windows = token_windows_count(d), spare = d->train_count - 1 - windows * d->context;
     for (int b = 0; b < batch; b++) {
