@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns samples in arrays. All shapes and types are checked when the arrays are opened, so that reading a sample is a
- * plain copy. Refuses arrays of different lengths, arrays whose shapes differ from the program's, and labels that are
- * not integers.
+ * plain copy. Arrays of different lengths, arrays whose shapes differ from the program's, and labels that are not
+ * integers are refused.
  */
 #include "train/data/arrays.h"
 
@@ -17,15 +17,15 @@
 #define SPLIT_SEED 20
 
 typedef struct part {
-    npz file;              /* storage that `arrays` points into */
-    const npy *inputs[64]; /* per input of the program, in its order */
+    npz file;              /* storage of the arrays below */
+    const npy *inputs[64]; /* per input of the program, in the program's order */
     const npy *y;
 } part;
 
 struct arrays {
     imported_model *model;
     part parts[2];
-    bool split;    /* both parts come from the first one */
+    bool split;    /* samples of both parts are in parts[0] */
     bool borrowed; /* the array data belong to the caller */
     sample_source source;
 };
@@ -111,7 +111,8 @@ static propane_status arrays_check_array(const char *source, const char *name, c
                         (long long)a->dim[0], (long long)count);
 }
 
-/* Returns the output's type without its class axis. */
+/* Returns the type of a sample's expected output: that of the program's output, for cross-entropy without the class
+ * axis. */
 static mil_type arrays_label_type(const imported_model *m) {
     mil_type type = m->base->results[0]->type;
     if (m->loss == IMPORTED_MSE) return type;
@@ -191,7 +192,7 @@ static uint64_t arrays_sum_of(const part *p, const imported_model *m) {
 
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 
-/* Opens PATH/NAME.npz or the folder PATH/NAME; *found stays false if neither exists. */
+/* Opens PATH/NAME.npz or the folder PATH/NAME, and sets *found to whether one of them exists. */
 static propane_status arrays_open_part(arrays *a, const char *path, const char *name, part *p, bool *found,
                                        propane_error *err) {
     text archive = {0}, folder = {0}, y = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the reading of tables. Refuses an unterminated quote and rows with a different number of cells, because later
- * cells would end up in the wrong column.
+ * Owns the reading of tables. Unterminated quotes and rows with a different number of cells are refused, because later
+ * cells would end up in the wrong columns.
  */
 #include "train/data/csv_rows.h"
 
@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-/* Reads one cell; *last is set if it ends its row. */
+/* Reads one cell and sets *last to whether the cell ends its row. */
 static propane_status csv_rows_cell(csv_rows *c, text *cell, bool *last, propane_error *err) {
     const int64_t begun = c->line;
     bool quoted = c->at < c->length && c->data[c->at] == '"';

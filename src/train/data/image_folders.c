@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns samples in images. The folders are listed once and sorted, so that the same files give the same run. An image is
- * read on first use and kept as bytes while all kept images fit into a fixed size. Refuses images whose size differs
- * from the input's, unless they are to be scaled, and folders that are not the program's classes.
+ * read on first use and kept in memory as long as all kept images fit into KEPT_BYTES. Images whose size differs from
+ * the input's are refused unless they are to be scaled, and so are folders that do not match the program's classes.
  */
 #include "train/data/image_folders.h"
 
@@ -24,7 +24,7 @@
 typedef struct picture {
     const char *path;
     int label;
-    void *data; /* NULL if it is not kept */
+    void *data; /* pixels, or NULL if the image is not kept */
 } picture;
 
 typedef struct pictures {
@@ -54,7 +54,8 @@ int image_folders_classes(const image_folders *t) { return t->class_count; }
 
 static int folders_by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Lists the images, or the folders, in a folder, sorted, in the arena. *count is -1 if the folder does not exist. */
+/* Lists the images (or with `folders` the folders) in a folder, sorted, in the arena. Sets *count to -1 if the folder
+ * does not exist. */
 static propane_status folders_list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
                                           propane_error *err) {
     DIR *d = opendir(dir);

@@ -3,8 +3,8 @@
  * part in the computation, as opposed to one that configures an operation. Constants whose names match become inputs
  * of the program; all others stay constants. Only the operations between a weight and the output are differentiated.
  *
- * Masks look like weights but are not: constants that hold infinities or magnitudes of 1e4 and more are not trained.
- * Neither are the mean and variance of a batch_norm, which are statistics, nor the numbers that scale an image input.
+ * Not trained are masks, that is, constants with infinities or magnitudes of 1e4 and more; the mean and variance of a
+ * batch_norm, which are statistics; and the numbers that scale an image input.
  */
 #include "train/import/imported_model.h"
 
@@ -23,7 +23,8 @@
 
 /* ---- the output ------------------------------------------------------------------------------------------------------------ */
 
-/* A classifier's label and dictionary are made from probabilities, which are used in their place. */
+/* Returns the tensor of floats that an output is or, for a classifier's label or dictionary, the probabilities from
+ * which it is made. Returns NULL for other outputs. */
 static mil_value *imported_tensor_of(imported_model *m, mil_value *v) {
     if (v->def && v->def->info->code == MIL_OP_classify) {
         m->labels = mil_in(v->def, "classes")->constant;
@@ -61,8 +62,8 @@ static propane_status imported_choose_output(imported_model *m, const imported_m
 
 static bool imported_is_op(const mil_value *v, mil_opcode code) { return v->def && v->def->info->code == code; }
 
-/* Returns the only dimension with more than one element, or the usual one if all have one element; -1 if there are
- * several. */
+/* Returns the only dimension with more than one element. Returns -1 if there are several, and dimension 1 (0 for rank
+ * 1) if there is none. */
 static int imported_only_axis(const mil_type *type) {
     int axis = type->rank > 1 ? 1 : 0, wide = 0;
     for (int d = 0; d < type->rank; d++)
@@ -70,7 +71,8 @@ static int imported_only_axis(const mil_type *type) {
     return wide > 1 ? -1 : axis;
 }
 
-/* Finds the class axis: the given one, else the softmax's, else the one that the shape implies. */
+/* Sets the class axis to that of the softmax, to the given one, or to the one that the shape implies. A given axis must
+ * agree with the softmax. */
 static propane_status imported_find_axis(imported_model *m, const imported_model_options *o, const mil_value *v,
                                          const mil_op *softmax, propane_error *err) {
     const int rank = v->type.rank;
@@ -94,8 +96,8 @@ static propane_status imported_find_axis(imported_model *m, const imported_model
     return PROPANE_OK;
 }
 
-/* Cross-entropy uses the input of a softmax (or of its logarithm). The combination is exact where a separate softmax
- * underflows. */
+/* Replaces an output that is a softmax, or the logarithm of one, by the softmax's input. Cross-entropy computed from
+ * logits is exact where a separate softmax underflows. */
 static propane_status imported_take_logits(imported_model *m, const imported_model_options *o, mil_value **v,
                                            propane_error *err) {
     mil_value *at = *v;
@@ -210,7 +212,8 @@ static bool imported_scales_image(const mil_op *op, const bool *image) {
     return any && !others;
 }
 
-/* Marks, by value id, the constants that an operation computes with. `image` is scratch, one flag per value. */
+/* Marks in `used`, by value id, the constants with which an operation computes. `image` is scratch, one flag per
+ * value. */
 static void imported_find_used(const imported_model *m, bool *used, bool *image) {
     const mil_function *f = m->base;
     for (int i = 0; m->seen && i < f->param_count; i++) {
@@ -356,11 +359,12 @@ static propane_status imported_read(const imported_model_options *o, mil_module 
     return mil_read(o->path, &options, out, err);
 }
 
-/* Slices of known size with a computed beginning become gathers; other shapes that follow from values are refused. */
+/* Makes the shapes of a program known. Slices of known size whose beginning is computed become gathers; other shapes
+ * that depend on values are refused. */
 static propane_status imported_know_shapes(imported_model *m, propane_error *err) {
     const mil_function *late = m->base;
     if (!late->late) return PROPANE_OK;
-    mil_module_drop(m->module, late); /* its memory belongs to the module */
+    mil_module_drop(m->module, late); /* the function's memory belongs to the module */
     return pass_gather_slices(late, m->module, &m->base, err);
 }
 
@@ -468,7 +472,7 @@ static mil_op *imported_const_of(const mil_function *f, const char *name) {
     return NULL;
 }
 
-/* Makes a new constant of the file's type. Other users of the old constant keep it. */
+/* Replaces a weight's constant by a new one of the file's type. Other users of the old constant keep it. */
 static propane_status imported_replace(mil_module *to, const mil_function *f, const imported_weight *w,
                                        const float *values, propane_error *err) {
     mil_op *op = imported_const_of(f, w->name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns running the two programs. If the device is the host, the programs read the master weights and write the
- * gradients to where the optimiser keeps them. On other devices both are copied.
+ * Owns the runs of the two programs. On a device that accepts the host's memory, the programs read the master weights
+ * and write the optimiser's gradients directly. On other devices, weights and gradients are copied.
  *
- * Whether a program made for several samples returns the same results as for each sample separately is tested, not
- * assumed, because an operation may mix samples without changing shapes.
+ * A test shows whether a program for several samples gives the same results as for each sample separately, because an
+ * operation may mix samples without changing shapes.
  */
 #include "train/import/imported_step.h"
 
@@ -17,9 +17,9 @@
 #include "core/refusal/refusal.h"
 
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
-#define PROOF_ERROR 1e-3 /* relative to the largest number; sums in another order differ by less than 1e-5 */
+#define PROOF_ERROR 1e-3 /* relative to the largest output; sums in another order differ by less than 1e-5 */
 
-/* The meaning of a program's input or output for the host; `index` is the index of the weight or input. */
+/* What an input or output of a program means for the step; `index` is the number of the weight or input. */
 typedef struct role {
     enum { ROLE_OUTPUT, ROLE_WEIGHT, ROLE_INPUT, ROLE_TARGET, ROLE_SEED, ROLE_GRADIENT, ROLE_LOSS } kind;
     int index;
@@ -34,16 +34,17 @@ typedef struct unit {
 struct imported_step {
     imported_model *model;
     propane_device *device;
-    const char *bisect; /* borrowed; for refusal_explain */
+    const char *bisect; /* borrowed folder for refusal_explain */
     bool shared;
     bool host; /* the device accepts the host's memory */
     unit train, forward;
     int64_t samples;
     char why[400];
-    float *weights, *fresh, *sums; /* sums is NULL until gradients are added up */
-    int64_t *place;                /* [weight], offset in these arrays */
+    /* masters, gradients of the latest run, and sums of gradients; `sums` is NULL without imported_step_sum */
+    float *weights, *fresh, *sums;
+    int64_t *place; /* [weight], offset in these arrays */
     int64_t floats;
-    void **stage;         /* [input], data of all samples */
+    void **stage;         /* [input], staging array for all samples */
     int64_t *stage_count; /* elements per sample, of 4 bytes each */
     int32_t *labels;
     float *target, *output;
@@ -92,7 +93,7 @@ typedef struct unit_choice {
     unit *unit;
 } unit_choice;
 
-/* Binds the host's memory while the device accepts it. */
+/* Binds the host's memory if the device accepts it. Otherwise leaves *out NULL, so that a buffer is made. */
 static propane_status imported_choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out,
                                              bool *lent, propane_error *err) {
     const unit_choice *c = context;
@@ -111,7 +112,7 @@ static propane_status imported_choose_buffer(void *context, const propane_io *io
 static propane_status imported_unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.size = sizeof options, .function = f->name};
     const propane_status status = propane_program_compile(s->device, s->model->module, &options, &u->program, err);
-    if (status) { /* processing several samples at once may fail */
+    if (status) { /* building for several samples may fail; the step then tries one */
         const bool last = u == &s->train || s->samples == 1;
         return refusal_explain(s->device, f, &options, last ? s->bisect : NULL, err);
     }
@@ -128,7 +129,7 @@ static void imported_unit_close(unit *u) {
     *u = (unit){0};
 }
 
-/* Copies inputs from the staging arrays and, where needed, the weights. */
+/* Copies the staging arrays and, if the device does not read them directly, the weights into the program's inputs. */
 static propane_status imported_fill(imported_step *s, unit *u, propane_error *err) {
     static const float one = 1;
     for (int i = 0; i < u->run.inputs; i++) {
@@ -175,7 +176,7 @@ propane_status imported_step_put(imported_step *s, const sample_source *source, 
     return PROPANE_OK;
 }
 
-/* Returns the elements after the class axis: position p is (p / inner, p % inner). */
+/* Returns the number of elements after the class axis, `inner`; position p is (p / inner, p % inner). */
 static int64_t imported_inner_of(const imported_step *s) {
     const mil_type *type = &s->model->base->results[0]->type;
     int64_t inner = 1;
@@ -183,7 +184,7 @@ static int64_t imported_inner_of(const imported_step *s) {
     return inner;
 }
 
-/* Writes one-hot targets; returns the number of positions that count. */
+/* Writes one-hot targets and returns the number of positions that have a label. */
 static int64_t imported_spread_labels(imported_step *s) {
     const int64_t inner = imported_inner_of(s), classes = s->model->classes, all = s->samples * s->positions;
     int64_t count = 0;
@@ -317,7 +318,7 @@ static propane_status imported_compare_one(imported_step *s, const sample_source
     return PROPANE_OK;
 }
 
-/* Compares the first, the last and a middle sample, run separately and within the batch. */
+/* Compares PROOF samples of the batch, including the first and the last, with the results of separate runs. */
 static propane_status imported_prove(imported_step *s, const sample_source *source, bool *same, propane_error *err) {
     unit single = {0};
     double largest = 1e-6;
@@ -338,7 +339,7 @@ static propane_status imported_prove(imported_step *s, const sample_source *sour
     return status;
 }
 
-/* Returns false if that batch size does not work; s->why holds the reason. */
+/* Sets *works to whether this batch size works. If it does not, s->why holds the reason. */
 static propane_status imported_try_batch(imported_step *s, int64_t batch, const sample_source *source, bool *works,
                                          propane_error *err) {
     propane_error why = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public options of training: the rows of train/options.def by name, set from texts, from JSON, or from the
+ * Owns the public options of training: the rows of train/options.def, set by name from texts, from JSON, or from the
  * checkpoint of a resumed run. train/train_options.c decides which values are allowed.
  */
 #include <stdio.h>
@@ -181,7 +181,8 @@ static propane_status api_options_put(propane_options *o, const char *name, cons
     return propane_options_set(o, name, number, err);
 }
 
-/* Names that no option has. Every model configuration has at least one of them. */
+/* Returns whether the object is a model configuration. Every configuration has one of these names, and no option
+ * has. */
 static bool api_options_is_model(const json_t *object) {
     static const char *const names[] = {"model_type", "architectures", "hidden_size", "n_embd"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -189,7 +190,7 @@ static bool api_options_is_model(const json_t *object) {
     return false;
 }
 
-/* Sets all options of an object; on an error the options stay unchanged. */
+/* Sets all options of a JSON object. On an error, the options stay unchanged. */
 static propane_status api_options_put_all(propane_options *o, const json_t *object, const char *source,
                                           propane_error *err) {
     const train_options before = o->o;
@@ -236,7 +237,8 @@ propane_status propane_options_load(propane_options *options, const char *path, 
 
 /* ---- a resumed run ----------------------------------------------------------------------------------------------- */
 
-/* Returns true for "auto" as the value of an option that cannot change: the run keeps what was chosen when it began. */
+/* Returns whether a given value leaves the run's own value in place: it is "auto", and the option cannot change, so the
+ * run keeps the value that was chosen when it began. */
 static bool api_options_is_open(const train_option *row, const train_options *o) {
     if (row->keep != TRAIN_FIXED || !train_option_is_text(row)) return false;
     const char *value = *(const char *const *)train_option_at(row, o);
@@ -269,7 +271,8 @@ propane_status propane_options_recall(propane_options *options, propane_error *e
 propane_status api_options_check(const train_options *o, bool data_in_memory, propane_error *err) {
     if (!data_in_memory && !*o->sources) {
         const bool lost =
-            o->resume && o->run_dir && !run_holds(o->run_dir, TRAIN_CHECKPOINT); /* nothing was recalled */
+            /* the folder has no checkpoint from which options could be recalled */
+            o->resume && o->run_dir && !run_holds(o->run_dir, TRAIN_CHECKPOINT);
         return lost ? run_fail_resume(o->run_dir, err) : propane_fail(err, PROPANE_ERR_INVALID, "--data is missing");
     }
     return api_trainer_kinds[o->kind]->check(o, err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public trainer: its life, its loop and steps, cancelling, its description. lm/run/public_trainer_language.c
- * and public_trainer_program.c assemble a run; the loop is in train/train_run.h.
+ * Owns the public trainer: its life, its loop and steps, cancelling, and its description.
+ * lm/run/public_trainer_language.c and public_trainer_program.c create the run, and train/train_run.h declares its
+ * loop.
  */
 #include "train/trainer/public_trainer.h"
 
@@ -19,7 +20,8 @@ void propane_set_verify(bool verify) { safetensors_verify_models(verify); }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------------ */
 
-/* Ranks on one machine share its cores, unless mpirun has assigned cores to each. */
+/* Sets the number of threads. Ranks on one machine divide its cores among themselves, unless mpirun has assigned cores
+ * to each rank. */
 static propane_status api_trainer_threads(const train_options *o, propane_error *err) {
     int64_t threads = o->threads;
     const int usable = pool_usable_cores(), here = o->mpi ? mpi_local_size(o->mpi) : 1;
@@ -45,7 +47,7 @@ static propane_status api_trainer_take_data(const propane_data *given, const tra
     return PROPANE_OK;
 }
 
-/* Returns the chip of a uri such as "sim:m4?table=0". */
+/* Returns the chip that a uri such as "sim:m4?table=0" names, or NULL. */
 static const chip *api_trainer_chip(const char *uri) {
     char name[40];
     const chip *found = NULL;
@@ -102,7 +104,7 @@ void propane_trainer_free(propane_trainer *t) {
     if (!t) return;
     train_run_free(t->run);
     if (t->options && t->options->run_dir) run_end(t->options->run_dir, &t->hold);
-    if (t->part) t->kind->close(t); /* the run borrows from it */
+    if (t->part) t->kind->close(t); /* only now, because the run borrows from the part */
     mem_free(t->part);
     propane_options_free(t->own);
     mem_free(t);
@@ -180,7 +182,7 @@ propane_status api_trainer_begin(propane_trainer *t, propane_error *err) {
                         "callbacks may only query or cancel it");
 }
 
-/* A cancel request is cleared by the call that it ends. */
+/* Ends exclusive use. The function that a cancel request has stopped clears the request. */
 propane_status api_trainer_end(propane_trainer *t, propane_status status) {
     if (status == PROPANE_ERR_CANCELLED) atomic_store(&t->cancel, false);
     atomic_store(&t->busy, false);
@@ -213,8 +215,8 @@ propane_status propane_trainer_advance(propane_trainer *t, int64_t steps, const 
     return api_trainer_end(t, api_trainer_advance(t, steps, callbacks, err));
 }
 
-/* Brings programs up to date with the weights. A process with no compile budget left saves the weights for another
- * one. */
+/* Brings programs up to date with the weights. If the compile budget is used up, saves the weights for another process
+ * and fails. */
 static propane_status api_trainer_ready(propane_trainer *t, propane_error *err) {
     bool restart = false;
     PROPANE_TRY(train_run_ready(t->run, &restart, err));
@@ -311,7 +313,8 @@ propane_status propane_trainer_facts(const propane_trainer *t, char **out, propa
     }
     json_put(facts, "unit", json_string(t->kind->unit));
     json_put(facts, "source", json_string(t->source));
-    json_put(facts, "checkpoints", json_boolean(o->checkpoint_interval > 0)); /* before the end */
+    /* whether checkpoints are written before the end of the run */
+    json_put(facts, "checkpoints", json_boolean(o->checkpoint_interval > 0));
     t->kind->facts(t, log, facts);
     json_put(facts, "options", options);
     json_put(facts, "log", log);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the start of a trainer of imported programs: the program, its samples from arrays, images or memory, and the
- * run's folder. The training itself is in train/imported_run.h.
+ * run's folder. train/imported_run.h trains the program.
  */
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static propane_status api_trainer_program_check(const train_options *o, propane_
 
 /* ---- the samples -------------------------------------------------------------------------------------------------------------- */
 
-/* Describes an array of the caller in the same way as arrays of files. */
+/* Describes an array of the caller in the form of arrays from files. */
 static propane_status api_trainer_program_array(const propane_tensor *from, npy *to, propane_error *err) {
     if (!from->name || !from->values || from->rank < 1 || from->rank > PROPANE_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -129,7 +129,7 @@ static propane_status api_trainer_program_read_shapes(propane_trainer *t, propan
         const char *one = arena_string_n(t->own->arena, at, length);
         if (!one) return propane_fail_memory(err, length);
         const propane_status status = session_shape(one, &p->shapes[p->shape_count], &p->names[p->shape_count], err);
-        p->shape_count++; /* its name is allocated, even if an error occurred */
+        p->shape_count++; /* counted even after an error, so that its name is freed */
         if (status != PROPANE_OK) return status;
         at += length + (at[length] == ';');
     }

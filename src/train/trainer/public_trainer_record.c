@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns train.json in a run's folder: the options that repeat the run, for `propane train --config` and
- * propane_options_load. It holds the given options and the training options that the run resolved. It does not hold the
- * run's folder, so that it can be used with another one. A resumed run leaves it unchanged.
+ * propane_options_load. The record holds the given options and the training options that the run resolved. It does not
+ * hold the run's folder, so that it can be used with another folder. A resumed run leaves the record unchanged.
  */
 #include <string.h>
 
@@ -28,8 +28,8 @@ json_t *api_trainer_option_value(const train_option *row, const train_options *o
                                      : json_string(value ? value : "");
 }
 
-/* Returns whether the record holds the option: all options of training proper as resolved, because a default may differ
- * in a later version. */
+/* Returns whether the record holds the option. All options of the group TRAIN_TRAINING are recorded with their resolved
+ * values, because defaults may differ in a later version. */
 static bool api_trainer_record_has(const propane_trainer *t, int i) {
     const train_option *row = &train_option_rows[i];
     const bool given = t->options->given[i];
@@ -47,7 +47,7 @@ propane_status api_trainer_record_write(const propane_trainer *t, propane_error 
     for (int i = 0; i < TRAIN_OPTIONS; i++)
         if (api_trainer_record_has(t, i))
             json_put(record, train_option_rows[i].name,
-                     i == TRAIN_OPTION_init ? json_string(o->base) /* as the user named it */
+                     i == TRAIN_OPTION_init ? json_string(o->base) /* the name that the user gave */
                                             : api_trainer_option_value(&train_option_rows[i], o));
     char *path = run_path(o->run_dir, TRAIN_RECORD);
     propane_status status = path ? json_write(path, record, JSON_INDENT(1), err) : propane_fail_memory(err, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns a caller's access to the trained tensors of a trainer, to read or replace them, as averaging over several machines requires.
- * All given tensors are checked before the first one is changed. Refuses numbers that are not finite.
+ * Owns a caller's access to a trainer's trained tensors. The caller can read or replace them, for example to average
+ * them over several machines. All given tensors are checked before the first one is changed. Numbers that are not
+ * finite are refused.
  */
 #include <math.h>
 #include <string.h>

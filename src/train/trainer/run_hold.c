@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a run's folder while a process trains in it: decides whether a run may begin or continue there, locks it
- * against other processes, and removes it if nothing was written.
+ * Owns a run's folder while a process trains in it: the decision whether a run may begin or continue in the folder, the
+ * lock against other processes, and the removal of the folder if nothing was written.
  */
 #include "train/trainer/run_hold.h"
 
@@ -29,13 +29,14 @@ char *run_path(const char *dir, const char *name) {
 }
 
 bool run_holds(const char *dir, const char *name) {
-    char path[PATH_MAX]; /* no file has a longer path; running out of memory would be mistaken for "no" */
+    /* on the stack, because running out of memory would be mistaken for "no"; no file has a longer path */
+    char path[PATH_MAX];
     const int length = snprintf(path, sizeof path, "%s/%s", dir, name);
     return length > 0 && (size_t)length < sizeof path && file_exists(path);
 }
 
-/* Locks the folder. A `propane watch` that checks for the lock holds it for a moment. Returns false if somebody holds
- * it for longer. */
+/* Locks the folder. Returns false if another process holds the lock for longer than a `propane watch`, which takes the
+ * lock for a moment to check it. */
 static bool run_folder_lock_folder(int fd) {
     const struct timespec rest = {0, 20000000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -46,7 +47,7 @@ static bool run_folder_lock_folder(int fd) {
     return true;
 }
 
-/* Present in a run's folder until its first checkpoint; it means that the other files may be overwritten. */
+/* A file that exists in a run's folder until the first checkpoint. It means that the other files may be overwritten. */
 static const char run_folder_mark[] = ".propane-run";
 
 static propane_status run_folder_check_free(const char *dir, const char *const *files, propane_error *err) {
@@ -79,7 +80,7 @@ static propane_status run_folder_check(const char *dir, bool resume, const run_f
     return resume || run_holds(dir, run_folder_mark) ? PROPANE_OK : run_folder_check_free(dir, files->names, err);
 }
 
-/* Locks the folder itself, so no lock file is left behind, whatever happens. */
+/* Locks the folder itself, so no lock file can be left behind. */
 static propane_status run_folder_lock(const char *dir, run_hold *hold, propane_error *err) {
     hold->made = !file_exists(dir);
     PROPANE_TRY(file_make_dir(dir, err));
@@ -119,12 +120,12 @@ static bool run_folder_is_untouched(const char *dir) {
 
 void run_end(const char *dir, run_hold *hold) {
     if (hold->lock < 0) return;
-    /* Uses the open folder, which needs no memory. */
+    /* Functions on the open folder need no memory. */
     if (faccessat(hold->lock, TRAIN_CHECKPOINT, F_OK, 0) == 0 || run_folder_is_untouched(dir))
         (void)unlinkat(hold->lock, run_folder_mark, 0);
     struct stat ours, named;
     const bool same = fstat(hold->lock, &ours) == 0 && stat(dir, &named) == 0 && ours.st_dev == named.st_dev &&
-                      ours.st_ino == named.st_ino; /* otherwise it was moved, and another folder has its name */
+                      ours.st_ino == named.st_ino; /* otherwise the folder was moved, and another one has its name */
     if (hold->made && same) (void)rmdir(dir);      /* the system refuses if the folder is not empty */
     close(hold->lock);
     hold->lock = -1;

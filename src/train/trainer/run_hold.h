@@ -25,12 +25,13 @@ typedef struct run_files {
     const char *const *names; /* ends in NULL */
 } run_files;
 
-/* A fresh run gets a separate folder and overwrites no file that a run writes, unless a run that died before its first
- * checkpoint left it there, which the mark shows. A resumed run must have a checkpoint. The folder is made if it does
- * not exist. Other runs are kept out of it until the process ends or run_end. */
+/* Makes the folder if it does not exist, and locks it against other runs until run_end or the end of the process. For a
+ * new run, the folder must not contain a run, a model or other files that the run would write. Such files are accepted
+ * if they were left by a run that died before its first checkpoint, which a mark in the folder shows. For a resumed
+ * run, the folder must contain a checkpoint. */
 PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, const run_files *files, run_hold *hold,
                                        propane_error *err);
-/* Removes a folder that run_begin made and in which nothing was written. */
+/* Unlocks the folder. Removes it if run_begin made it and nothing was written into it. */
 void run_end(const char *dir, run_hold *hold);
 
 #endif
