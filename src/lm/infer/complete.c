@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversion of drawn ids to final text (decoding, holding back, stop strings, logprobs), and the jobs that
- * run at the same time.
+ * Owns the conversion of drawn ids to final text (decoding, holding back, stop strings, logprobs), and the jobs.
  */
 #include "lm/infer/complete.h"
 
@@ -16,7 +15,7 @@ typedef struct completion {
     void *context;
     int vocab;
     tokenizer_stream stream;
-    text held; /* decoded but not yet passed on */
+    text held; /* text that is decoded but not passed on yet */
     bool ended, stopped, cancelled;
 } completion;
 
@@ -37,7 +36,7 @@ static int64_t complete_find_stop(const completion *c) {
     return first;
 }
 
-/* Returns how much of the held text's end may still become a stop string. */
+/* Returns the length of the longest end of the held text that may be the beginning of a stop string. */
 static size_t complete_undecided(const completion *c) {
     size_t most = 0;
     for (int i = 0; i < c->task->stop_count; i++) {
@@ -60,7 +59,7 @@ static void complete_report(completion *c, infer_step *step, size_t length) {
     }
 }
 
-/* Passes on the text that is final. Returns false if the text has ended. */
+/* Passes on the final part of the held text. Returns false if the text has ended. */
 static bool complete_settle(completion *c, infer_step *step) {
     int64_t stop = complete_find_stop(c);
     if (stop >= 0) {
@@ -75,7 +74,7 @@ static bool complete_settle(completion *c, infer_step *step) {
     return !c->cancelled;
 }
 
-/* Fills in the logprobs of an id and of the most likely ids. */
+/* Sets the logprobs of the step's id and of the most likely ids. */
 static void complete_rate(const completion *c, const float *logits, infer_step *step,
                           infer_logprob top[INFER_MAX_LOGPROBS]) {
     infer_candidate most[INFER_MAX_LOGPROBS];
@@ -100,7 +99,7 @@ static bool complete_on_token(void *context, int32_t id, const float *logits) {
     return complete_settle(c, &step);
 }
 
-/* Passes on the held text when no more ids follow. */
+/* Passes on the held text after the last id. */
 static void complete_report_rest(completion *c) {
     infer_step step = {.id = -1};
     tokenizer_decode_end(&c->stream, &c->held);
@@ -112,7 +111,7 @@ static void complete_report_rest(completion *c) {
     if (c->held.length) complete_report(c, &step, c->held.length);
 }
 
-/* A space before the first new word is not dropped, because a prompt precedes it. */
+/* Marks the text as begun, so that a space before the first new word is kept: a prompt precedes it. */
 static void complete_begin_stream(completion *c) { c->stream.begun = true; }
 
 static propane_status complete_check(const infer_task *t, propane_error *err) {
@@ -134,10 +133,10 @@ struct infer_job {
     infer_sampler sampler;
     float *logits; /* logits from which the next id is drawn */
     int64_t made, reused;
-    int64_t read; /* ids of the prompt that were read, including cached ones */
+    int64_t read; /* number of ids of the prompt that have been read, including cached ones */
     bool done, lost, stuck;
     json_filter filter; /* if the task requests JSON */
-    float *masked;      /* otherwise NULL */
+    float *masked;      /* masked logits if the task requests JSON, otherwise NULL */
     double *sum;        /* [width], if the task requests an embedding */
 };
 
@@ -186,7 +185,8 @@ static void complete_report_prompt(infer_job *j) {
     if (!c->callback(c->context, &step)) c->cancelled = true;
 }
 
-/* Reads id by id, because the scores of each one are requested. Reads only a few at a time, so that other jobs do not wait long. */
+/* Reads the prompt id by id, because the scores of each id are requested. A call reads only a few ids, so that other
+ * jobs do not wait long. */
 static propane_status complete_score_prompt(infer_job *j, propane_error *err) {
     enum { PART = 32 };
     for (int n = 0; n < PART && infer_job_left(j) > 0 && !j->c.cancelled; n++) {
@@ -253,7 +253,7 @@ infer_result infer_job_result(const infer_job *j) {
                                                                       : INFER_FINISH_LENGTH};
 }
 
-/* Returns false if nothing can be drawn. */
+/* Draws an id. Returns false if no id is possible. */
 static bool complete_sample(infer_job *j, int32_t *id) {
     if (!j->masked) {
         *id = infer_sample(&j->sampler, j->logits);
@@ -267,7 +267,7 @@ static bool complete_sample(infer_job *j, int32_t *id) {
     return true;
 }
 
-/* Draws the next id and passes it to the callback. Returns false if it was the last one. */
+/* Draws the next id and passes it to the callback. Returns false if the job is done. */
 static bool complete_draw(infer_job *j, int32_t *id) {
     infer_select(j->machine, j->sequence);
     if (!complete_sample(j, id)) {

@@ -18,7 +18,8 @@ propane_status infer_chat_open(const char *path, const tokenizer *t, const char 
     *out = (infer_chat){0};
     PROPANE_TRY(chat_template_find(path, t, wanted, &out->format, err));
     converse_add_end(out, tokenizer_eos(t));
-    /* A format's end is a single special token if the tokenizer has it; otherwise the model writes it as text. */
+    /* If the format's end is a single token of the tokenizer, its id ends an answer; otherwise the model writes the end
+     * as text. */
     const char *end = chat_template_end(&out->format);
     if (*end && strcmp(end, out->format.eos) != 0) {
         token_list ids = {0};
@@ -28,7 +29,7 @@ propane_status infer_chat_open(const char *path, const tokenizer *t, const char 
         else
             out->stops[out->stop_count++] = end;
         token_list_deinit(&ids);
-        if (status && status != PROPANE_ERR_INVALID) return status; /* chars: the text is not in its vocabulary */
+        if (status && status != PROPANE_ERR_INVALID) return status; /* a tokenizer of characters may lack the text */
     }
     /* A model without a format continues with the other speaker's turn. */
     if (strcmp(chat_format_name(out->format.format), "plain") == 0) out->stops[out->stop_count++] = "\nUser:";

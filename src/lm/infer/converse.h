@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Conversations with a model: its chat format, and the ids or, if the tokenizer has none, the texts that end an
- * answer.
+ * Conversations with a model: its chat format, and the ids that end an answer or, if the tokenizer has no such id, the
+ * strings that end it.
  */
 #ifndef LM_INFER_CONVERSE_H
 #define LM_INFER_CONVERSE_H
@@ -21,12 +21,12 @@ typedef struct infer_chat {
 PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *t, const char *wanted, infer_chat *out,
                                              propane_error *err);
 void infer_chat_close(infer_chat *c);
-/* Encodes a conversation, followed by the prefix of an answer. A bos is added if the tokenizer wants one and the format
- * has not written it. `tools` is as in chat_render. `out` must be empty. */
+/* Encodes a conversation, followed by the beginning of an answer. A bos is added if the tokenizer has one and the
+ * format has not written it. `tools` is as in chat_render. `out` must be empty. */
 PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,
                                                int count, const json_t *tools, token_list *out, propane_error *err);
-/* Does the same for a conversation that may be too long. The oldest turns, each a user message and everything up to the
- * next one, are removed from `messages` until at most `room` ids remain; the system message stays. *dropped is the
+/* Encodes a conversation that may be too long. The oldest turns are removed from `messages` until at most `room` ids
+ * remain. A turn is a user message and all messages up to the next one; the system message stays. Sets *dropped to the
  * number of removed messages. Returns PROPANE_ERR_LIMIT if the last turn alone is too long. */
 PROPANE_CHECK propane_status infer_chat_fit(const infer_chat *c, const tokenizer *t, chat_message *messages, int *count,
                                             int64_t room, token_list *out, int *dropped, propane_error *err);

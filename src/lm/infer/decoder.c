@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the construction of a running model: programs, buffers, weights, rows of the cache.
+ * Owns the construction of a running model: programs, buffers, weights, and the rows of the cache.
  */
 #include "lm/infer/decoder.h"
 
@@ -38,7 +38,8 @@ static propane_status decoder_compile(const infer *m, const infer_variant *v, in
     return status;
 }
 
-/* Compiles the missing programs of a part, one for each of its variants. Sets `*first` to that of the first variant. */
+/* Compiles the missing programs of a part, one for each of its variants. Sets *first to the program of the first
+ * variant. */
 static propane_status decoder_compile_all(const infer *m, int part, int64_t positions, int64_t cache,
                                           propane_program ***programs, propane_program **first, propane_error *err) {
     if (!*programs) *programs = ARENA_ARRAY(m->arena, m->variant_count, propane_program *);
@@ -51,8 +52,8 @@ static propane_status decoder_compile_all(const infer *m, int part, int64_t posi
     return PROPANE_OK;
 }
 
-/* If another program's buffer already exists, its layout must match, except for the number of positions in a cache
- * (`growing` is that axis, or -1). */
+/* Checks that two programs can share a buffer: their layouts of `name` must match, except for the number of positions
+ * in a cache (`growing` is that axis, or -1). */
 static propane_status decoder_check_layout(const propane_program *first, const propane_program *p, const char *name,
                                            int growing, propane_error *err) {
     const propane_io *a, *b;
@@ -94,7 +95,7 @@ static propane_status decoder_choose(void *context, const propane_io *io, int in
     return PROPANE_OK;
 }
 
-/* Collects the bindings of one half: first the named ones of its function, then those of its weights. */
+/* Makes the request of one half. It binds the buffers `own` by name, and the half's weights. */
 static propane_status decoder_request(const infer *m, propane_program *const *programs, int64_t half,
                                       const propane_binding *own, int count, propane_request **out,
                                       propane_error *err) {
@@ -105,7 +106,7 @@ static propane_status decoder_request(const infer *m, propane_program *const *pr
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------------- */
 
-/* Task 0 is the head, which takes longest; then the halves of the layers. */
+/* Fills the weights of one half. Task 0 is the head, which takes longest; then come the halves of the layers. */
 static propane_status decoder_fill_task(void *context, int task, propane_error *err) {
     const infer *m = context;
     const infer_set *s = &m->sets[0];
@@ -114,7 +115,7 @@ static propane_status decoder_fill_task(void *context, int task, propane_error *
     return infer_fill_weights(m, half, programs[m->variant_of[half]], err);
 }
 
-/* Allocates all rows, whatever the program's KV bucket. */
+/* Allocates a cache with all rows, also if the program's KV bucket is shorter. */
 static propane_status decoder_make_cache(infer *m, const propane_program *p, const char *name, propane_buffer **out,
                                          propane_error *err) {
     const propane_io *io;
@@ -136,7 +137,8 @@ static propane_status decoder_load_all(infer *m, propane_error *err) {
     return pool_try(decoder_fill_task, m, (int)infer_halves(m), err);
 }
 
-/* Weights have the layout of the first programs. Buffers that variants share have the layout of the first variant, `one`. */
+/* Checks the layouts of a part's programs. Weights must have the layout of the first programs, and buffers that
+ * variants share must have that of the first variant, `one`. */
 static propane_status decoder_check_programs(const infer *m, int part, propane_program *const *first,
                                              propane_program *const *programs, const propane_program *one,
                                              const char *const *shared, int count, propane_error *err) {
@@ -200,7 +202,7 @@ static propane_status decoder_wire_kv_bucket(infer *m, infer_set *s, infer_kv_bu
     return PROPANE_OK;
 }
 
-/* Resources that a failed attempt left behind are reused by the next one. */
+/* What a failed attempt has made is used by the next attempt. */
 propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infer_kv_bucket **out, propane_error *err) {
     int64_t cache = decoder_kv_bucket_for(m, filled), layers = infer_layers(m);
     for (int i = 0; i < s->kv_bucket_count; i++) {
@@ -217,7 +219,7 @@ propane_status infer_need_kv_bucket(infer *m, infer_set *s, int64_t filled, infe
     if (!r->attn) return propane_fail_memory(err, (size_t)layers * sizeof(void *));
     PROPANE_TRY(decoder_compile_all(m, INFER_ATTN, s->positions, cache, &r->programs, &r->program, err));
     return m->k_cache[0] ? decoder_wire_kv_bucket(m, s, r, err)
-                         : PROPANE_OK; /* only the layouts of the first one are queried */
+                         : PROPANE_OK; /* without caches, only the layouts of the first program are needed */
 }
 
 propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err) {
@@ -272,7 +274,7 @@ static propane_status decoder_allocate_sequences(infer *m, propane_error *err) {
     return m->sequences && m->taken ? PROPANE_OK : propane_fail_memory(err, (size_t)blocks);
 }
 
-/* Fills in the angles of a kind of layer. `tables` has room for both, by rows of a head. */
+/* Fills in the cosines and sines of a kind of layers. `tables` is scratch for both, [head_dim, context] each. */
 static void decoder_fill_tables(infer *m, int kind, double *tables) {
     const int64_t hd = m->config.head_dim, positions = m->context, first = kind * positions * hd;
     model_rope_tables(&m->config, model_config_kind_layer(&m->config, kind), 0, positions, tables,
@@ -307,14 +309,14 @@ static propane_status decoder_allocate(infer *m, propane_error *err) {
               : propane_fail_memory(err, (size_t)(2 * hd * positions) * sizeof *tables);
 }
 
-/* Sizes: 1, 2, 4, 8, 32, 128 and the chunk. */
+/* Lists the sets for 1, 2, 4, 8, 32 and 128 positions, and for a chunk. */
 static void decoder_list_sets(infer *m) {
     for (int64_t n = 1; n < m->chunk && m->set_count < INFER_MAX_SETS - 1; n = n < 8 ? 2 * n : 4 * n)
         m->sets[m->set_count++].positions = n;
     m->sets[m->set_count++].positions = m->chunk;
 }
 
-/* Puts a cache's result where the cache is. */
+/* Binds a cache's result to the buffer of the cache. */
 static propane_status decoder_choose_in_place(void *context, const propane_io *io, int index, propane_buffer **out,
                                               bool *lent, propane_error *err) {
     const runner *r = context;
@@ -326,8 +328,8 @@ static propane_status decoder_choose_in_place(void *context, const propane_io *i
     return PROPANE_OK;
 }
 
-/* Sets whether a request may bind the caches' results to the caches, which only creating one reveals. Running out of
- * memory is an error, not a "no": other programs, which round differently, would run instead. */
+/* Sets *can to whether a request may bind the caches' results to the caches, which only an attempt shows. Lack of
+ * memory is an error and not a "no", because other programs, which round differently, would then run. */
 static propane_status decoder_can_write_in_place(const infer *m, propane_program *p, bool *can, propane_error *err) {
     propane_error why = {0};
     runner r;
@@ -341,7 +343,7 @@ static void decoder_free_programs(const infer *m, propane_program **programs) {
     for (int v = 0; programs && v < m->variant_count; v++) propane_program_free(programs[v]);
 }
 
-/* Writes in place if the device can, otherwise with copies; the first program decides. */
+/* Makes the first KV bucket. It decides whether the device writes in place or the host copies rows. */
 static propane_status decoder_first_kv_bucket(infer *m, infer_set *s, infer_kv_bucket **out, propane_error *err) {
     m->in_place = true;
     m->chained = m->dtype == MIL_fp32;
@@ -402,7 +404,7 @@ propane_status infer_create(propane_device *device, model_weights *weights, cons
                  .context = context,
                  .sequence_count = (int)sequences,
                  .chunk = chunk < context ? chunk : context};
-    if (m->chunk < sequences) m->chunk = sequences; /* reads one position of each sequence at once */
+    if (m->chunk < sequences) m->chunk = sequences; /* one position of each sequence must fit into a pass */
     m->rows =
         sequences == 1 ? context : (context + INFER_ROW_BLOCK - 1) / INFER_ROW_BLOCK * INFER_ROW_BLOCK * sequences;
     m->arena = arena_create();

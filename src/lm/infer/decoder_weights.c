@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the weights of a running model: the form of each matrix, the halves of layers that can therefore share
- * programs, the buffers, and their contents.
+ * Owns the weights of a running model: the form of each matrix, the halves of layers that can share programs, the
+ * buffers and their contents.
  */
 #include <string.h>
 
@@ -18,7 +18,8 @@ static const model_tensor *decoder_tensor(const infer *m, int64_t half, const ar
 
 /* ---- forms ----------------------------------------------------------------------------------------------------------- */
 
-/* Chooses one form that represents all matrices of a part exactly, or else, for each matrix, the form of the file. */
+/* Returns the form of a matrix: `all`, the form for all matrices of the part, or the form of the file if exact forms
+ * are wanted and no single one holds all matrices. */
 static model_packing decoder_form(const infer *m, int64_t half, const arch_tensor *row, model_packing all) {
     if (row->in == ARCH_1) return MODEL_UNPACKED;
     if (!m->exact || all != MODEL_UNPACKED || !m->weights->stored) return model_arch_packing(&m->config, row, all);
@@ -41,7 +42,7 @@ static propane_status decoder_list_slots(infer *m, infer_variant *v, propane_err
     return PROPANE_OK;
 }
 
-/* Returns the variant with these forms, creating it if necessary. */
+/* Finds the variant with these forms, or creates it. */
 static propane_status decoder_variant_of(infer *m, int part, const model_packing *packings, size_t bytes, int *out,
                                          propane_error *err) {
     int v = 0;
@@ -55,7 +56,7 @@ static propane_status decoder_variant_of(infer *m, int part, const model_packing
     return fresh->packings ? decoder_list_slots(m, fresh, err) : propane_fail_memory(err, bytes);
 }
 
-/* Lists the forms, as in "q4_k and q6_k", with the form of most weights first. */
+/* Sets m->forms to the names of the forms, such as "q4_k and q6_k", with the form of most weights first. */
 static propane_status decoder_name_forms(infer *m, propane_error *err) {
     int64_t weights[MODEL_PACKINGS] = {0};
     for (int64_t half = 0; half < infer_halves(m); half++) {
@@ -102,16 +103,16 @@ propane_status infer_list_variants(infer *m, propane_error *err) {
 
 /* ---- numbers --------------------------------------------------------------------------------------------------------- */
 
-/* A tensor's numbers, followed by the scales of its blocks, on their way to the device. */
+/* The numbers of a tensor and the scales of its blocks, in the form in which they are written to the device. */
 typedef struct decoder_numbers {
     propane_dtype dtype;
     const void *data;
     int64_t count, scale_count;
     const uint16_t *scales;
-    void *made; /* release it with mem_free */
+    void *made; /* memory to release with mem_free, or NULL */
 } decoder_numbers;
 
-/* Counts in elements of the buffer; in blocks of 256, bytes count as elements. */
+/* Returns the type of the elements of a form's buffer. For forms in blocks other than int8, these are bytes. */
 static propane_dtype decoder_dtype(model_packing packing) {
     static const propane_dtype dtypes[] = {[MODEL_UNPACKED] = PROPANE_FP32,
                                            [MODEL_FP16] = PROPANE_FP16,
@@ -120,7 +121,7 @@ static propane_dtype decoder_dtype(model_packing packing) {
     return packing <= MODEL_INT8 ? dtypes[packing] : PROPANE_UINT8;
 }
 
-/* Tensors without fp32 masters are read into separate memory. */
+/* Sets *out to a tensor's numbers in fp32. Tensors without fp32 data are converted into separate memory. */
 static propane_status decoder_take_floats(const model_weights *w, const model_tensor *t, decoder_numbers *out,
                                           propane_error *err) {
     *out = (decoder_numbers){.dtype = PROPANE_FP32, .data = stored_weights_floats(w, t), .count = t->count};
@@ -132,11 +133,13 @@ static propane_status decoder_take_floats(const model_weights *w, const model_te
     return PROPANE_OK;
 }
 
-/* Reads weights in the file's form if that is `packing`. The destination buffer rounds matrices to 16 bits. */
+/* Sets *out to a tensor's numbers in the form `packing`, without conversion if the file has this form. For 16-bit
+ * forms, they may stay fp32, because writing to the buffer rounds them. */
 static propane_status decoder_take_numbers(const model_weights *w, const model_tensor *t, model_packing packing,
                                            decoder_numbers *out, propane_error *err) {
     int64_t scale_bytes;
-    const int64_t bytes = model_packing_bytes(packing, t->count, &scale_bytes); /* for blocks: a multiple of 16 */
+    /* for forms in blocks, a multiple of 16 */
+    const int64_t bytes = model_packing_bytes(packing, t->count, &scale_bytes);
     if (w->stored && t->form == packing) {
         uint16_t *scales = NULL;
         const void *at = stored_weights_at(w, t, &scales);
@@ -163,7 +166,8 @@ propane_status infer_io_of(const propane_program *p, const char *name, const pro
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_DEVICE, "the compiled program has no '%s'", name);
 }
 
-/* If the device is the host, a program reads stored weights in place, provided that they have the program's layout. */
+/* Makes a buffer of the stored weights' own memory, if the device accepts it and the weights have the program's layout.
+ * Otherwise leaves *out NULL. */
 static propane_status decoder_lend(const infer *m, int half, const infer_slot *s, const propane_io *io,
                                    propane_buffer **out, bool *lent, propane_error *err) {
     const model_tensor *t = decoder_tensor(m, half, s->row);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the search for the smallest form that holds a part's matrices exactly. For matrices stored in fewer bits, the
- * form is known without reading the numbers (lm/arch/stored_weights.h). fp32 matrices may still be representable
- * exactly in bf16 or fp16.
+ * Owns the search for the smallest form that holds a part's matrices exactly. For matrices that are stored in fewer
+ * bits, the form is known without reading the numbers (lm/arch/stored_weights.h). The numbers of fp32 matrices may be
+ * exact in bf16 or fp16, too.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "lm/arch/stored_weights.h"
 #include "lm/infer/generate.h"
 
-/* Returns whether the lower half of each number is zero. It uses blocks of fixed size, which compilers vectorise at
+/* Returns whether the lower half of each number is zero. Blocks of fixed size let compilers vectorise the loop at
  * -O2. */
 static bool exact_form_is_bf16(const float *w, int64_t count) {
     enum { BLOCK = 128 };

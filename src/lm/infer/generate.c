@@ -3,8 +3,8 @@
  *
  *     host: embed, tables of angles, mask  ->  per layer: [attn] host: add  [ffn] host: add  ->  [head]
  *
- * or, if the programs add to the residual stream themselves (decoder.h), by one chain of all of these. If there are
- * fewer positions than the programs have columns, the last position is repeated in the other columns. These write the
+ * or, if the programs add to the residual stream themselves (decoder.h), by one chain of all these programs. If there
+ * are fewer positions than columns of the programs, the last position is repeated in the other columns, which write the
  * same keys and values into the same row.
  */
 #include <math.h>
@@ -64,10 +64,10 @@ static propane_status generate_execute(propane_request *r, propane_error *err) {
     return propane_wait(r, NULL, err);
 }
 
-/* The result for which a chunk is read: logits, or the residual stream after the last layer. */
+/* The result for which a chunk is read: no logits, some, or the residual stream after the last layer. */
 typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS, STREAM } wanted;
 
-/* Runs one half of a layer: stream += f(stream). */
+/* Runs one half of a layer and adds its result to the stream. */
 static propane_status generate_run_half(infer *m, const infer_set *s, const propane_program *p, const char *result,
                                         propane_request *r, propane_error *err) {
     PROPANE_TRY(generate_put(p, "x", s->x, m->stream, err));
@@ -77,10 +77,10 @@ static propane_status generate_run_half(infer *m, const infer_set *s, const prop
     return PROPANE_OK;
 }
 
-/* Runs all layers, and the head if it reads their output directly. *complete is set if the logits are complete. */
+/* Runs all layers, and the head if it can read their output directly. Sets *complete to whether the head has run. */
 static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_bucket *r, wanted want, bool *complete,
                                          propane_error *err) {
-    enum { AT_ONCE = 64 }; /* requests; a device accepts 127 */
+    enum { AT_ONCE = 64 }; /* requests per submission; a device accepts 127 */
     int64_t layers = infer_layers(m);
     int count = 0;
     *complete = want == ALL_LOGITS || (want == LAST_LOGITS && s->positions == 1);
@@ -94,7 +94,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_
     for (int from = 0; from < count; from += AT_ONCE) {
         int n = count - from < AT_ONCE ? count - from : AT_ONCE;
         PROPANE_TRY(propane_submit(m->chain + from, n, err));
-        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* the others are then done, too */
+        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* all others are then done */
         for (int i = 0; i + 1 < n; i++) PROPANE_TRY(propane_wait(m->chain[from + i], NULL, err));
         PROPANE_TRY(last);
     }
@@ -103,7 +103,7 @@ static propane_status generate_run_chain(infer *m, infer_set *s, const infer_kv_
     return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
 
-/* Copies the new rows to their places in the cache. Both have the same element type, so bytes are copied. */
+/* Copies the new rows to their places in the cache. Both buffers have the same element type, so bytes are copied. */
 static propane_status generate_store(const infer *m, const propane_program *p, const char *new_name,
                                      propane_buffer *fresh, const char *cache_name, propane_buffer *cache,
                                      int64_t count, propane_error *err) {
@@ -131,9 +131,9 @@ static propane_status generate_put_table(infer *m, const infer_set *s, const pro
     return generate_put(p, name, buffer, m->angles, err);
 }
 
-/* Sets what each column sees. In place: all rows of its sequence up to its own. With copies: the rows that existed
- * before, then the columns of its sequence up to itself, without the repeated ones. Only the last `window` of these
- * count (0 means all). */
+/* Makes the mask. If the device writes in place, a column sees the cache rows of its sequence up to its own. Otherwise
+ * it sees the rows that existed before, and the columns of its sequence up to itself without the repeated ones. Of
+ * these, it sees only the last `window` (0 means all). */
 static void generate_make_mask(const infer *m, int64_t window, int64_t positions, int64_t cache, int64_t count) {
     int64_t width = m->in_place ? cache : cache + positions;
     for (int64_t n = 0; n < positions; n++) {
@@ -169,7 +169,7 @@ static propane_status generate_put_positions(infer *m, const infer_set *s, const
     return propane_buffer_write(s->rows, propane_program_find(r->program, "rows"), PROPANE_INT32, m->numbers, n, err);
 }
 
-/* m->result is not in use yet. */
+/* Embeds the first n columns into m->stream. m->result is scratch. */
 static void generate_embed(infer *m, int64_t n) {
     const model_tensor *table = model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens");
     const model_tensor *learned = model_weights_param(m->weights, MODEL_EMBED, -1, "embed_positions");
@@ -184,7 +184,7 @@ static void generate_embed(infer *m, int64_t n) {
     }
 }
 
-/* Fills m->logits: [V] for the last position, or [V, positions] for all. */
+/* Sets m->logits to the logits of the last position, [V], or of all positions, [V, positions]. */
 static propane_status generate_run_head(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     int64_t d = m->config.hidden_size, n = s->positions;
     if (want == LAST_LOGITS && n > 1) {
@@ -200,7 +200,7 @@ static propane_status generate_run_head(infer *m, infer_set *s, int64_t count, w
     return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
 
-/* Returns the number of rows that cover the columns' sequences: the highest row number plus 1. */
+/* Returns the number of cache rows that covers all blocks of the columns' sequences. */
 static int64_t generate_rows_filled(const infer *m, int64_t count) {
     int64_t most = 0;
     for (int64_t n = 0; n < count; n++) {
@@ -229,8 +229,9 @@ static propane_status generate_run_layers(infer *m, infer_set *s, const infer_kv
     return want && want != STREAM && !complete ? generate_run_head(m, s, count, want, err) : PROPANE_OK;
 }
 
-/* Reads the first `count` (1 .. s->positions) of m->columns and repeats the last of these in the rest. A run that fails
- * or is cancelled leaves the sequences unchanged: what it wrote is after their last position. */
+/* Reads the first `count` (1 .. s->positions) of m->columns and repeats the last of them in the other columns. A run
+ * that fails or is cancelled leaves the sequences unchanged, because it writes only to rows after their last
+ * position. */
 static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     infer_kv_bucket *r;
     poll_scope scope;
@@ -258,7 +259,7 @@ static propane_status generate_run_chunk(infer *m, infer_set *s, const int32_t *
     return generate_run_columns(m, s, count, want, err);
 }
 
-/* `ahead` is the number of further ids that are predicted but not read. */
+/* Checks ids that are to be read, and `ahead` further ids that are predicted but not read. */
 static propane_status generate_check_ids(const infer *m, const int32_t *ids, int64_t count, int64_t ahead,
                                          propane_error *err) {
     if (count < 1)
@@ -276,8 +277,9 @@ static propane_status generate_check_ids(const infer *m, const int32_t *ids, int
     return PROPANE_OK;
 }
 
-/* Chooses the set for the next of `left` ids: as many as fit, or a few more, if padding costs less than another pass
- * over the weights. All logits of a chunk may have at most LOGIT_FLOATS numbers. */
+/* Chooses the set that reads the next of `left` ids. The set may have more positions than ids are left if padding costs
+ * less than another pass over the weights. With ALL_LOGITS, the logits of a chunk may have at most LOGIT_FLOATS
+ * numbers. */
 static infer_set *generate_choose_set(infer *m, int64_t left, wanted want) {
     enum { LOGIT_FLOATS = 1 << 25 };
     int last = 0;
@@ -291,7 +293,8 @@ static infer_set *generate_choose_set(infer *m, int64_t left, wanted want) {
     return &m->sets[left > 1 ? last : 0];
 }
 
-/* If nll is NULL, only the last logits are wanted. Otherwise there is one more id, which is only predicted. */
+/* Reads ids in one pass. If `nll` is NULL, only the last logits are wanted. Otherwise sets the losses in `nll`, and
+ * `ids` has one more id, which is only predicted. */
 static propane_status generate_read_part(infer *m, const int32_t *ids, int64_t left, float *logits, double *nll,
                                          int64_t *read, propane_error *err) {
     int vocab = (int)m->config.vocab_size;
@@ -322,7 +325,8 @@ propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, floa
     return generate_read_part(m, ids, count, logits, NULL, read, err);
 }
 
-/* Adds the head's norm of each of the first `count` columns of the stream, in double precision. */
+/* Applies the head's norm to the first `count` columns of the stream and adds the results to `sum`, in double
+ * precision. */
 static void generate_add_normed(const infer *m, int64_t count, int64_t positions, double *sum) {
     const model_tensor *bias = model_weights_param(m->weights, MODEL_HEAD, -1, "norm_bias");
     const float *scale =
@@ -378,7 +382,7 @@ propane_status infer_read_each(infer *m, const int *sequences, const int32_t *id
     m->current = before;
     if (status) return status;
     infer_set *s = m->sets;
-    while (s->positions < count) s++; /* the last one has room for all sequences */
+    while (s->positions < count) s++; /* the last set has room for all sequences */
     PROPANE_TRY(generate_run_columns(m, s, count, logits ? ALL_LOGITS : NO_LOGITS, err));
     for (int i = 0; logits && i < count; i++)
         for (int64_t v = 0; v < vocab; v++) logits[i][v] = m->logits[v * s->positions + i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the test that decides which ids can continue a JSON text.
+ * Owns the test of which ids can continue a JSON text.
  */
 #include "lm/infer/json_filter.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns JSON's grammar as a state machine with a stack of bits.
+ * Owns JSON's grammar, as a state machine with a stack of bits.
  */
 #include "lm/infer/json_text.h"
 
@@ -7,11 +7,11 @@
 
 enum {
     AT_BEGIN,     /* beginning of the whole text: an object */
-    AT_FIRST_KEY, /* or the object's end */
+    AT_FIRST_KEY, /* the first key, or the object's end */
     AT_KEY,
     AT_COLON,
     AT_VALUE,
-    AT_FIRST_ITEM, /* or the list's end */
+    AT_FIRST_ITEM, /* the first item, or the list's end */
     AT_STRING,
     AT_CHARACTER, /* inside a character of several bytes */
     AT_ESCAPE,
@@ -98,7 +98,8 @@ static bool json_text_string(json_text *s, unsigned char c) {
     return c >= 0x20;
 }
 
-/* The byte after the lead byte decides whether the encoding is the shortest, not a surrogate, and below 0x110000. */
+/* Adds a byte after a lead byte. The first such byte is checked: the encoding must be the shortest, not a surrogate,
+ * and below 0x110000. */
 static bool json_text_character(json_text *s, unsigned char c) {
     const unsigned char low = s->kind == 0xe0 ? 0xa0 : s->kind == 0xf0 ? 0x90 : 0x80;
     const unsigned char high = s->kind == 0xed ? 0x9f : s->kind == 0xf4 ? 0x8f : 0xbf;
@@ -123,7 +124,7 @@ static bool json_text_hex(json_text *s, unsigned char c) {
     const bool digit = c >= '0' && c <= '9', letter = (c | 32) >= 'a' && (c | 32) <= 'f';
     if (!digit && !letter) return false;
     if (s->part == 4) s->kind = (c | 32) == 'd' ? 1 : c == '0' ? 2 : 0;
-    if (s->part == 3 && s->kind == 1 && (letter || c > '7')) return false; /* half of a pair */
+    if (s->part == 3 && s->kind == 1 && (letter || c > '7')) return false; /* half of a surrogate pair */
     if (c != '0' && s->part < 4 && s->kind == 2) s->kind = 0;
     if (s->part == 1 && s->kind == 2) return false; /* \u0000, which C texts cannot hold */
     if (--s->part == 0) s->at = AT_STRING;
@@ -137,7 +138,7 @@ static bool json_text_number_ends(const json_text *s) {
            s->kind == NUMBER_EXPONENT;
 }
 
-/* Returns the state within a number after a digit or a mark, or -1 if it is not allowed. */
+/* Returns the state within a number after the byte `c`, or -1 if `c` is not allowed. */
 static int json_text_number_next(const json_text *s, unsigned char c) {
     const bool digit = c >= '0' && c <= '9', e = c == 'e' || c == 'E';
     switch (s->kind) {
@@ -193,7 +194,7 @@ bool json_text_take(json_text *s, unsigned char c) {
     case AT_NUMBER:
         if (json_text_number(s, c)) return true;
         if (!json_text_number_ends(s)) return false;
-        s->at = AT_AFTER; /* the byte belongs to the next state */
+        s->at = AT_AFTER; /* the number has ended before this byte */
         break;
     default: break;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on conversations. The formats are in lm/text/chat.h, the ends of answers in
- * lm/infer/converse.h.
+ * Owns the public functions on conversations. lm/text/chat.h has the formats, and lm/infer/converse.h the ends of
+ * answers.
  */
 #include <string.h>
 

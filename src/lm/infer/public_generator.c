@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public generator: a model that runs and passes its text to a callback as it becomes final.
- * lm/infer/complete.h does the work, lm/infer/converse.h formats conversations.
+ * Owns the public generator: a running model that passes its text to a callback as the text becomes final.
+ * lm/infer/complete.h writes texts, and lm/infer/converse.h formats conversations.
  */
 #include <string.h>
 

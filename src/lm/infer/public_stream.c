@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns texts that are written at the same time: a stream is a job of lm/infer/complete.h in a separate sequence.
+ * Owns texts that are written at the same time. A stream is a job of lm/infer/complete.h in a separate sequence.
  */
 #include "core/base/memory.h"
 #include "core/base/sized.h"

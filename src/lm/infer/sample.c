@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the drawing of ids. A vocabulary is large and ids are drawn only from its top, so ids that cannot be drawn are
- * dropped before anything is sorted.
+ * Owns the drawing of ids. A vocabulary is large, and only its most likely ids are drawn, so ids that cannot be drawn
+ * are dropped before anything is sorted.
  */
 #include "lm/infer/sample.h"
 
@@ -60,7 +60,7 @@ void infer_sampler_see(infer_sampler *s, int32_t id) {
     if (s->penalties) s->seen[id] = true;
 }
 
-/* A NaN logit is never chosen. */
+/* Returns a logit, or -infinity for NaN, so that NaN is never chosen. */
 static float sample_number(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
 int32_t infer_argmax(const float *logits, int vocab) {
@@ -77,7 +77,7 @@ double infer_nll(const float *logits, int vocab, int64_t stride, int32_t id) {
     return largest + log(sum) - (double)logits[id * stride];
 }
 
-/* Returns whether a precedes b in the total order of candidates. */
+/* Returns whether `a` precedes `b` in the order of candidates: by logit, then by id. */
 static bool sample_before(infer_candidate a, infer_candidate b) {
     return a.logit > b.logit || (!(a.logit < b.logit) && a.id < b.id);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The forms in which matrices are stored while models run, by the words that users type.
+ * The words with which users select the form of matrices in running models.
  */
 #ifndef LM_INFER_WEIGHT_FORMAT_H
 #define LM_INFER_WEIGHT_FORMAT_H
@@ -11,7 +11,8 @@
 
 #define FORM_WORDS "auto|fp32|bf16|fp16|int8|int4"
 
-/* "auto" means, on the cpu device in fp32, the fewest bits that change nothing. */
+/* Returns whether forms are chosen that change nothing. On the cpu device in fp32, "auto" means the forms with the
+ * fewest bits that hold the matrices exactly. */
 static inline bool form_is_exact(const char *word, const char *device, mil_dtype precision) {
     return strcmp(word, "auto") == 0 && device_is(device, "cpu") && precision == MIL_fp32;
 }
