@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the diagnosis of a folder that is not a model, or only part of one. It scans the folder once, with one row per
- * kind of file that users have instead. No file is opened.
+ * Owns the diagnosis of a folder that is not a model, or only a part of one. The folder is scanned once for the kinds
+ * of files that users have instead. No file is opened.
  */
 #include "lm/files/diagnose_folder.h"
 
@@ -22,7 +22,7 @@ typedef struct contents {
     char pickle[NAME_MAX_BYTES];  /* a PyTorch file */
     char gguf[NAME_MAX_BYTES];
     char inner[2 * NAME_MAX_BYTES]; /* subfolder with a config.json: of a download's cache, or one level too deep */
-    int closed;                     /* errno of a folder that cannot be read; 0 if it could */
+    int closed;                     /* errno if the folder cannot be read, otherwise 0 */
 } contents;
 
 static bool diagnose_has(const char *dir, const char *name) {
@@ -31,7 +31,7 @@ static bool diagnose_has(const char *dir, const char *name) {
     return n > 0 && n < PATH_MAX_BYTES && file_exists(path);
 }
 
-/* Keeps the first name in alphabetical order, whatever the order of the folder. */
+/* Keeps the first name in alphabetical order, because the order of a folder's entries is undefined. */
 static void diagnose_keep(char *kept, size_t room, const char *name) {
     if (strlen(name) < room && (!*kept || strcmp(name, kept) < 0)) snprintf(kept, room, "%s", name);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the export of a language model as one complete program: token ids in, logits out, with weights inside and keys
- * and values in states. lm/arch/forward.h builds the layers. No constant depends on the number of tokens per
- * call, so the writer can leave that dimension open (core/mil/coreml/package.h). Positions, and the place where the
- * cache is written, follow from the input `position`. Refuses contexts that the model does not have.
+ * Owns the export of a language model as one complete program from token ids to logits, with weights as constants and
+ * keys and values in states. lm/arch/forward.h builds the layers. No constant depends on the number of tokens per call,
+ * so the writer can leave that dimension open (core/mil/coreml/package.h). Positions, and the rows of the cache that
+ * are written, follow from the input `position`. Contexts longer than the model's are refused.
  */
 #include "lm/files/export_coreml.h"
 
@@ -71,7 +71,7 @@ static mil_value *export_tokens(exporter *e, bool scalar) {
                          scalar ? mil_build_int(&e->b, 1) : mil_build_ints(&e->b, (int64_t[]){1}, 1), 0);
 }
 
-/* Makes position, position + 1, ... [T]; without a cache they start at 0. */
+/* Makes the positions [T]: position, position + 1, ...; without a cache, they start at 0. */
 static mil_value *export_positions(exporter *e) {
     mil_argument a[] = {ARG("end", export_tokens(e, true)), ARG("start", mil_build_int(&e->b, 0)),
                         ARG("step", mil_build_int(&e->b, 1))};
@@ -83,7 +83,7 @@ static mil_value *export_positions(exporter *e) {
 
 static int64_t export_reach(const exporter *e) { return e->o->stateless ? e->length : e->o->context; }
 
-/* Makes cos and sin [1,1,HD,T] at the positions, from tables of all of them. */
+/* Makes cos and sin [1,1,HD,T] of the positions `where`, from tables of all positions. */
 static void export_rope_angles(exporter *e, mil_value *where, int kind, mil_value **cosine, mil_value **sine) {
     const int64_t hd = e->c->head_dim, n = export_reach(e), dim[] = {hd, n}, to[] = {1, 1, hd, -1};
     static const char *const names[] = {"rope_cos", "rope_sin"};
@@ -103,7 +103,7 @@ static void export_rope_angles(exporter *e, mil_value *where, int kind, mil_valu
     mem_free(both);
 }
 
-/* Makes x [1,D,1,T] from the tokens' rows, plus those of trained positions. */
+/* Makes x [1,D,1,T] from the tokens' rows and, if there are any, the rows of learned positions. */
 static mil_value *export_embedding(exporter *e, mil_value *where) {
     const int64_t d = e->c->hidden_size, to[] = {1, d, 1, -1}, last_first[] = {0, 2, 1};
     const model_tensor *t = model_weights_param(e->w, MODEL_EMBED, -1, "embed_tokens"),
@@ -190,7 +190,8 @@ static void export_inputs(exporter *e, model_attention *a) {
     a->length = context;
 }
 
-/* Adds a window to the caller's mask, which covers only order: removes columns with position - column >= window. */
+/* Adds a window to the caller's mask, which expresses only the order of positions: masks columns with position - column
+ * >= window. */
 static void export_add_window(exporter *e, mil_value *where, int kind, mil_value **mask) {
     mil_builder *b = &e->b;
     const int64_t context = e->o->context, row[] = {1, 1, 1, context}, column[] = {1, 1, -1, 1};
@@ -267,7 +268,7 @@ static bool export_describe_interface(const exporter *e, mil_module *m, mil_inte
     if (!seen->inputs || !seen->outputs || !seen->states) return false;
     bool ok = export_enumerate(e, m, export_describe(e, &seen->inputs[seen->input_count++], e->ids, "token ids"), 1);
     export_describe(e, &seen->outputs[seen->output_count++], f->results[0], "logits of the token after each token");
-    if (e->open) seen->outputs[0].shape.rank = 0; /* it depends on the inputs */
+    if (e->open) seen->outputs[0].shape.rank = 0; /* the shape depends on the inputs */
     if (e->o->stateless) return ok;
     export_describe(e, &seen->inputs[seen->input_count++], e->position, "position of the first token");
     ok &= export_enumerate(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the container: reading and checking the header of a GGUF file, finding keys and tensors, and building a header.
- * Nothing in the file is trusted: a count only bounds a loop that also ends where the bytes end.
+ * Owns the container format: reading and checking a GGUF file's header, finding keys and tensors, and building a
+ * header. Nothing in the file is trusted: a loop over a count also ends where the bytes end.
  */
 #include "lm/files/gguf.h"
 
@@ -16,7 +16,7 @@ enum { ALIGNMENT = 32 };
 
 struct gguf {
     arena *arena;
-    file_map map; /* its data is NULL if the caller owns the memory */
+    file_map map; /* `map.data` is NULL if the caller owns the memory */
     const char *source;
     const uint8_t *data;
     uint64_t length, at, alignment;
@@ -142,7 +142,7 @@ static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset
     return PROPANE_OK;
 }
 
-/* Checks that the remaining bytes could hold that many items. */
+/* Checks that `count` items of at least `smallest` bytes fit into the remaining bytes. */
 static propane_status gguf_room_for(gguf *g, uint64_t count, uint64_t smallest, const char *what, propane_error *err) {
     if (count <= (g->length - g->at) / smallest && count < INT32_MAX) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header declares %llu %s, more than fit in the file",
@@ -288,7 +288,7 @@ double gguf_item_real(const gguf_value *v, uint64_t index) {
     return bytes == 4 ? (double)single : real;
 }
 
-/* Finds a key; *out is NULL if it is missing and not required. */
+/* Finds a key. Sets *out to NULL if the key is missing and not required. */
 static propane_status gguf_lookup(const gguf *g, const char *key, bool required, const gguf_value **out,
                                   propane_error *err) {
     *out = gguf_find(g, key);

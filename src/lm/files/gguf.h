@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * GGUF files (versions 2 and 3, little endian): metadata as keys and typed values, a directory of tensors, and their
- * bytes starting at an aligned offset. Every count, length and offset is checked against the file before it is used.
+ * GGUF files (versions 2 and 3, little endian). A file has metadata (keys and typed values), a directory of tensors,
+ * and the tensors' bytes from an aligned offset on. Every count, length and offset is checked against the file before
+ * it is used.
  */
 #ifndef LM_FILES_GGUF_H
 #define LM_FILES_GGUF_H
@@ -45,19 +46,21 @@ typedef struct gguf_type_info {
     int block, bytes;        /* elements per block and bytes per block */
     int file_type;           /* general.file_type */
     gguf_type narrow;        /* type for rows that are not a multiple of the block */
-    void (*decode)(const uint8_t *blocks, int64_t count, float *out); /* NULL if it cannot be read; count in blocks */
-    void (*encode)(const float *values, int64_t count, uint8_t *out); /* NULL if it cannot be written */
+    /* NULL if the type cannot be read; `count` is in blocks */
+    void (*decode)(const uint8_t *blocks, int64_t count, float *out);
+    void (*encode)(const float *values, int64_t count, uint8_t *out); /* NULL if the type cannot be written */
 } gguf_type_info;
 const gguf_type_info *gguf_type_get(int type);          /* NULL if unknown */
 const gguf_type_info *gguf_type_find(const char *word); /* searches the writable types; NULL if none */
-/* Writes the words of the writable types, with `between` between them. */
+/* Writes the words of the writable types to `out`, separated by `between`, and returns `out`. */
 enum { GGUF_TYPE_WORDS = 200 };
 const char *gguf_type_words(const char *between, char out[GGUF_TYPE_WORDS]);
-const char *gguf_type_names(char out[GGUF_TYPE_WORDS]); /* of the readable types */
+/* writes the names of the readable types, separated by commas */
+const char *gguf_type_names(char out[GGUF_TYPE_WORDS]);
 
 typedef struct gguf_value {
     const char *key;
-    gguf_value_type type, item; /* item: for arrays */
+    gguf_value_type type, item; /* `item` is the type of an array's items */
     uint64_t count;             /* items of an array, or bytes of a text */
     const uint8_t *data;        /* not aligned */
     uint64_t bytes;
@@ -94,10 +97,11 @@ PROPANE_CHECK propane_status gguf_get_int(const gguf *g, const char *key, bool r
 PROPANE_CHECK propane_status gguf_get_real(const gguf *g, const char *key, bool required, double *out,
                                            propane_error *err);
 PROPANE_CHECK propane_status gguf_get_bool(const gguf *g, const char *key, bool *out, propane_error *err);
-/* Reads a string; *out is terminated and lives as long as g. */
+/* Reads a string. *out is terminated and lives as long as `g`. */
 PROPANE_CHECK propane_status gguf_get_text(const gguf *g, const char *key, bool required, const char **out,
                                            propane_error *err);
-/* Reads an array with the given item type; *out is NULL if there is none. */
+/* Finds an array with the given item type (GGUF_I32 also accepts U32). Sets *out to NULL if the key is missing and not
+ * required. */
 PROPANE_CHECK propane_status gguf_get_array(const gguf *g, const char *key, bool required, gguf_value_type item,
                                             const gguf_value **out, propane_error *err);
 /* Returns the next string of an array of strings; *at starts at 0. Lengths were checked when the file was opened. */
@@ -105,11 +109,12 @@ const char *gguf_next_text(const gguf_value *array, uint64_t *at, size_t *length
 int64_t gguf_item_int(const gguf_value *array, uint64_t index); /* for integers and booleans */
 double gguf_item_real(const gguf_value *array, uint64_t index); /* for F32 and F64 */
 
-/* Converts a tensor's elements to float. Refuses unreadable types by name. */
+/* Converts a tensor's elements to float. Returns PROPANE_ERR_UNSUPPORTED, with the type's name, if the type cannot be
+ * read. */
 PROPANE_CHECK propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane_error *err);
-/* Decodes `count` elements, a multiple of the block, of a readable type. Values equal ggml's, to the bit. */
+/* Decodes `count` elements (a multiple of the block) of a readable type. The values have the same bits as ggml's. */
 void gguf_decode_blocks(gguf_type type, const uint8_t *blocks, int64_t count, float *out);
-/* Encodes elements in a writable type; count is a multiple of the block. Returns the bytes written. */
+/* Encodes `count` elements (a multiple of the block) in a writable type. Returns the number of bytes written. */
 size_t gguf_encode_blocks(gguf_type type, const float *values, int64_t count, uint8_t *out);
 
 /* A header being built. */
@@ -131,23 +136,23 @@ void gguf_put_item_f32(gguf_header *h, float value);
  * bytes. */
 void gguf_put_tensor(gguf_header *h, const char *name, int rank, const int64_t *dim, gguf_type type);
 uint64_t gguf_tensor_bytes(gguf_type type, int64_t count);
-/* Prints the header's bytes, padded so that the data can follow. */
+/* Appends the header's bytes to `out`, padded to the alignment of the data. */
 void gguf_print_header(const gguf_header *h, text *out);
 
 /* ---- models (gguf_model.c) and vocabularies (gguf_tokenizer.c) ---- */
 
 PROPANE_CHECK propane_status gguf_config(const gguf *g, model_config *out, propane_error *err);
-/* Reads a model. With `stored`, matrices stay in the file's form (lm/arch/stored_weights.h); otherwise everything is
- * fp32. */
+/* Reads a model. With `stored`, matrices stay in the file's form (lm/arch/stored_weights.h); otherwise all tensors
+ * become fp32. */
 PROPANE_CHECK propane_status gguf_read_model(const char *path, bool stored, model_weights **out, propane_error *err);
-/* Writes matrices as `type`, a writable one, and norm weights as F32. The type's row names the type of rows that are
- * not a multiple of the block. `t` may be NULL. */
+/* Writes a model with matrices of the writable type `type`, and vectors and routers as F32. A matrix whose rows are not
+ * a multiple of the block has the type's `narrow` type. `t` may be NULL. */
 PROPANE_CHECK propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path,
                                               gguf_type type, propane_error *err);
-/* Writes only the weights' adapters, in the form that llama.cpp reads next to the model (its --lora). */
+/* Writes only the adapters of `w`, in the form that llama.cpp's option --lora reads. */
 PROPANE_CHECK propane_status gguf_write_adapter(const model_weights *w, const char *path, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error *err);
-/* Writes the keys tokenizer.ggml.* with `vocab` ids; ids beyond the tokenizer's are filled with unused tokens. */
+/* Writes the keys tokenizer.ggml.* with `vocab` ids; ids that the tokenizer lacks become unused tokens. */
 PROPANE_CHECK propane_status gguf_put_tokenizer(gguf_header *h, const tokenizer *t, int64_t vocab, propane_error *err);
 
 #endif

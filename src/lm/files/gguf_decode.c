@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the decoding of GGUF's number formats: blocks to floats. The layouts are ggml's. Products and sums are computed
- * in fp32 in the same order as there, so values are equal to the bit. `low` and `high` are a byte's two nibbles.
+ * in fp32 in the same order as in ggml, so values have the same bits. `low` and `high` are a byte's two nibbles.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/base/kquant.h"
 #include "lm/files/gguf_quant.h"
 
-/* Walks blocks of a type: b points to each block's bytes, out to its elements. */
+/* Loops over blocks of a type; b points to the current block's bytes, and out to its elements. */
 #define EACH_BLOCK(NAME) for (; blocks > 0; blocks--, b += GGUF_BYTES_##NAME, out += GGUF_BLOCK_##NAME)
 
 static float gguf_decode_half(const uint8_t *p) { return fp16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -28,7 +28,7 @@ void gguf_decode_f32(const uint8_t *restrict b, int64_t blocks, float *restrict 
     memcpy(out, b, (size_t)blocks * 4);
 }
 
-/* A tensor's bytes need not be aligned. */
+/* Decodes fp16 numbers, which need not be aligned in a file. */
 void gguf_decode_f16(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     if ((uintptr_t)b % 2 == 0)
         fp16_to_f32_array(out, (const void *)b, (size_t)blocks);
@@ -42,7 +42,8 @@ void gguf_decode_bf16(const uint8_t *restrict b, int64_t blocks, float *restrict
 
 /* ---- blocks of 32 ----------------------------------------------------------------------------------------------------------- */
 
-/* fp16 d; 16 bytes, whose low nibbles are elements 0 .. 15 and whose high ones are 16 .. 31; minus 8 */
+/* fp16 d; 16 bytes, whose low nibbles are elements 0 .. 15 and whose high nibbles are 16 .. 31; 8 is subtracted from
+ * each */
 void gguf_decode_q4_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_0) {
         float d = gguf_decode_half(b);
@@ -53,7 +54,7 @@ void gguf_decode_q4_0(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* fp16 d, fp16 minimum, nibbles as above */
+/* fp16 d, fp16 minimum, nibbles as in Q4_0 */
 void gguf_decode_q4_1(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_1) {
         float d = gguf_decode_half(b), min = gguf_decode_half(b + 2);
@@ -64,7 +65,7 @@ void gguf_decode_q4_1(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* fp16 d; 32 bits with the fifth bit of each element; nibbles; minus 16 */
+/* fp16 d; 32 bits with the fifth bit of each element; nibbles; 16 is subtracted from each element */
 void gguf_decode_q5_0(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q5_0) {
         float d = gguf_decode_half(b);
@@ -102,7 +103,7 @@ void gguf_decode_q8_0(const uint8_t *restrict b, int64_t blocks, float *restrict
 
 static float gguf_decode_step(int nibble) { return (float)(kquant_steps[nibble] - KQUANT_STEP_BIAS); }
 
-/* fp16 d; nibbles choose a step */
+/* fp16 d; nibbles that choose a step (kquant_steps) */
 void gguf_decode_iq4_nl(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(IQ4_NL) {
         float d = gguf_decode_half(b);
@@ -113,7 +114,8 @@ void gguf_decode_iq4_nl(const uint8_t *restrict b, int64_t blocks, float *restri
     }
 }
 
-/* a byte e, for the scale 2^(e - 128) (half of OCP's, because the values are doubled); nibbles are E2M1 numbers */
+/* a byte e for the scale 2^(e - 128), half of the OCP format's scale because the values in the table are doubled;
+ * nibbles are E2M1 numbers */
 void gguf_decode_mxfp4(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     EACH_BLOCK(MXFP4) {
@@ -164,7 +166,7 @@ void gguf_k_scale_min(const uint8_t *packed, int s, uint8_t *scale, uint8_t *min
     *min = s < 4 ? packed[s + 4] & 63 : packed[s + 4] >> 4 | (packed[s] >> 6) << 4;
 }
 
-/* fp16 d, fp16 dmin, 12 bytes of scales, 128 bytes: each 32 hold two runs of 32 elements */
+/* fp16 d, fp16 dmin, 12 bytes of scales and minima, 128 bytes of nibbles; each 32 bytes hold two runs of 32 elements */
 void gguf_decode_q4_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q4_K) {
         float d = gguf_decode_half(b), dmin = gguf_decode_half(b + 2);
@@ -208,7 +210,7 @@ void gguf_decode_q6_k(const uint8_t *restrict b, int64_t blocks, float *restrict
     }
 }
 
-/* fp32 d; 256 signed bytes; sums of 16, which only matrix products need */
+/* fp32 d; 256 signed bytes; sums of 16 elements each, which only matrix products need */
 void gguf_decode_q8_k(const uint8_t *restrict b, int64_t blocks, float *restrict out) {
     EACH_BLOCK(Q8_K) {
         float d = gguf_decode_single(gguf_decode_word(b));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the encoding of GGUF's blocks. Types with one scale per block are encoded as ggml does, to the bit. Q4_K and
- * Q6_K use a search: several step widths near the obvious one are refined by least squares, and the one with the
+ * Owns the encoding of GGUF's blocks. Types with one scale per block get the same bits as in ggml. Q4_K and Q6_K are
+ * encoded by a search: several step widths near the obvious one are refined by least squares, and the step with the
  * smallest weighted error is kept. All numbers must be finite.
  */
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "core/base/float16.h"
 #include "lm/files/gguf_quant.h"
 
-/* Walks blocks of a type: v points to each block's elements, b to its bytes. */
+/* Loops over blocks of a type; v points to the current block's elements, and b to its bytes. */
 #define EACH_BLOCK(NAME) for (; blocks > 0; blocks--, b += GGUF_BYTES_##NAME, v += GGUF_BLOCK_##NAME)
 
 static void gguf_encode_half(uint8_t *p, float value) {
@@ -18,10 +18,11 @@ static void gguf_encode_half(uint8_t *p, float value) {
     p[1] = (uint8_t)(bits >> 8);
 }
 
-/* Returns the value that a reader will see. */
+/* Returns a value as it is after it was stored in fp16. */
 static float gguf_encode_rounded(float value) { return fp16_to_f32(fp16_from_f32(value)); }
 
-/* Rounds, with halves away from zero, and clamps; NaN becomes `high`. It avoids roundf, a call that keeps loops scalar. */
+/* Clamps and rounds, with halves away from zero; NaN becomes `high`. The code avoids roundf, a call that keeps loops
+ * scalar. */
 static inline int gguf_encode_nearest(float value, int low, int high) {
     const float top = (float)high, bottom = (float)low;
     const float below = value < top ? value : top, inside = below > bottom ? below : bottom;
@@ -58,7 +59,7 @@ static void gguf_encode_range(const float *v, int count, float *low, float *high
     for (int i = 1; i < count; i++) *low = fminf(*low, v[i]), *high = fmaxf(*high, v[i]);
 }
 
-/* Packs q[32]: elements 0 .. 15 as low nibbles, 16 .. 31 as high ones. */
+/* Packs q[32]: elements 0 .. 15 become low nibbles, and 16 .. 31 high nibbles. */
 static void gguf_encode_nibbles(const int q[32], uint8_t *b) {
     for (int i = 0; i < 16; i++) b[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
 }
@@ -68,8 +69,8 @@ static void gguf_encode_fifths(const int q[32], uint8_t *b) {
     for (int i = 0; i < 32; i++) b[i / 8] |= (uint8_t)((q[i] >> 4) << (i % 8));
 }
 
-/* Maps the value with the largest magnitude to -half, whatever its sign. Halves are rounded up, as in ggml. Returns
- * the step. */
+/* Maps the value with the largest magnitude to -half, so the step may be negative. Halves are rounded up, as in ggml.
+ * Returns the step. */
 static float gguf_encode_signed(const float *v, int half, int q[32]) {
     float d = gguf_encode_extreme(v, 32) / (float)-half, inverse = fabsf(d) > 0 ? 1 / d : 0;
     for (int i = 0; i < 32; i++) q[i] = (int)fminf((float)(2 * half - 1), v[i] * inverse + ((float)half + 0.5f));
@@ -134,8 +135,9 @@ void gguf_encode_q8_0(const float *v, int64_t blocks, uint8_t *b) {
 
 /* ---- blocks of 256 -------------------------------------------------------------------------------------------------------- */
 
-/* TRIES: step widths to try; at the end of the range they are a tenth of a step apart. All are computed side by side,
- * LANES of them, which is a multiple of vectors of four; each keeps its own sums, in the order of the elements. */
+/* GGUF_ENCODE_TRIES is the number of step widths that are tried; at the end of the range of integers, neighbouring
+ * tries are a tenth of a step apart. All tries are computed side by side in GGUF_ENCODE_LANES lanes, a multiple of
+ * vectors of four. Each try has separate sums, in the order of the elements. */
 enum { GGUF_ENCODE_TRIES = 19, GGUF_ENCODE_LANES = 20 };
 #define EACH_TRY(k) for (int k = 0; k < GGUF_ENCODE_LANES; k++)
 
@@ -183,7 +185,7 @@ void gguf_encode_q6_k(const float *v, int64_t blocks, uint8_t *b) {
     }
 }
 
-/* For every try: weighted sums over 32 elements, for v approximated by step * q - shift, and the integers. */
+/* For every try, weighted sums over 32 elements, where v is approximated by step * q - shift, and the integers q. */
 typedef struct gguf_encode_sums {
     float w, v, q[GGUF_ENCODE_LANES], qq[GGUF_ENCODE_LANES], vq[GGUF_ENCODE_LANES];
     float all[32][GGUF_ENCODE_LANES];
@@ -243,7 +245,7 @@ static void gguf_encode_shifted(const float v[32], float *step, float *shift) {
         if (error[k] < least) least = error[k], *step = at[k], *shift = below[k];
 }
 
-/* Packs scale and minimum j of eight into twelve bytes, with six bits each. */
+/* Packs scale and minimum number j of eight into the twelve bytes, with six bits each. */
 static void gguf_encode_scale_min(uint8_t *s, int j, int scale, int min) {
     if (j < 4) {
         s[j] |= (uint8_t)scale;

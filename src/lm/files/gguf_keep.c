@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the conversion of GGUF blocks to the forms that are kept: numbers are moved, never rounded. Two types are
- * converted to fp32 instead: MXFP4, whose scales exceed fp16's range, and Q8_K, which files do not contain.
+ * Owns the conversion of GGUF blocks to the forms in which models keep them. Numbers are moved, never rounded. Two
+ * types become fp32 instead: MXFP4, whose scales exceed fp16's range, and Q8_K, which files do not contain.
  */
 #include "lm/files/gguf_keep.h"
 
@@ -8,7 +8,7 @@
 
 #include "lm/files/gguf_quant.h"
 
-/* Converts one block: its quantised numbers go to `out`, its fp16 scales to `scales`. */
+/* Converts one block: writes its quantised numbers to `out` and its fp16 scales to `scales`. */
 typedef void (*gguf_keep_block)(const uint8_t *b, uint8_t *out, uint16_t *scales);
 
 static void gguf_keep_numbers(const uint8_t *b, uint8_t *out, size_t bytes, uint16_t *scales) {
@@ -33,7 +33,7 @@ static void gguf_keep_q5_0(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     gguf_keep_fifths(b + 2, out);
 }
 
-/* The file adds the minimum; here it is subtracted. */
+/* Copies scale and minimum. The file's minimum is added, but the kept form subtracts it, so its sign changes. */
 static void gguf_keep_added(const uint8_t *b, uint16_t *scales) {
     memcpy(scales, b, 4);
     scales[1] ^= 0x8000;
@@ -83,9 +83,9 @@ static void gguf_keep_q5_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     gguf_keep_scales_and_minima(b + 4, out + 160);
 }
 
-/* Takes `bytes` bytes of each source: their low nibbles go to `low`, their high ones to `high`, those of `first` below
- * those of `second`. Eight bytes at a time, because this is a large part of the time to the first token; `bytes` is a
- * multiple of 8. */
+/* Sorts the nibbles of `bytes` bytes (a multiple of 8) of each source: low nibbles into `low`, high nibbles into
+ * `high`, with those of `first` below those of `second`. Eight bytes are processed at a time, because this is a large
+ * part of the time to the first token. */
 static void gguf_keep_nibbles(const uint8_t *first, const uint8_t *second, size_t bytes, uint8_t *low, uint8_t *high) {
     const uint64_t lower = 0x0f0f0f0f0f0f0f0fu;
     for (size_t i = 0; i < bytes; i += 8) {
@@ -98,7 +98,8 @@ static void gguf_keep_nibbles(const uint8_t *first, const uint8_t *second, size_
     }
 }
 
-/* The file stores runs k and k + 2 of four in the same 64 bytes; here each 32 bytes hold consecutive runs. */
+/* The file stores runs k and k + 2 of four in the same bytes. In the kept form, each 32 bytes hold two consecutive
+ * runs. */
 static void gguf_keep_q6_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     for (int at = 0; at < 128; at += 64) gguf_keep_nibbles(b + at, b + at + 32, 32, out + at, out + at + 32);
     memcpy(out + 128, b + 128, 64);
@@ -106,7 +107,8 @@ static void gguf_keep_q6_k(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     memcpy(scales, b + 208, 2);
 }
 
-/* The file's 16 bytes hold a run of 32; here 32 bytes hold two, one in the low nibbles and one in the high ones. */
+/* In the file, 16 bytes hold a run of 32 elements. In the kept form, 32 bytes hold two runs, one in the low and one in
+ * the high nibbles. */
 static void gguf_keep_iq4_xs(const uint8_t *b, uint8_t *out, uint16_t *scales) {
     memcpy(scales, b, 2);
     for (int at = 0; at < 128; at += 32) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * GGUF's blocks in the forms of read-only models (lm/arch/quantize.h). Each number equals the result of gguf_quant.h's
- * functions, to the bit. Private to the gguf_*.c files.
+ * Converts GGUF's blocks to the forms of models that are only read (lm/arch/quantize.h). Each number has the same bits
+ * as the result of gguf_quant.h's functions. Private to the gguf_*.c files.
  */
 #ifndef LM_FILES_GGUF_KEEP_H
 #define LM_FILES_GGUF_KEEP_H
@@ -8,10 +8,10 @@
 #include "lm/arch/quantize.h"
 #include "lm/files/gguf.h"
 
-/* Returns the form for a type and a row length. MODEL_UNPACKED means that no form holds such rows, so they become
- * fp32; blocks must not span rows. */
+/* Returns the form that holds rows of `row` elements of a type, or MODEL_UNPACKED if there is none or if blocks would
+ * span rows. Such rows become fp32. */
 model_packing gguf_keep_form(gguf_type type, int64_t row);
-/* Converts consecutive blocks of the file to that form's data and scales. */
+/* Converts consecutive blocks of the file to the data and scales of this form. */
 void gguf_keep_blocks(gguf_type type, const uint8_t *from, int64_t blocks, void *data, uint16_t *scales);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns models in GGUF files: metadata and configuration, the tensors of the registry, and llama.cpp's order of query
  * and key rows (pairs, as in llama2.c). Metadata that Propane does not support (YaRN, experts of other architectures)
- * is refused by key.
+ * is refused, with its key.
  */
 #include <math.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
             strcmp(t->param + 1, "_proj_lora_b") == 0); /* an adapter's rows are ordered like those of its matrix */
 }
 
-/* Returns our row for the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
+/* Returns our row for the file's row r: the file's rows 2i and 2i+1 of a head are our rows i and i + HD/2. */
 static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
     int64_t i = r % head_dim;
     return r - i + i / 2 + (i % 2 ? head_dim / 2 : 0);
@@ -32,7 +32,8 @@ static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
 
 /* ---- configuration ------------------------------------------------------------------------------------------------------ */
 
-/* Returns the architecture. Several have the same files except for a window: a Llama with one is a Mistral. */
+/* Returns the architecture of a file. Some architectures have the same name in files and differ only in the window: a
+ * Llama with a window is a Mistral. */
 static const model_arch *gguf_model_arch(const gguf *g, const char *name) {
     const model_arch *a = model_arch_gguf(name);
     char key[80];
@@ -62,7 +63,7 @@ static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *a
     return PROPANE_OK;
 }
 
-/* Reads the experts' sizes. Every reader assumes that the weights of the chosen experts are divided by their sum. */
+/* Reads the experts' sizes. In GGUF files, the weights of the chosen experts are assumed to be divided by their sum. */
 static propane_status gguf_model_read_experts(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     const struct {
         const char *key;
@@ -112,7 +113,7 @@ static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, mod
                         gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
 }
 
-/* Factors, with their keys in these files. */
+/* Factors, with their keys in GGUF files. */
 static const struct {
     const char *key;
     size_t offset;
@@ -122,7 +123,7 @@ static const struct {
                           {"logit_scale", offsetof(model_config, logits_scaling)}};
 enum { GGUF_MODEL_FACTORS = sizeof gguf_model_factors / sizeof gguf_model_factors[0] };
 
-/* Reads what only some architectures have: factors, differences between layers, caps. */
+/* Reads the values that only some architectures have: factors, differences between layers, caps. */
 static propane_status gguf_model_read_parts(const gguf *g, const model_arch *a, model_config *c, propane_error *err) {
     char key[80];
     double scale = 0;
@@ -156,7 +157,7 @@ static const char *gguf_model_epsilon_key(const model_arch *a) {
     return a->norm == ARCH_LAYER_NORM ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
 }
 
-/* Returns whether the first layer has the first tensor that the architecture has under that condition. */
+/* Returns whether the file's first layer has the tensors that the architecture has only under the condition `when`. */
 static bool gguf_model_holds_row(const gguf *g, const model_arch *a, arch_when when) {
     char name[80];
     for (const arch_tensor *row = a->tensors; row->name; row++) {
@@ -206,7 +207,7 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------- */
 
-/* Writes a tensor's shape in the file, innermost first, and returns the rank. */
+/* Sets `dim` to a tensor's shape in the file, innermost dimension first, and returns the rank. */
 static int gguf_model_shape(const model_tensor *t, int64_t dim[3]) {
     const model_expert e = t->experts ? model_tensor_expert(t, 0) : (model_expert){t->stored_rows, t->dim[1], 0};
     dim[0] = t->rank == 1 ? e.rows : e.columns;
@@ -215,7 +216,7 @@ static int gguf_model_shape(const model_tensor *t, int64_t dim[3]) {
     return t->experts ? 3 : t->rank;
 }
 
-/* Returns the number of rows in the file: a vector is one row, unless its numbers come in pairs. */
+/* Returns the number of rows in the file: a vector is one row, unless its numbers are reordered in pairs. */
 static int64_t gguf_model_row_count(const model_config *c, const model_tensor *t) {
     if (t->experts) return t->experts * model_tensor_expert(t, 0).rows;
     return t->rank == 1 && !gguf_model_is_paired(c, t) ? 1 : t->dim[0];
@@ -251,7 +252,7 @@ static bool gguf_model_is_plain(const model_config *c, const model_tensor *t) {
     return !gguf_model_is_paired(c, t) && t->stored_rows == t->dim[0];
 }
 
-/* Returns the form that holds a matrix as the file does. */
+/* Returns the form that holds a matrix as the file does, or MODEL_UNPACKED. */
 static model_packing gguf_model_form(const gguf *g, const model_tensor *t) {
     const gguf_tensor *from = gguf_find_tensor(g, t->gguf);
     if (!from || t->rank != 2 || t->experts) return MODEL_UNPACKED;
@@ -283,7 +284,8 @@ static propane_status gguf_model_fill_one(const gguf *g, model_weights *w, const
     if (gguf_model_is_plain(&w->config, t)) return gguf_f32(g, from, model_weights_data(w, t), err);
     float *rows = mem_array((size_t)from->count, sizeof *rows);
     propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
-    const int64_t before = t->first_row * (t->count / t->dim[0]); /* elements of the tensors stored above it */
+    /* elements of the tensors that precede it in the stored tensor */
+    const int64_t before = t->first_row * (t->count / t->dim[0]);
     for (int64_t r = 0; !status && r < count; r++)
         memcpy(gguf_model_row(w, t, r), rows + before + r * width, (size_t)width * sizeof *rows);
     mem_free(rows);
@@ -305,7 +307,7 @@ static propane_status gguf_model_fill(const gguf *g, model_weights *w, propane_e
     return pool_try(gguf_model_fill_task, &f, w->count, err);
 }
 
-/* Checks the metadata against the size of the file's tensors before memory is allocated for it. */
+/* Checks the metadata against the sizes of the file's tensors before memory is allocated for the model. */
 static propane_status gguf_model_check_tensors(const gguf *g, const model_config *c, propane_error *err) {
     double floats = (double)model_arch_parameters(c);
     double held = 0;
@@ -340,8 +342,8 @@ propane_status gguf_read_model(const char *path, bool stored, model_weights **ou
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
 
-/* Refuses differences that GGUF files cannot express: readers infer from the architecture which layers have no
- * positions, and what experts' weights are divided by. */
+/* Refuses differences that GGUF files cannot express: programs that read them infer from the architecture which layers
+ * have no positions, and that the weights of experts are divided by their sum. */
 static propane_status gguf_model_refuse_unsaid(const model_config *c, const char *path, propane_error *err) {
     model_config usual = *c;
     usual.nope_every = model_arch_of(c)->nope_every;
@@ -425,7 +427,7 @@ static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_ty
     gguf_rope_put(h, a, c);
 }
 
-/* Declares tensors [from, to) of the registry; here and below, these are the model's or its adapters. */
+/* Declares tensors [from, to) of the registry, which are those of the model or of its adapters. */
 static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int from, int to, gguf_type type) {
     for (int i = from; i < to; i++) {
         const model_tensor *t = &w->tensors[i];
@@ -436,7 +438,7 @@ static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, int f
     if (from == 0) gguf_rope_put_tensors(h, &w->config);
 }
 
-/* Room for encoded rows: this many bytes, or one row. No second copy of a matrix is held. */
+/* Room for encoded rows in bytes, unless one row is larger. No second copy of a matrix is held. */
 enum { GGUF_MODEL_ROOM = 1 << 20, GGUF_MODEL_TASK = 1 << 13 /* elements, at least */ };
 
 typedef struct gguf_model_rows {
@@ -473,7 +475,7 @@ static propane_status gguf_model_write_rows(file_writer *f, const model_weights 
     return PROPANE_OK;
 }
 
-/* Writes a tensor, including those that follow it within the same stored tensor. */
+/* Writes a stored tensor: `first` and the tensors that follow it within the same stored tensor. */
 static propane_status gguf_model_write_tensor(file_writer *f, const model_weights *w, const model_tensor *first,
                                               gguf_type type, uint8_t *room, propane_error *err) {
     static const uint8_t zeros[32] = {0};
@@ -530,7 +532,7 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
     return status;
 }
 
-/* llama.cpp multiplies by alpha / rank, whatever the adapter's rule is. */
+/* The alpha in the file is chosen so that llama.cpp's factor, alpha / rank, equals the adapter's scale. */
 propane_status gguf_write_adapter(const model_weights *w, const char *path, propane_error *err) {
     const model_arch *a = model_arch_of(&w->config);
     const int total = model_weights_total(w);

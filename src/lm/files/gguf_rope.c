@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the representation of scaled RoPE in GGUF files: keys, and factors of single pairs as tensors. Refuses YaRN, and
- * factors that are not Llama 3's.
+ * Owns the representation of scaled RoPE in GGUF files: keys, and tensors with a factor per pair. YaRN is refused, and
+ * so are factors that are neither Llama 3's nor longrope's.
  */
 #include "lm/files/gguf_rope.h"
 
@@ -27,8 +27,8 @@ double gguf_short_real(double value) {
 #define ROPE_SHORT "rope_factors_short.weight"
 #define ROPE_LONG  "rope_factors_long.weight"
 
-/* Reconstructs Llama 3's four scaling numbers, because the file only has the divisor of each pair's frequency. The
- * published ones are tried first, then contexts of every power of two. */
+/* Reconstructs the four numbers of Llama 3's scaling, because the file holds only the divisor of each pair's frequency.
+ * The published context is tried first, then contexts of every power of two. */
 static propane_status gguf_rope_find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
     float factors[1 << 11];
     int64_t pairs = c->head_dim / 2;
@@ -69,7 +69,7 @@ static propane_status gguf_rope_read_factors(const gguf *g, const char *name, in
     return PROPANE_OK;
 }
 
-/* Reads longrope: one list of factors for contexts up to the original one, another beyond. */
+/* Reads longrope: a list of factors for contexts up to the original one, and another list for longer contexts. */
 static propane_status gguf_rope_read_long(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     char key[80];
     const int64_t pairs = model_config_rotary(c) / 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns GGUF vocabularies as SentencePiece's message: pieces, scores and types, and the preparation of text. Covers
- * Unigram (model "t5"), and pairs (model "llama") if special tokens occur in texts, as chat tokens do. Refuses lists of
- * different lengths.
+ * Owns the conversion of GGUF vocabularies to SentencePiece's message: pieces, scores and types, and the preparation of
+ * text. It serves Unigram (model "t5"), and pairs (model "llama") if special tokens occur in texts, as chat tokens do.
+ * Lists of different lengths are refused.
  */
 #include "lm/files/gguf_sentencepiece.h"
 
@@ -28,8 +28,8 @@ static void gguf_sp_put_bytes(text *out, int number, const void *data, size_t le
     text_append_n(out, data, length);
 }
 
-/* Returns whether a token consumes the white space after it. Phi-3's tokens do, which GGUF files do not state;
- * <|endoftext|> and the first two do not. */
+/* Returns whether a token consumes the white space after it, which GGUF files do not state. Phi-3's special tokens do,
+ * except <unk>, <s> and <|endoftext|>. */
 static bool gguf_sp_takes_space(const gguf *g, const char *data, size_t length, int type) {
     static const char *const none[] = {"<unk>", "<s>", "<|endoftext|>"};
     const char *arch = "";
@@ -39,7 +39,8 @@ static bool gguf_sp_takes_space(const gguf *g, const char *data, size_t length, 
     return type == CONTROL || type == USER_DEFINED;
 }
 
-/* Returns a piece's type. A vocabulary has one unknown token; more of that type only fill up the embedding. */
+/* Returns a piece's type. A vocabulary has one unknown token; further pieces of that type only fill up the embedding
+ * and count as unused. */
 static int gguf_sp_piece_type(const gguf_value *types, uint64_t index, sentencepiece_kind kind, int64_t unk) {
     const int type = (int)gguf_item_int(types, index);
     return kind == SP_PAIRS && type == UNKNOWN && (int64_t)index != unk ? UNUSED : type;
@@ -76,8 +77,8 @@ static propane_status gguf_sp_put_pieces(const gguf *g, const gguf_value *tokens
     return PROPANE_OK;
 }
 
-/* Writes the message. Defaults for missing keys are llama.cpp's: Unigram adds no token and no space in front, pairs
- * add both; white space stays. */
+/* Writes the other parts of the message. Missing keys have llama.cpp's defaults: Unigram adds neither a token nor a
+ * space in front, pairs add both, and white space stays unchanged. */
 static propane_status gguf_sp_put_parts(const gguf *g, const gguf_value *tokens, sentencepiece_kind kind, text *out,
                                         propane_error *err) {
     const gguf_value *rules = gguf_find(g, KEY("precompiled_charsmap")), *types = gguf_find(g, KEY("token_type"));

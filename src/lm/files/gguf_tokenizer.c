@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) is the llama kind. Model
- * "gpt2" (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json. Model "t5"
- * (SentencePiece's Unigram) is converted back to the tokenizer.model that it was made from, and read in that form.
- * The same is done with a "llama" that has tokens which occur in texts, such as chat tokens. Other models and
- * pre-tokenisers are refused by name.
+ * Owns vocabularies in GGUF files. Model "llama" (SentencePiece: pieces, scores, types) becomes a tokenizer of the
+ * llama kind. Model "gpt2" (byte-level BPE: tokens, merges, the name of a pre-tokeniser) becomes a tokenizer.json.
+ * Model "t5" (SentencePiece's Unigram) is converted back to the tokenizer.model from which it was made, and read in
+ * that form. A "llama" vocabulary with tokens that occur in texts, such as chat tokens, is read in the same way. Other
+ * models and pre-tokenisers are refused by name.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static int gguf_tokenizer_type_at(const gguf_value *types, uint64_t index) {
     return types ? (int)gguf_item_int(types, index) : NORMAL;
 }
 
-/* Stores a piece with marks as spaces, and a byte piece as the byte. */
+/* Stores a piece. Word marks become spaces, and a piece of type BYTE becomes the byte. */
 static propane_status gguf_tokenizer_fill_piece(tokenizer *t, int id, const char *data, size_t length, int type,
                                                 const char *source, propane_error *err) {
     char *piece = arena_alloc(t->arena, length + 1);
@@ -129,7 +129,7 @@ static json_t *gguf_tokenizer_pre_object(const struct known_pre *p) {
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", first, bytes);
 }
 
-/* Adds a control or user-defined token, which is found in text. */
+/* Adds a control or user-defined token to the tokens that are matched in text. Does nothing for other types. */
 static bool gguf_tokenizer_add_token(json_t *file, int id, const char *content, int type) {
     if (type != CONTROL && type != USER_DEFINED) return true;
     return json_array_append_new(json_object_get(file, "added_tokens"),
@@ -222,7 +222,7 @@ static propane_status gguf_tokenizer_read_pairs(const gguf *g, const gguf_value 
     return marks ? gguf_sp_read(g, tokens, SP_PAIRS, out, err) : gguf_tokenizer_read_llama(g, tokens, out, err);
 }
 
-/* Finds the text of the token whose id is at a key; *length is 0 if there is none. */
+/* Finds the text of the token whose id is the value of a key. Sets *length to 0 if there is none. */
 static propane_status gguf_tokenizer_named(const gguf *g, const gguf_value *tokens, const char *key, const char **out,
                                            size_t *length, propane_error *err) {
     int64_t id = -1;
@@ -345,7 +345,7 @@ static const char *gguf_tokenizer_pattern_of(const json_t *pre) {
     return json_string_value(json_object_get(json_object_get(first, "pattern"), "Regex"));
 }
 
-/* Returns llama.cpp's name of the pre-tokeniser, or NULL if it has none. */
+/* Returns llama.cpp's name of the pre-tokeniser, or NULL if llama.cpp has none. */
 static const char *gguf_tokenizer_pre_name(const tokenizer *t, const json_t *file) {
     if (t->kind == TOKENIZER_BPE || t->kind == TOKENIZER_BYTES) return "gpt-2";
     const json_t *pre = json_object_get(file, "pre_tokenizer");
@@ -357,7 +357,7 @@ static const char *gguf_tokenizer_pre_name(const tokenizer *t, const json_t *fil
                                : t->hf->split_count == 1 + p->digits && t->hf->splits[0].regex != NULL && !p->digits;
         if (p->digits) same = json_equal(want, pre) != 0;
         if (t->hf->split_count > 0 && t->hf->splits[t->hf->split_count - 1].scheme == HF_ALWAYS)
-            same = false; /* it adds a space in front */
+            same = false; /* this step adds a space in front of a text */
         json_decref(want);
         if (same && p->nfc == (t->hf->normalizer_count > 0) && p->ignore_merges == t->hf->ignore_merges) return p->name;
     }
@@ -381,20 +381,21 @@ static void gguf_tokenizer_put_merges(gguf_header *h, const json_t *merges) {
     text_deinit(&line);
 }
 
-/* Scores each piece by the first merge that makes it; later merges score lower. */
+/* Sets the scores of pieces: those of the tokenizer, or scores by the first merge that makes a piece, where later
+ * merges score lower. */
 static void gguf_tokenizer_score_pieces(const tokenizer *t, listing *l) {
     for (int i = 0; i < t->vocab; i++) l->scores[i] = t->scores ? t->scores[i] : 0;
     for (int i = t->scores ? -1 : t->hf->merge_count - 1; i >= 0; i--) l->scores[t->hf->merged[i]] = -(float)i - 1;
 }
 
-/* Returns the token's id, or -1 if no token has that name. */
+/* Returns the id of the token `name`, or -1 if no token has this name. */
 static int gguf_tokenizer_id_of(const listing *l, int vocab, const char *name) {
     for (int i = 0; name && i < vocab; i++)
         if (l->keys[i] && strcmp(l->keys[i], name) == 0) return i;
     return -1;
 }
 
-/* Writes how SentencePiece prepares text, which llama.cpp does in the same way for model "t5". */
+/* Writes the keys for SentencePiece's preparation of text, which llama.cpp reads for model "t5". */
 static void gguf_tokenizer_put_preparation(gguf_header *h, const tokenizer *t) {
     const charsmap *rules = t->hf->sp.rules;
     gguf_put_bool(h, KEY("remove_extra_whitespaces"), t->hf->sp.squeeze);

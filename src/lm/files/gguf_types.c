@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns lookups in the table of GGUF's number formats (gguf_types.def): by number, by word, lists for messages, and
- * conversion of blocks by the row's functions.
+ * Owns the table of GGUF's number formats (gguf_types.def): lookups by number and by word, lists for messages, and the
+ * conversion of blocks.
  */
 #include <stdio.h>
 #include <string.h>

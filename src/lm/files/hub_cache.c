@@ -28,8 +28,8 @@ static void hub_cache_root(char out[ROOM]) {
     (void)hub_cache_set(out, "HOME", "/.cache/huggingface/hub");
 }
 
-/* Returns the slash of OWNER/NAME, made of letters, digits, "-", "_" and ".", or NULL for a path, such as one that
- * begins with "." or "/". */
+/* Returns the slash in a name of the form OWNER/NAME (letters, digits, "-", "_" and "."). Returns NULL for other names,
+ * such as paths that begin with "." or "/". */
 static const char *hub_cache_slash(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     const size_t owner = strspn(name, letters);
@@ -38,7 +38,7 @@ static const char *hub_cache_slash(const char *name) {
     return rest && rest <= 96 && !name[owner + 1 + rest] ? name + owner : NULL;
 }
 
-/* Reads the commit that refs/main names; "" if there is none. */
+/* Sets `out` to the commit in refs/main, or to "" if there is none. */
 static void hub_cache_commit(const char *folder, char out[80]) {
     char path[2 * ROOM], *data = NULL;
     size_t length = 0;

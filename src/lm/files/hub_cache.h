@@ -7,9 +7,10 @@
 
 #include "core/base/status.h"
 
-/* Sets *out, to be freed with mem_free, to `name` if it exists or is not such a name. Otherwise sets it to the
- * model's folder in the cache, in the version of "main" at the time of its download. Returns PROPANE_ERR_NOT_FOUND
- * if the model is not there; the message has the command that downloads it. */
+/* Sets *out, which the caller frees with mem_free, to `name` if a file with this name exists or `name` is not of the
+ * form OWNER/NAME. Otherwise sets *out to the model's folder in the cache, in the version that "main" had when it was
+ * downloaded. Returns PROPANE_ERR_NOT_FOUND if the cache does not have the model; the message contains the command that
+ * downloads it. */
 PROPANE_CHECK propane_status hub_cache_find(const char *name, char **out, propane_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns llama2.c checkpoints. One table holds the order of the tensors in the file; reading and writing both walk it.
+ * Owns llama2.c checkpoints. One table holds the order of the tensors in the file, for reading and writing.
  */
 #include "lm/files/llama2c.h"
 
@@ -29,7 +29,7 @@ static int llama2c_layers_of(const model_config *c, model_part part) {
     return part == MODEL_ATTN || part == MODEL_FFN ? (int)c->num_hidden_layers : 1;
 }
 
-/* Returns the file's row for our row `row`: half-split (i, i + HD/2) becomes pairs (2i, 2i+1). */
+/* Returns the file's row for our row `row`: our rows i and i + HD/2 of a head are the file's rows 2i and 2i+1. */
 static int64_t llama2c_file_row(const model_config *c, int64_t row) {
     int64_t hd = c->head_dim, head = row / hd, i = row % hd;
     return head * hd + (i < hd / 2 ? 2 * i : 2 * (i - hd / 2) + 1);
@@ -78,7 +78,7 @@ static propane_status llama2c_read_header(const uint8_t *data, size_t length, co
     return model_config_check(c, source, err);
 }
 
-/* Sizes are bounded by model_config_check, so products do not overflow. */
+/* Returns the size of a checkpoint file. model_config_check has bounded the sizes, so products do not overflow. */
 static uint64_t llama2c_file_bytes(const model_config *c) {
     int64_t d = c->hidden_size, h = c->intermediate_size, q = model_config_q(c), kv = model_config_kv(c);
     int64_t layer = 2 * d + 2 * q * d + 2 * kv * d + 3 * h * d;

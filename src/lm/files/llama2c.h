@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * llama2.c checkpoints, version 0: seven int32 (dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len)
- * and fp32 tensors in a fixed order. A negative vocab_size means a separate output head. Query and key rows are stored
- * in interleaved pairs there and in half-split order here; loading and saving permute them.
+ * and fp32 tensors in a fixed order. A negative vocab_size means a separate output head. In the file, the query and key
+ * rows of a head are in interleaved pairs. Propane has them in half-split order, so reading and writing permute them.
  */
 #ifndef LM_FILES_LLAMA2C_H
 #define LM_FILES_LLAMA2C_H
@@ -11,8 +11,8 @@
 PROPANE_CHECK propane_status llama2c_parse(const void *data, size_t length, const char *source, model_weights **out,
                                            propane_error *err);
 PROPANE_CHECK propane_status llama2c_read(const char *path, model_weights **out, propane_error *err);
-/* Refuses what the format cannot represent: head_dim other than hidden_size / heads, rms_norm_eps other than 1e-5,
- * rope_theta other than 10000. */
+/* Returns PROPANE_ERR_UNSUPPORTED for a model that the format cannot represent. It represents only a Llama without
+ * biases and RoPE scaling, with head_dim hidden_size / heads, rms_norm_eps 1e-5 and rope_theta 10000. */
 PROPANE_CHECK propane_status llama2c_write(const model_weights *w, const char *path, propane_error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "lm/files/diagnose_folder.h"
 
-/* Reads the tokenizer in a model's folder, or next to a model's file. */
+/* Reads the tokenizer in a folder. Sets *out to NULL if there is none. */
 static propane_status model_tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
     static const char *const names[] = {MODEL_TOKENIZER, "tokenizer.json", "tekken.json", "tokenizer.model"};
     *out = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns adapters on disk, in the form of the package peft. Tensors are named base_model.model.NAME.lora_A.weight and
- * lora_B.weight; a layer that the file leaves out has an adapter of zeros. Refuses anything that would be misread:
- * unknown tensors, other shapes, settings that change the numbers.
+ * lora_B.weight; the adapter of a layer that the file leaves out is zero. Unknown tensors, other shapes, and
+ * unsupported settings that change the numbers are refused, because the adapter would be misread.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -59,8 +59,8 @@ static propane_status peft_check_settings(const json_t *o, const char *source, p
     return PROPANE_OK;
 }
 
-/* Reads target_modules: a list of names, or one string. peft treats a string as a regular expression, and a plain
- * name is one. */
+/* Reads target_modules, a list of names or one string. peft treats a string as a regular expression; only a plain name
+ * is accepted. */
 static propane_status peft_read_targets(const json_t *o, const char *source, const model_config *c, model_lora *out,
                                         propane_error *err) {
     const json_t *value = json_object_get(o, "target_modules"), *item;
@@ -124,7 +124,7 @@ propane_status model_adapter_base(const char *dir, char **out, propane_error *er
 
 /* ---- weights ----------------------------------------------------------------------------------------------------------------- */
 
-/* Finds a tensor. peft's saved names may lack the adapter's name; older files include ".default". */
+/* Finds a tensor. Names usually lack the adapter's name, but older files include ".default". */
 static const safetensors_tensor *peft_find(const safetensors *s, const model_tensor *t) {
     char name[400];
     const safetensors_tensor *found = safetensors_find(s, t->stored);
@@ -135,7 +135,7 @@ static const safetensors_tensor *peft_find(const safetensors *s, const model_ten
 
 static bool peft_is_first(const model_weights *w, int adapter) { return w->tensors[adapter].first_row == 0; }
 
-/* Reads a tensor of the file into the rows of one of ours, or of several. */
+/* Reads a tensor of the file into our tensor, or into the several tensors that it holds. */
 static propane_status peft_fill_tensor(model_weights *w, int first, const safetensors *s,
                                        const safetensors_tensor *from, propane_error *err) {
     const model_tensor *t = &w->tensors[first];
@@ -203,8 +203,9 @@ static json_t *peft_targets_of(const model_lora *l) {
     return list;
 }
 
-/* Writes a base name that peft can load: a name on the hub if the base is in the hub's cache or is a GGUF file that
- * names its source. Otherwise it is the whole path, because the adapter may be used from another folder. */
+/* Sets `out` to a name of the base model that peft can load: a name on the hub if the base is in the hub's cache or is
+ * a GGUF file that names its source. Otherwise this is the whole path, because the adapter may be used from another
+ * folder. */
 static void peft_base_name(const char *base, char out[PATH_MAX]) {
     static const char mark[] = "/models--", hub[] = "https://huggingface.co/";
     const char *cached = strstr(base, mark), *end = cached ? strstr(cached, "/snapshots/") : NULL;
@@ -257,7 +258,7 @@ static propane_status peft_write_weights(const model_weights *w, const char *pat
     return status;
 }
 
-/* Returns the value of peft's fan_in_fan_out: whether the model's files store its matrices transposed. */
+/* Returns the value of peft's fan_in_fan_out: whether the model's files store the adapted matrices transposed. */
 static bool peft_holds_transposed(const model_weights *w) {
     for (int i = 0; i < w->count; i++)
         if (w->tensors[i].transposed && model_lora_targets(&w->lora, w->tensors[i].param)) return true;

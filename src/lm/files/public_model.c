@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on language models: opening any form, with an adapter, describing it, and exporting it as one
- * program. public_save.c saves.
+ * Owns the public functions on language models: opening a model of any form, with an adapter, describing it, and
+ * exporting it as one program. public_save.c saves models.
  */
 #include "lm/files/public_model.h"
 

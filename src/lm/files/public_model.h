@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The object of a propane_model, for the files of this folder.
+ * The definition of propane_model.
  */
 #ifndef LM_FILES_PUBLIC_MODEL_H
 #define LM_FILES_PUBLIC_MODEL_H
@@ -9,7 +9,8 @@
 
 struct propane_model {
     model_weights *weights;
-    char *path; /* the file or folder it was read from, next to which its chat format is stored */
+    /* the file or folder from which the model was read, with the files of its chat format in the same place */
+    char *path;
 };
 
 #endif

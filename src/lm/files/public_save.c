@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing a language model in another form, with its vocabulary if the form holds one. Refuses a folder that holds
- * anything other than a model.
+ * Owns writing a language model in another form, with its vocabulary if the form can hold one. A folder that holds
+ * anything but a model is not replaced.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@
 typedef struct saving {
     const propane_model *model;
     const tokenizer *tokenizer; /* NULL if there is none */
-    bool given;                 /* whether the caller passed the tokenizer, instead of the model's */
+    bool given;                 /* the caller passed the tokenizer; otherwise it is the model's */
     model_form form;
     const gguf_type_info *type; /* of matrices */
 } saving;
 
-/* Copies a file of the source folder into the new one, unchanged; does nothing if it is missing. */
+/* Copies a file from one folder into another. Does nothing if there is no such file. */
 static propane_status api_save_copy_file(const char *from, const char *to, const char *name, propane_error *err) {
     char *source = run_path(from, name), *target = run_path(to, name), *data = NULL;
     size_t length = 0;
@@ -41,7 +41,7 @@ static propane_status api_save_copy_file(const char *from, const char *to, const
     return status;
 }
 
-/* Copies Hugging Face's files unchanged, or makes them from Propane's tokenizer. */
+/* Copies the model's tokenizer files unchanged, or makes Hugging Face's files from the tokenizer. */
 static propane_status api_save_export_tokenizer(const saving *s, const char *to, int64_t longest, propane_error *err) {
     const char *from = s->model->path;
     static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",  "special_tokens_map.json",
@@ -56,7 +56,7 @@ static propane_status api_save_export_tokenizer(const saving *s, const char *to,
     return status;
 }
 
-/* Saves the model. A vocabulary that the form cannot represent is no reason to refuse the weights. */
+/* Saves the model. If the form cannot represent the vocabulary, the weights are saved without it. */
 static propane_status api_save_write(const saving *s, const char *to, propane_error *err) {
     const model_weights *w = s->model->weights;
     const gguf_type type = (gguf_type)s->type->type;
@@ -103,8 +103,8 @@ static propane_status api_save_check_folder(const char *to, propane_error *err) 
                         "cannot write %s: a folder with that name contains %s; give another name", to, foreign);
 }
 
-/* Writes the whole folder or nothing: the weights of one model with another's vocabulary would be read without an
- * error. */
+/* Writes the whole folder or nothing, because the weights of one model next to the vocabulary of another would be read
+ * without an error. */
 static propane_status api_save_write_folder(const saving *s, const char *to, propane_error *err) {
     folder_writer *f = NULL;
     PROPANE_TRY(api_save_check_folder(to, err));
@@ -112,7 +112,8 @@ static propane_status api_save_write_folder(const saving *s, const char *to, pro
     return folder_writer_end(f, api_save_write(s, folder_writer_path(f), err), err);
 }
 
-/* Finds the model's tokenizer if none was passed. The weights are saved even if it has none, or an unreadable one. */
+/* Finds the model's tokenizer. Leaves *out NULL if the model has none or an unreadable one, so that the weights are
+ * saved without it. */
 static propane_status api_save_find_tokenizer(const propane_model *m, tokenizer **out, propane_error *err) {
     propane_error none = {0};
     if (model_tokenizer_open(NULL, m->path, out, &none) == PROPANE_OK) return PROPANE_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on vocabularies: text to ids and back. The vocabularies themselves: lm/text/tokenizer.h.
+ * Owns the public functions on vocabularies, which convert text to ids and back. lm/text/tokenizer.h declares the
+ * vocabularies.
  */
 #include <string.h>
 
@@ -18,7 +19,7 @@ propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out,
     API_ERROR(err);
     propane_error none = {0};
     if (model_tokenizer_open(path, path, out, err) == PROPANE_OK) return PROPANE_OK;
-    /* for a model's file, the tokenizer next to it */
+    /* if `path` is a model's file, use the tokenizer next to it */
     if (!file_is_dir(path) && propane_model_form(path) && model_tokenizer_open(NULL, path, out, &none) == PROPANE_OK)
         return PROPANE_OK;
     return err->status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading and writing models in each form. One registry (model_tensors.h) names the tensors; this file only moves
- * them.
+ * Owns reading and writing models in each form. The registry (model_tensors.h) has the tensors' names and layouts; this
+ * file only moves the numbers.
  */
 #include "lm/files/store.h"
 
@@ -43,7 +43,7 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     return PROPANE_OK;
 }
 
-/* Returns the path of a file next to `path` (in its folder) or inside it, in the arena. */
+/* Returns, in the arena, the path of the file `name` in the folder `path` (`inside`) or next to the file `path`. */
 static char *store_beside(arena *a, const char *path, const char *name, bool inside) {
     if (inside) return arena_printf(a, "%s/%s", path, name);
     const char *slash = strrchr(path, '/');
@@ -52,7 +52,8 @@ static char *store_beside(arena *a, const char *path, const char *name, bool ins
 
 enum { STORE_NAME_ROOM = 200 };
 
-/* Reads the configuration from the file's metadata, else from config.json in the same folder. */
+/* Reads the configuration from config.json in a folder. For a file, reads it from the metadata or, if they have none,
+ * from config.json next to the file. */
 static propane_status store_config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
                                       propane_error *err) {
     const char *string = safetensors_metadata(s, MODEL_STORE_CONFIG);
@@ -88,21 +89,22 @@ static propane_status store_open_tensors(const char *path, bool is_dir, safetens
     return status;
 }
 
-/* Returns the name without its prefix, as in files of the bare model, or NULL if it has none. */
+/* Returns a tensor's name without the prefix, as in files of the model without a head, or NULL if the name has no such
+ * prefix. */
 static const char *store_bare_name(const model_weights *w, const char *stored) {
     const char *base = model_arch_of(&w->config)->base;
     size_t n = strlen(base);
     return strncmp(stored, base, n) == 0 ? stored + n : NULL;
 }
 
-/* Sets a stored tensor's shape in Hugging Face's files, and returns its rank. */
+/* Sets `dim` to a stored tensor's shape in Hugging Face's files, and returns its rank. */
 static int store_stored_shape(const model_tensor *t, int64_t dim[2]) {
     dim[0] = t->transposed ? t->dim[1] : t->stored_rows;
     dim[1] = t->transposed ? t->stored_rows : t->dim[1];
     return t->rank;
 }
 
-/* Copies our rows out of a stored tensor. */
+/* Copies the rows of our tensor out of a stored tensor. */
 static propane_status store_fill_moved(model_weights *w, const model_tensor *t, const safetensors *s,
                                        const safetensors_tensor *from, propane_error *err) {
     float *all = mem_array((size_t)from->count, sizeof *all), *to = model_weights_data(w, t);
@@ -124,7 +126,7 @@ static const char *store_expert_name(const model_tensor *t, int64_t expert, char
     return out;
 }
 
-/* Reads a tensor that a checkpoint of a run holds in pieces; *there is false if it does not. */
+/* Reads a tensor that the checkpoint of a run may hold in pieces. Sets *there to whether it does. */
 static propane_status store_fill_pieces(model_weights *w, const model_tensor *t, const safetensors *s, bool *there,
                                         propane_error *err) {
     char name[300];
@@ -144,7 +146,7 @@ static propane_status store_fill_pieces(model_weights *w, const model_tensor *t,
     return PROPANE_OK;
 }
 
-/* Finds a tensor by its name or that of the bare model. */
+/* Finds a tensor by its name, or by its name in files of the model without a head. */
 static const safetensors_tensor *store_find(const model_weights *w, const safetensors *s, const char *stored) {
     const safetensors_tensor *found = safetensors_find(s, stored);
     const char *bare = store_bare_name(w, stored);
@@ -169,7 +171,8 @@ static propane_status store_fill_expert(model_weights *w, const model_tensor *t,
     return status;
 }
 
-/* Returns the form that holds a matrix as the file does; fp32 if it is stored differently or in pieces. */
+/* Returns the form that holds a matrix as the file does, or MODEL_UNPACKED if the file stores it in another layout or
+ * in pieces. */
 static model_packing store_form_of(const model_weights *w, const model_tensor *t, const safetensors *s) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
     if (!found && (t->experts || t->transposed || t->less_one)) return MODEL_UNPACKED;
@@ -178,7 +181,7 @@ static model_packing store_form_of(const model_weights *w, const model_tensor *t
     return found->dtype == ST_F16 ? MODEL_FP16 : found->dtype == ST_BF16 ? MODEL_BF16 : MODEL_UNPACKED;
 }
 
-/* Reads a tensor in our form, which checkpoints of a run have, or in Hugging Face's. */
+/* Reads a tensor in our layout, which checkpoints of runs have, or in Hugging Face's. */
 static propane_status store_fill_one(model_weights *w, const model_tensor *t, const safetensors *s,
                                      propane_error *err) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
@@ -216,7 +219,7 @@ typedef struct shards {
     int count;
 } shards;
 
-/* Opens a file named in the index, which must be a plain file name of this folder. */
+/* Opens a file that the index names. The name must be a plain file name, without a folder. */
 static propane_status store_open_shard(shards *s, const char *folder, const char *name, arena *a, safetensors **out,
                                        propane_error *err) {
     for (int i = 0; i < s->count; i++)
@@ -244,7 +247,7 @@ typedef struct shard_search {
     arena *a;
 } shard_search;
 
-/* Finds the file of a tensor. */
+/* Opens the file that holds a tensor. */
 static propane_status store_find_shard(const model_weights *w, const shard_search *search, const char *stored,
                                        safetensors **out, propane_error *err) {
     const char *bare = store_bare_name(w, stored), *name = json_string_value(json_object_get(search->map, stored));
@@ -387,13 +390,13 @@ propane_status model_store_describe(const model_config *c, safetensors_writer *w
     return status;
 }
 
-/* Declare and then write all tensors in Hugging Face's form, for files that hold more than the model. */
+/* Declares all tensors in Hugging Face's layout. model_store_data writes them. */
 static propane_status model_store_declare(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
                                           propane_error *err) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         int64_t dim[2];
-        if (t->first_row > 0) continue; /* part of a declared one */
+        if (t->first_row > 0) continue; /* part of a tensor that has been declared */
         for (int64_t e = 0; e < t->experts; e++) {
             char name[STORE_NAME_ROOM];
             const model_expert one = model_tensor_expert(t, e);
@@ -409,7 +412,7 @@ static propane_status model_store_declare(const model_weights *w, safetensors_wr
 
 enum { PIECE = 4096 };
 
-/* Writes one tensor in pieces, converted on the fly. */
+/* Writes a tensor as 16-bit numbers, converted piece by piece. */
 static propane_status store_write_narrow(safetensors_writer *writer, const float *data, int64_t count, bool bf16,
                                          propane_error *err) {
     uint16_t piece[PIECE];
@@ -424,7 +427,7 @@ static propane_status store_write_narrow(safetensors_writer *writer, const float
     return PROPANE_OK;
 }
 
-/* Assembles a stored tensor from ours. */
+/* Assembles a stored tensor from our tensors. */
 static void store_gather(const model_weights *w, const model_tensor *first, float *all) {
     const model_tensor *t;
     for (int k = 0; (t = model_weights_piece(w, first, k)); k++) {
