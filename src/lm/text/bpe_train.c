@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the training of byte-pair merges. Distinct words are kept once with their count. Each pair knows its count and
- * the words in which it occurs. A heap returns the most frequent pair; an outdated entry is put back with its current
- * count. A merge touches only the words that hold the pair.
+ * Owns the training of byte-pair merges. Distinct words are stored once, with their count. For each pair, its count and
+ * the words in which it occurs are stored. A heap returns the most frequent pair; an outdated entry is put back with
+ * its current count. A merge touches only the words that hold the pair.
  */
 #include <string.h>
 
@@ -18,12 +18,12 @@ typedef struct word {
 typedef struct pair_state {
     tokenizer_pair pair;
     int64_t count;
-    int32_t *words; /* may name a word twice, or one that no longer holds the pair */
+    int32_t *words; /* may contain a word twice, or a word that no longer holds the pair */
     int32_t word_count;
 } pair_state;
 
 typedef struct entry {
-    int64_t count; /* at the time of insertion */
+    int64_t count; /* count at the time of insertion */
     int32_t state;
 } entry;
 
@@ -47,7 +47,7 @@ static void bpe_train_trainer_deinit(trainer *t) {
     arena_free(t->arena);
 }
 
-/* Order of merging: frequent pairs first, then small ids. */
+/* Returns whether `a` is merged before `b`: more frequent pairs first, then smaller ids. */
 static bool bpe_train_first(const trainer *t, entry a, entry b) {
     if (a.count != b.count) return a.count > b.count;
     tokenizer_pair x = t->states[a.state].pair, y = t->states[b.state].pair;
@@ -106,7 +106,7 @@ static bool bpe_train_note_word(pair_state *s, int32_t index) {
 }
 
 /* Adds the pairs of a word (sign 1) or removes them (-1). Words are recorded only for pairs that contain `fresh`, or
- * for all if it is -1. */
+ * for all pairs if `fresh` is -1. */
 static bool bpe_train_count_pairs(trainer *t, int32_t index, int sign, int32_t fresh) {
     const word *w = &t->words[index];
     for (int32_t i = 0; i + 1 < w->length; i++) {
@@ -187,7 +187,7 @@ static propane_status bpe_train_learn(trainer *t, const char *data, size_t lengt
     while (ok && *count < wanted && t->heap_count) {
         entry e = bpe_train_pop(t);
         const pair_state *s = &t->states[e.state];
-        if (e.count != s->count) { /* it has become less frequent */
+        if (e.count != s->count) { /* the pair has become less frequent */
             if (s->count > 1) ok = bpe_train_push(t, e.state);
             continue;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns SentencePiece's normalisation rules. In a unit of the double array, bits 0 to 7 and 31 are the label, bit 8
  * means that a rule ends here, and bits 10 to 30 are the distance to the children, times 256 if bit 9 is set. A unit
- * with bit 31 is a leaf, and its other bits are an offset into the strings. Refuses units that point outside the array
- * and strings that are not UTF-8.
+ * with bit 31 is a leaf, and its other bits are an offset into the strings. Leaves that point outside the strings, and
+ * strings that are not UTF-8, are refused.
  */
 #include "lm/text/charsmap.h"
 
@@ -80,7 +80,7 @@ static size_t charsmap_find(const charsmap *m, const char *p, size_t left, bool 
         const uint32_t unit = m->units[at];
         at ^= charsmap_distance(unit);
         if (!(unit >> 8 & 1)) continue;
-        /* In handmade files, rules may end inside a character; those are ignored. */
+        /* In handmade files, rules may end inside a character; such rules are ignored. */
         const bool whole = i + 1 == left || ((unsigned char)p[i + 1] & 0xc0) != 0x80;
         if (at >= m->unit_count || !(m->units[at] & LEAF) || !whole) continue;
         found = i + 1;
@@ -89,8 +89,6 @@ static size_t charsmap_find(const charsmap *m, const char *p, size_t left, bool 
     }
     return found;
 }
-
-/* graphemes as newer versions of Unicode define them */
 
 size_t charsmap_step(const charsmap *m, const char *p, size_t left, const char **with, size_t *with_length) {
     const size_t found = m ? charsmap_find(m, p, left, true, with) : 0;

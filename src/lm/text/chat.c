@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the chat formats and the text that they write. A format is a row of strings, in which {bos} and {eos} are
  * replaced by the model's tokens; nothing else is interpreted. A template that matches no row is run (chat_jinja.c).
- * chat_find.c decides which of the two applies.
+ * chat_find.c decides whether a format or a template applies.
  */
 #include "lm/text/chat.h"
 
@@ -16,7 +16,7 @@ enum {
     TRIM = 1,      /* white space around each content is removed */
     MERGE = 2,     /* the system message is part of the first user message */
     ALTERNATE = 4, /* user and assistant alternate, beginning with the user */
-    THINKS = 8     /* an empty thought precedes the last answer; other answers lose theirs */
+    THINKS = 8     /* an empty thought precedes the last answer; earlier answers lose their thoughts */
 };
 
 typedef struct chat_role {
@@ -226,8 +226,8 @@ static void chat_trim(const char **data, size_t *length) {
     }
 }
 
-/* Qwen3: an answer's thought is omitted if a question follows (`newest` means that none does). The conversation's last
- * answer shows an empty thought if it has none. */
+/* Writes or omits an answer's thought as Qwen3's template does. The thought is omitted if a question follows (`newest`
+ * means that none does). The last answer of a conversation gets an empty thought if it has none. */
 static void chat_put_thought(text *out, const char **data, size_t *length, bool newest, bool last) {
     static const char open[] = "<think>", close[] = "</think>";
     const char *end = NULL, *thought = *data;
@@ -285,7 +285,7 @@ static propane_status chat_put_answer(const chat_template *c, const chat_message
     return chat_text_add_answer(out, answer, err);
 }
 
-/* `system` is the message that goes inside this one, or NULL. */
+/* Writes a user's message. `system` is the system message that is written inside it, or NULL. */
 static void chat_put_user(const chat_template *c, const char *system, const char *content, text *out) {
     const chat_format *f = c->format;
     chat_put(c, out, f->user.before);
@@ -390,7 +390,7 @@ bool chat_template_calls_tools(const chat_template *c) {
     return jinja && strstr(jinja, "<tool_call>") != NULL;
 }
 
-/* Checks for what a format supports: each message has a role and a content, and nothing else. */
+/* Checks that a format can write the messages: each has a role and a content, and nothing else. */
 static propane_status chat_check_plain(const chat_format *f, const chat_message *messages, int count,
                                        const json_t *tools, propane_error *err) {
     for (int i = 0; i < count && !tools; i++) {
@@ -471,8 +471,8 @@ static propane_status chat_do_encode(const chat_template *c, const tokenizer *t,
     return PROPANE_OK;
 }
 
-/* Returns how many ids of the whole list belong to the first `bytes` bytes: those that stay the same without the
- * rest. */
+/* Sets *out to the number of ids in `whole` that belong to the first `bytes` bytes of the text: ids that stay the same
+ * if the text ends there. */
 static propane_status chat_ids_before(const chat_template *c, const tokenizer *t, const chat_text *from, size_t bytes,
                                       const token_list *whole, size_t first, size_t *out, propane_error *err) {
     token_list part = {0};
@@ -484,9 +484,9 @@ static propane_status chat_ids_before(const chat_template *c, const tokenizer *t
     return status;
 }
 
-/* Finds the answers' positions from the parts between them. *same is set if the parts, encoded separately, have the
- * same ids as the whole, which is so if a special token is at each border. The time grows with the text, not with its
- * square. */
+/* Finds the answers' positions by encoding the answers and the parts between them separately. Sets *same to whether the
+ * result has the same ids as the whole, as it has if a special token is at each border. The time grows with the length
+ * of the text, not with its square. */
 static propane_status chat_place_parts(const chat_template *c, const tokenizer *t, const chat_text *from,
                                        const token_list *whole, size_t first, chat_span *answers, bool *same,
                                        propane_error *err) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the choice of a model's chat format. Nothing is guessed from words in a template. The template is run on
  * conversations on which formats differ, and its output is compared with each format's. Without Jinja2, only templates
- * that were compared before are known, by their SHA-256. Results are cached for the process. Refuses a template that is
- * not known and cannot be run.
+ * whose SHA-256 the formats list are known. Results are cached for the process. A template that is neither known nor
+ * can be run is refused.
  */
 #include "lm/text/chat_find.h"
 
@@ -88,7 +88,8 @@ static json_t *chat_tries(void) {
     return list;
 }
 
-/* Returns whether a format writes these texts. It must also refuse what the template refuses. */
+/* Sets *same to whether a format writes these texts. The format must also refuse the conversations that the template
+ * refuses. */
 static propane_status chat_writes(const chat_template *c, const json_t *texts, bool *same, propane_error *err) {
     *same = json_array_size(texts) == TRIES;
     for (int i = 0; i < TRIES && *same; i++) {
@@ -142,7 +143,8 @@ static void chat_remember(const char *key, const chat_template *c) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Hashes a template. Jinja drops one newline at its end. `more` holds names of tokens, or is NULL. */
+/* Hashes a template without one newline at its end, which Jinja drops. If `more` is not NULL, its names of tokens are
+ * hashed, too. */
 static void chat_hash(const char *jinja, const chat_template *more, char out[65]) {
     size_t length = strlen(jinja);
     uint8_t digest[32];
@@ -159,7 +161,7 @@ static void chat_hash(const char *jinja, const chat_template *more, char out[65]
 
 /* ---- a model's template ---------------------------------------------------------------------------------------------------- */
 
-/* Runs the template and finds the text that ends its answers. With `texts`, it also returns the text of each test
+/* Runs the template and finds the text that ends its answers. With `texts`, also sets *texts to the text of each test
  * conversation. */
 static propane_status chat_run_template(const char *source, chat_template *out, json_t **texts, propane_error *err) {
     propane_error why = {0};
@@ -204,7 +206,8 @@ static propane_status chat_decide(const char *source, chat_template *out, propan
     return PROPANE_OK;
 }
 
-/* If no format is requested, the template decides. It is kept for conversations that only it can write. */
+/* If no format is requested, keeps the model's template and lets it decide. The template is kept for conversations that
+ * no format can write. */
 static propane_status chat_take_template(const char *source, const tokenizer_chat *said, chat_template *out,
                                          propane_error *err) {
     const char *jinja = said->jinja;
@@ -227,7 +230,8 @@ static bool chat_is_one_token(const tokenizer *t, const char *string) {
     return one;
 }
 
-/* Chooses a format for a model without a template, from its special tokens. Logs the choice, because it is only likely to be right. */
+/* Chooses a format for a model without a template, from its special tokens. Logs the choice, because it may be
+ * wrong. */
 static const chat_format *chat_from_tokens(const char *path, const tokenizer *t) {
     const chat_format *found = NULL;
     const char *mark = t && chat_is_one_token(t, "<|im_start|>")          ? "<|im_start|>"
@@ -249,8 +253,8 @@ static void chat_default_tokens(const tokenizer *t, chat_template *out) {
     if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
 }
 
-/* Collects what the tokenizer holds and what files next to the model (NULL if there is none) specify. A GGUF file's own
- * data take precedence. */
+/* Collects the chat data of the tokenizer and of the files next to the model `path` (may be NULL). The data inside a
+ * GGUF file take precedence. */
 static propane_status chat_sources(const char *path, const tokenizer *t, arena *a, tokenizer_chat *out,
                                    propane_error *err) {
     const tokenizer_chat *own = t ? tokenizer_get_chat(t) : &(tokenizer_chat){0};

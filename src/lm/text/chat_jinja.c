@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the process that runs chat templates (chat_jinja.py). This process has one of them, starts it when a template
- * first needs it, queries it under a lock, and restarts it if it has ended. A template is a stranger's program. It
- * therefore runs where it cannot reach our files, descriptors or memory, and for at most LIMIT_SECONDS. Refuses, with
- * the reason, if Python or jinja2 is missing.
+ * Owns the child process that runs chat templates (chat_jinja.py). There is one such process. It is started when a
+ * template first needs it, queried under a lock, and restarted if it has ended. A template is a program by strangers,
+ * so it runs where it cannot reach our files, descriptors or memory, and for at most LIMIT_SECONDS. If Python or jinja2
+ * is missing, the error gives the reason.
  */
 #include "lm/text/chat_jinja.h"
 
@@ -70,7 +70,7 @@ static bool jinja_send(const char *data, size_t length, int64_t end, bool *late)
     return jinja_transfer(true, head, 4, end, late) && jinja_transfer(true, (void *)(uintptr_t)data, length, end, late);
 }
 
-/* Receives one frame. Returns NULL if none came (*late), or if memory ran out, which is recorded. */
+/* Receives one frame. Returns NULL if the time is up (*late), if the process has ended, or if memory runs out. */
 static char *jinja_receive(int64_t end, size_t *length, bool *late) {
     unsigned char head[4];
     if (!jinja_transfer(false, head, 4, end, late)) return NULL;
@@ -147,7 +147,8 @@ static propane_status jinja_start(propane_error *err) {
 
 /* ---- one request ------------------------------------------------------------------------------------------------- */
 
-/* If the process has ended in the meantime, for instance because it was killed, it is started once more. */
+/* Sends a question and receives the answer. If the process has ended in the meantime, for example because it was
+ * killed, it is started once more. */
 static propane_status jinja_exchange(const char *question, size_t length, char **out, size_t *out_length,
                                      propane_error *err) {
     for (int attempt = 0; attempt < 2; attempt++) {

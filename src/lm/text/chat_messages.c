@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns conversations in JSON. Parts that only a template understands (tool calls, thoughts) stay JSON. Refuses messages
- * without a role and contents that are not text.
+ * Owns conversations in JSON. Parts that only a template can write (tool calls, thoughts) stay JSON. Messages without a
+ * role, and contents that are not text, are refused.
  */
 #include "lm/text/chat_messages.h"
 

@@ -10,14 +10,14 @@
 typedef struct chat_message {
     const char *role;    /* "system", "user", "assistant"; also "tool", if a template supports it */
     const char *content; /* UTF-8, terminated */
-    const json_t *more;  /* the whole message if it holds something that only a template writes, otherwise NULL */
+    const json_t *more;  /* the whole message if only a template can write it, otherwise NULL */
     const json_t *whole; /* the message as received, for templates; NULL if it was given as role and content */
 } chat_message;
 
 /* Reads the messages of a JSON array [{"role", "content"}, ...], in which content is a string or an array of parts
  * {"type":"text","text"}. The caller must mem_free *out; strings belong to the array, joined parts to `a`. A message
- * with tool calls, or a tool's answer, may lack a content. `more` is set for tool calls, tool answers, and thoughts
- * that are separate from the content. */
+ * with tool calls, or a tool's answer, need not have a content. `more` is set for tool calls, tool answers, and
+ * thoughts that are separate from the content. */
 PROPANE_CHECK propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
                                                      propane_error *err);
 

@@ -79,7 +79,8 @@ static size_t gpt2_words_contraction(const char *p, size_t left) {
     return memcmp(p + 1, "ll", 2) == 0 || memcmp(p + 1, "ve", 2) == 0 || memcmp(p + 1, "re", 2) == 0 ? 3 : 0;
 }
 
-/* A run of white space leaves its last character to the next word, unless it has only one or the text ends with it. */
+/* Returns the end of a run of white space. The run leaves its last character to the next word, unless it has only one
+ * character or ends the text. */
 static size_t gpt2_words_space_end(const splitter *s, size_t begin) {
     size_t end = gpt2_words_run_end(s, begin, begin, SIGN_SPACE), n;
     if (end == s->length || gpt2_words_sign_at(s->data + end, s->length - end, &n) == SIGN_SPACE) return end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the merging of pairs (pair_merger.h). A candidate stores the ids from which it was made. If its symbols have
- * changed since, it is outdated and skipped, so nothing is ever searched for in the heap.
+ * changed since then, the candidate is outdated and is skipped, so the heap never needs a search.
  */
 #include "lm/text/pair_merger.h"
 

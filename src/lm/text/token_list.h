@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Growable lists of ids. They must start zeroed; the owner calls token_list_deinit.
+ * Growable lists of ids. A list must be zeroed initially, and its owner calls token_list_deinit.
  */
 #ifndef LM_TEXT_TOKEN_LIST_H
 #define LM_TEXT_TOKEN_LIST_H

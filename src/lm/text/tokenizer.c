@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns encoding and decoding. Both kinds of pair encoding use one algorithm, a linked list of symbols and a heap of
- * candidate merges. They look up a pair in different ways: bpe by the pair of ids, llama by the joined bytes.
+ * Owns encoding and decoding. Both kinds of pair encoding use the same algorithm (pair_merger.h) and differ in how they
+ * look up a pair: bpe by the pair of ids, llama by the joined bytes.
  */
 #include "lm/text/tokenizer.h"
 
@@ -28,7 +28,7 @@ static uint64_t tokenizer_pair_key(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-/* A fallback byte never merges; in the file it is spelled <0xNN>. */
+/* Returns whether an id is a fallback byte, which never merges. In files it is spelled <0xNN>. */
 static bool tokenizer_is_byte(const tokenizer *t, int32_t id) {
     return t->lengths[id] == 1 && t->byte_id[(unsigned char)t->pieces[id][0]] == id;
 }
@@ -198,7 +198,7 @@ done:
 
 /* ---- pair encoding ------------------------------------------------------------------------------------------------------------- */
 
-/* bpe: earlier merges come first, because the resulting id is also the rank. */
+/* bpe: the resulting id is also the rank, so earlier merges come first. */
 static int32_t tokenizer_join_by_merge(const void *context, int32_t left, int32_t right, uint32_t *rank) {
     const tokenizer *t = context;
     const int32_t *id = id_map_find(&t->pairs, tokenizer_pair_key(left, right));
@@ -207,7 +207,7 @@ static int32_t tokenizer_join_by_merge(const void *context, int32_t left, int32_
     return *id;
 }
 
-/* Returns a number that sorts the scores, the highest first. */
+/* Returns a rank for a score: the higher the score, the lower the rank. */
 static uint32_t tokenizer_score_rank(float score) {
     uint32_t bits;
     score += 0.0f; /* turns -0 into 0 */
@@ -246,9 +246,9 @@ static propane_status tokenizer_encode_chars(const tokenizer *t, const char *dat
     return PROPANE_OK;
 }
 
-/* Words repeat, so their encodings are cached during one call. */
+/* The encodings of words that one call has seen, because words repeat. */
 typedef struct known_words {
-    piece_map map; /* word -> index into spans */
+    piece_map map; /* word -> index into begins */
     token_list ids;
     size_t *begins; /* [count + 1] */
     size_t count;
@@ -356,7 +356,7 @@ static bool tokenizer_may_grow(const char *held, int count) {
     if (count >= need) return false;
     char tries[4] = {0};
     memcpy(tries, held, (size_t)count);
-    /* only the second byte matters; the others may be anything */
+    /* only the second byte matters; later bytes may be any continuation bytes */
     for (int second = 0x80; second <= 0xb0; second += 0x10) {
         if (count < 2) tries[1] = (char)second;
         if (count < 3) tries[2] = (char)0x80;
@@ -380,8 +380,8 @@ static void tokenizer_settle(tokenizer_stream *s, bool all, text *out) {
     }
 }
 
-/* The llama kind writes a space before every text, and hf files may. Returns how many bytes of this piece are not
- * shown. */
+/* Returns how many bytes at the start of a piece are not shown. The llama kind writes a space before every text, and hf
+ * files may do so. */
 static size_t tokenizer_drops_spaces(const tokenizer *t, const char *piece, size_t length, bool *begun) {
     const hf_drop drop = t->kind == TOKENIZER_LLAMA ? HF_DROP_ONE : t->hf ? t->hf->drop : HF_DROP_NONE;
     size_t n = 0;

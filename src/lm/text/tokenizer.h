@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * One interface for every vocabulary: text to ids, ids to bytes. A tokenizer is immutable after creation, so threads
- * may share it. Its identity is a SHA-256 over everything that affects encoding and decoding; token files contain it.
+ * One interface for every kind of vocabulary, which converts text to ids and ids to bytes. A tokenizer's encoding does
+ * not change after its creation, so threads may share it. Its identity is a SHA-256 of everything that affects encoding
+ * and decoding; token files contain this hash.
  *
  *   bytes  256 ids, one per byte
  *   chars  the distinct UTF-8 characters of a text (bytes that are not UTF-8 are separate)
@@ -33,8 +34,8 @@ PROPANE_CHECK propane_status tokenizer_create_bytes(tokenizer **out, propane_err
 PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t length, const char *source,
                                                     tokenizer **out, propane_error *err);
 /* Trains merges on a text until there are `vocab_size` ids (257 .. 65536) or no pair occurs twice, so a short text
- * gives a smaller vocabulary. It is deterministic: the most frequent pair comes first, and the one with the smaller ids
- * among equals. */
+ * gives a smaller vocabulary. The result is deterministic: the most frequent pair is merged first, and of equally
+ * frequent pairs the one with the smaller ids. */
 PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,
                                                  propane_error *err);
 /* Reads Propane's own file (docs/formats.md), Hugging Face's tokenizer.json, llama2.c's tokenizer.bin or the vocabulary
@@ -43,63 +44,66 @@ PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length
 PROPANE_CHECK propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err);
 PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
                                              propane_error *err);
-/* `format` is the name of the chat format with which a model was trained on it; NULL keeps what its files specified. */
+/* Writes Propane's own file. `format` is the name of the chat format with which a model is trained; NULL keeps the
+ * format that the tokenizer's files specified. */
 PROPANE_CHECK propane_status tokenizer_write(const tokenizer *t, const char *format, const char *path,
                                              propane_error *err);
-/* Appends what tokenizer_write writes. out->failed means that memory ran out. */
+/* Appends the content of the file that tokenizer_write writes. out->failed means that memory ran out. */
 void tokenizer_print(const tokenizer *t, text *out);
 void tokenizer_free(tokenizer *t);
-/* Writes the vocabulary as Hugging Face's tokenizer.json. Propane's bpe splits words of more than 256 bytes, which that
- * format cannot express. Returns PROPANE_ERR_UNSUPPORTED for what it cannot hold (two ids for one string, pieces that
- * are not UTF-8). */
+/* Appends the vocabulary as Hugging Face's tokenizer.json. Propane's bpe splits words of more than 256 bytes, which
+ * that format cannot express. Returns PROPANE_ERR_UNSUPPORTED for a vocabulary that the format cannot hold (two ids for
+ * one string, pieces that are not UTF-8). */
 PROPANE_CHECK propane_status tokenizer_print_hf(const tokenizer *t, text *out, propane_error *err);
 /* Writes tokenizer.json and tokenizer_config.json into a folder; `longest` is the model's context. */
 PROPANE_CHECK propane_status tokenizer_export(const tokenizer *t, const char *dir, int64_t longest, propane_error *err);
 
-/* What the vocabulary's files specify about conversations (tokenizer_chat.c); it changes no id. Fields are NULL if they
- * do not. */
+/* The parts of a vocabulary's files that concern conversations (tokenizer_chat.c). They change no id. A field is NULL
+ * if the files do not specify it. */
 typedef struct tokenizer_chat {
     const char *jinja, *bos, *eos; /* the chat template, and the names of the first and last token of a sequence */
     const char *tools;             /* another template, for conversations with tools */
     /* name (--chat) of the format with which the model was trained; takes precedence over the template */
     const char *format;
 } tokenizer_chat;
-/* The folder for that template in a model's folder, as transformers writes it. */
+/* The folder of the template for tools in a model's folder, as transformers writes it. */
 #define TOKENIZER_CHAT_FOLDER "additional_chat_templates"
 #define TOKENIZER_CHAT_TOOLS  TOKENIZER_CHAT_FOLDER "/tool_use.jinja"
 const tokenizer_chat *tokenizer_get_chat(const tokenizer *t);
-/* Copies the fields that are not NULL. */
+/* Sets the fields that are not NULL in `c`, as copies. */
 PROPANE_CHECK propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane_error *err);
-/* Reads tokenizer_config.json and chat_template.jinja in the folder `path`, or next to that file. Fields that they do
- * not specify keep their values in *out. Strings belong to `a`. */
+/* Reads tokenizer_config.json and chat_template.jinja in the folder `path`, or next to the file `path`. Fields of *out
+ * that these files do not specify keep their values. Strings belong to `a`. */
 PROPANE_CHECK propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err);
 
-/* Copies the template for tools of a model (its folder, or a file in one) into another folder. Does nothing if there is
- * none. */
+/* Copies a model's template for tools into the folder `to`. `from` is the model's folder or a file in it. Does nothing
+ * if there is no such template. */
 PROPANE_CHECK propane_status tokenizer_chat_copy_tools(const char *from, const char *to, propane_error *err);
 
 tokenizer_kind tokenizer_get_kind(const tokenizer *t);
 const char *tokenizer_kind_name(tokenizer_kind kind); /* "bpe" */
-/* "BPE" or "Unigram" for the algorithm of the hf kind; NULL for another kind. */
+/* Returns the algorithm of a tokenizer of the hf kind, "BPE" or "Unigram", or NULL for other kinds. */
 const char *tokenizer_model_name(const tokenizer *t);
 int tokenizer_vocab_size(const tokenizer *t);
-int tokenizer_bos(const tokenizer *t); /* token before a text, or -1 for none (hf: what its post-processor adds) */
+/* token before a text, or -1 for none; for hf, the token that the post-processor adds */
+int tokenizer_bos(const tokenizer *t);
 int tokenizer_eos(const tokenizer *t);
-/* Returns 64 hex digits, computed on first use. */
+/* Sets *out to the hash, 64 hex digits, which is computed on first use. */
 PROPANE_CHECK propane_status tokenizer_hash(const tokenizer *t, const char **out, propane_error *err);
 
-/* Appends the ids of a text; no bos is added. Any bytes can be encoded, except with `chars`: a character outside its
- * vocabulary is an error that shows it and its offset. The llama kind prepends its dummy space, as run.c does. The hf
- * kind recognises special tokens in the text, and bytes that are not UTF-8 become U+FFFD, as with Python's
- * errors="replace". */
+/* Appends the ids of a text; no bos is added. Any bytes can be encoded, except that with `chars` a character outside
+ * the vocabulary is an error, which shows the character and its offset. The llama kind prepends a dummy space, as
+ * llama2.c's run.c does. The hf kind recognises special tokens in the text, and bytes that are not UTF-8 become U+FFFD,
+ * as with Python's errors="replace". */
 PROPANE_CHECK propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                               propane_error *err);
-/* Returns the bytes of one id, not terminated. bos, eos and unknown have none, and neither do embedding rows without an
- * id. */
+/* Returns the bytes of an id, not terminated. bos, eos and the unknown token have no bytes, and neither have embedding
+ * rows without a token. */
 const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *length);
 
-/* Turns ids into text one by one. A character whose bytes are spread over several ids appears when it is complete;
- * bytes that are not UTF-8 appear as U+FFFD. Start with {0}. The llama kind drops the space before the first piece. */
+/* The state of turning ids into text one by one. A character whose bytes are spread over several ids appears when it is
+ * complete; bytes that are not UTF-8 appear as U+FFFD. The initial state is {0}. The llama kind drops the space before
+ * the first piece. */
 typedef struct tokenizer_stream {
     char held[4];
     int held_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the parts of a vocabulary's files that concern conversations: the chat template's text and the names of the
- * first and last token of a sequence. A tokenizer carries it from one file format to another; it changes no id. chat.c interprets
- * the template.
+ * first and last token of a sequence. A tokenizer carries these parts from one file format to another; they change no
+ * id. chat_find.c interprets the template.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ propane_status tokenizer_set_chat(tokenizer *t, const tokenizer_chat *c, propane
 
 /* ---- from files ------------------------------------------------------------------------------------------------------------ */
 
-/* Returns a token's text: a string, or an object with "content". */
+/* Returns a token's text, which is a string or the "content" of an object. */
 static const char *tokenizer_chat_token(const json_t *config, const char *key) {
     const json_t *value = json_object_get(config, key);
     return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
@@ -46,8 +46,8 @@ static const char *tokenizer_chat_named(const json_t *config, const char *wanted
     return NULL;
 }
 
-/* Returns the template's text: a string, or the one called "default" in a list of {name, template}. NULL if there is
- * none. */
+/* Returns the template's text: the string itself, or the template called "default" (otherwise the first one) in a list
+ * of {name, template}. Returns NULL if there is none. */
 static const char *tokenizer_chat_template(const json_t *config) {
     const json_t *value = json_object_get(config, "chat_template");
     if (json_is_string(value)) return json_string_value(value);
@@ -64,7 +64,7 @@ propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenize
     return tokenizer_chat_keep(a, tokenizer_chat_template(config), &out->jinja, err);
 }
 
-/* Returns the path of NAME in the folder, or next to the file. NULL if memory runs out. */
+/* Returns the path of `name` in the folder `path`, or next to the file `path`. Returns NULL if memory runs out. */
 static char *tokenizer_chat_beside(arena *a, const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     size_t folder = file_is_dir(path) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
@@ -72,7 +72,7 @@ static char *tokenizer_chat_beside(arena *a, const char *path, const char *name)
     return arena_printf(a, "%s%s", slash == path ? "/" : "", name);
 }
 
-/* Reads the text of a file; if there is none, *to keeps its value. */
+/* Reads the text of a file. If the file does not exist, *to keeps its value. */
 static propane_status tokenizer_chat_read_text(arena *a, const char *path, const char **to, propane_error *err) {
     char *data = NULL;
     size_t length;
@@ -84,7 +84,8 @@ static propane_status tokenizer_chat_read_text(arena *a, const char *path, const
     return status;
 }
 
-/* Template files take precedence over the configuration as a whole: a folder that has one of the files has all. */
+/* Template files take precedence over all templates in the configuration, because a folder with one such file has all
+ * its templates in files. */
 propane_status tokenizer_chat_read(const char *path, arena *a, tokenizer_chat *out, propane_error *err) {
     const char *config = tokenizer_chat_beside(a, path, "tokenizer_config.json"),
                *jinja = tokenizer_chat_beside(a, path, "chat_template.jinja"),

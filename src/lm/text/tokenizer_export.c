@@ -14,7 +14,7 @@
 
 #define MARK "\xe2\x96\x81"
 
-/* Writes the key of an id in the file. out->failed means that memory ran out. */
+/* Sets `out` to the key of an id in the file. out->failed means that memory ran out. */
 static void tokenizer_export_key_of(const tokenizer *t, int id, text *out) {
     const char *piece = t->pieces[id];
     size_t length = t->lengths[id];
@@ -164,7 +164,8 @@ static const char llama_file[] =
     "null,"
     "'fuse_unk':true,'byte_fallback':true,'ignore_merges':false}}";
 
-/* llama: tokens without text are matched in the input, and <s> comes first. */
+/* llama: adds the tokens without text, which are matched in the input. Removes the post-processor, which adds <s>,
+ * unless bos is token 1. */
 static bool tokenizer_export_add_specials(const tokenizer *t, json_t *file) {
     text key = {0};
     bool good = true;
@@ -234,7 +235,7 @@ static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t 
     if (t->chat.bos) bos = t->chat.bos;
     if (t->chat.eos) eos = t->chat.eos;
     if (o && t->chat.jinja) json_put(o, "chat_template", tokenizer_chat_put_templates(&t->chat));
-    /* other programs ignore it */
+    /* other programs ignore this key */
     if (o && t->chat.format) json_put(o, TOKENIZER_CHAT_FORMAT, json_string(t->chat.format));
     if (o && bos) json_put(o, "bos_token", json_string(bos));
     if (o && eos) json_put(o, "eos_token", json_string(eos));

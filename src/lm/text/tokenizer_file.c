@@ -20,7 +20,8 @@ enum { FORMAT_VERSION = 1, FILE_MAX = 256 << 20 };
 
 /* ---- llama2.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Walks the records, an int32 length after a float score each. With t, fills it. */
+/* Counts the records, each of which is a float score, an int32 length and a piece. If `t` is not NULL, also sets its
+ * scores and pieces. */
 static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t length, const char *source, tokenizer *t,
                                                   int *count, propane_error *err) {
     size_t at = 4;
@@ -59,7 +60,7 @@ static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t lengt
 static void tokenizer_file_name_bytes(tokenizer *t) {
     for (int i = 0; i < 256; i++) t->byte_id[i] = -1;
     for (int i = 3; i < t->vocab && i < 3 + 256; i++) {
-        char *piece = (char *)(uintptr_t)t->pieces[i]; /* memory of our own copy */
+        char *piece = (char *)(uintptr_t)t->pieces[i]; /* the memory is our own copy */
         char *end = NULL;
         if (t->lengths[i] != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>') continue;
         unsigned long value = strtoul(piece + 3, &end, 16);
@@ -129,7 +130,8 @@ static propane_status tokenizer_file_read_pieces(tokenizer *t, const json_t *lis
     return PROPANE_OK;
 }
 
-/* chars: encoding looks up one character, or one byte that is not part of a character. */
+/* Checks that each piece of the chars kind is one character, or one byte that is not part of a character, because
+ * encoding looks up only these. */
 static propane_status tokenizer_file_check_characters(const tokenizer *t, const char *source, propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
         int n = utf8_length(t->pieces[i], t->lengths[i]);
@@ -282,7 +284,7 @@ propane_status tokenizer_parse(const void *data, size_t length, const char *sour
     return tokenizer_file_parse_with(data, length, NULL, source, out, err);
 }
 
-/* Reads tokenizer_config.json in the folder of `path`. *out is NULL if there is none. */
+/* Reads tokenizer_config.json in the folder of `path`. Sets *out to NULL if there is none. */
 static propane_status tokenizer_file_config_beside(const char *path, json_t **out, propane_error *err) {
     static const char name[] = "tokenizer_config.json";
     const char *slash = strrchr(path, '/');

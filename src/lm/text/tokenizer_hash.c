@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a vocabulary's hash: SHA-256 of everything that its ids and texts depend on. It is computed on first use,
- * because that takes as long as reading a large vocabulary.
+ * Owns a vocabulary's hash, the SHA-256 of everything that determines its ids and texts. The hash is computed on first
+ * use, because this takes as long as reading a large vocabulary.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static void hash_u32(sha256 *h, uint32_t v) {
     sha256_update(h, bytes, 4);
 }
 
-/* Hashes everything that encoding and decoding depend on, little endian: docs/formats.md. */
+/* Hashes everything that determines encoding and decoding, in little endian (docs/formats.md). */
 static void hash_pieces(tokenizer *t) {
     sha256 h;
     uint8_t digest[32];

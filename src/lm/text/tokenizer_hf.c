@@ -17,7 +17,7 @@ enum { ADDED_MOST = 4096 };
 
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
-/* A token that is matched in normalised text is itself normalised. */
+/* Enters an added token into a trie. A token that is matched in normalised text is itself normalised first. */
 static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index, hf_matcher *match,
                                                propane_error *err) {
     const hf_added *a = &h->added[index];
@@ -58,7 +58,7 @@ static propane_status tokenizer_hf_read_added_with(tokenizer *t, const json_t *l
         PROPANE_TRY(json_get_bool(object, source, "rstrip", false, &a->rstrip, err));
         a->id = (int32_t)id;
         a->length = strlen(content);
-        if (a->length > ADDED_MOST) /* every position of a text may be compared with all of it */
+        if (a->length > ADDED_MOST) /* every position of a text may be compared with the whole token */
             return propane_fail(err, PROPANE_ERR_LIMIT, "%s: added token %lld has %zu bytes; the maximum is %d", source,
                                 (long long)id, a->length, (int)ADDED_MOST);
         a->content = arena_string(t->arena, content);
@@ -92,7 +92,7 @@ static propane_status tokenizer_hf_check_id(const char *key, const json_t *value
                         TOKENIZER_VOCAB_MAX - 1);
 }
 
-/* Returns the largest id plus one. */
+/* Sets *out to the largest id plus one. */
 static propane_status tokenizer_hf_count_ids(const json_t *object, const json_t *vocab, const char *source, int *out,
                                              propane_error *err) {
     const char *key;
@@ -116,7 +116,7 @@ static propane_status tokenizer_hf_count_ids(const json_t *object, const json_t 
     return PROPANE_OK;
 }
 
-/* Decodes the bytes of a byte-level key. Returns false if it has other characters. */
+/* Decodes the bytes of a byte-level key. Returns false if the key has other characters. */
 static bool tokenizer_hf_unmap(const char *key, size_t length, char *out, size_t *out_length) {
     *out_length = 0;
     for (size_t i = 0; i < length;) {
@@ -174,7 +174,7 @@ static propane_status tokenizer_hf_read_vocab(tokenizer *t, const json_t *vocab,
     return PROPANE_OK;
 }
 
-/* Splits "a b" or ["a", "b"]; *buffer is modified. */
+/* Splits a merge, "a b" or ["a", "b"], into its two tokens. *left need not be terminated. */
 static propane_status tokenizer_hf_merge_parts(const json_t *value, size_t index, const char *source, const char **left,
                                                size_t *left_length, const char **right, propane_error *err) {
     const char *line = json_string_value(value);
@@ -246,7 +246,7 @@ static propane_status tokenizer_hf_read_merges(tokenizer *t, const json_t *vocab
 
 /* ---- decoder and post-processor ---------------------------------------------------------------------------------------- */
 
-/* Rules for the spaces in decoded pieces. */
+/* The changes that a decoder makes to pieces. */
 typedef struct decoding {
     bool byte_level, spaces, bytes, known;
     hf_drop drop;
@@ -293,7 +293,7 @@ static propane_status tokenizer_hf_read_decoder(const json_t *value, const char 
     return PROPANE_OK;
 }
 
-/* Replaces pieces by the text that they decode to. The map has a separate copy of the keys for encoding. */
+/* Replaces pieces by the text to which they decode. Encoding uses the map, which has a separate copy of the keys. */
 static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d, propane_error *err) {
     t->hf->drop = d->drop;
     if (t->hf->sp.on) t->hf->drop = t->hf->sp.squeeze ? HF_DROP_ALL : t->hf->sp.prefix ? HF_DROP_ONE : HF_DROP_NONE;
@@ -352,7 +352,7 @@ static propane_status tokenizer_hf_read_post(tokenizer *t, const json_t *value, 
     const char *type;
     if (!value || json_is_null(value)) return PROPANE_OK;
     PROPANE_TRY(json_get_text(value, source, "type", true, &type, err));
-    if (strcmp(type, "ByteLevel") == 0) return PROPANE_OK; /* trims offsets, which are not computed here */
+    if (strcmp(type, "ByteLevel") == 0) return PROPANE_OK; /* only trims offsets, which are not computed */
     if (strcmp(type, "TemplateProcessing") == 0) return tokenizer_hf_read_template(t, value, source, err);
     if (strcmp(type, "Sequence") != 0 || depth > 4) return tokenizer_hf_refuse(source, "post_processor", type, err);
     const json_t *parts = json_object_get(value, "processors");
@@ -369,7 +369,7 @@ static int tokenizer_hf_added_id(const struct hf_tokenizer *h, const char *conte
     return -1;
 }
 
-/* Finds the end token from Propane's own key, else from tokenizer_config.json, else by common names. */
+/* Finds the end token from Propane's own key, from tokenizer_config.json, or by common names, in this order. */
 static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t *config) {
     static const char *const names[] = {"<|im_end|>", "<|eot_id|>",    "<|end_of_text|>",
                                         "</s>",       "<|endoftext|>", "<eos>"};
@@ -386,7 +386,7 @@ static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t 
     }
 }
 
-/* Keeps the file, for writing and for its hash. */
+/* Keeps the content of the file, for writing and for the hash. */
 static propane_status tokenizer_hf_keep(tokenizer *t, const json_t *object, propane_error *err) {
     json_t *copy = json_copy((json_t *)(uintptr_t)object), *own = json_pack("{s:i}", "eos", t->eos);
     char *kept = NULL;
@@ -441,7 +441,7 @@ static propane_status tokenizer_hf_read_pairs(tokenizer *t, const json_t *model,
     return tokenizer_hf_read_merges(t, vocab, json_object_get(model, "merges"), source, err);
 }
 
-/* {"prefix": b, "squeeze": b, "escape": b, "unused": [ids]}; the rules are those of the normaliser. */
+/* {"prefix": b, "squeeze": b, "escape": b, "unused": [ids]}; the rules are those of the normaliser's charsmap. */
 static propane_status tokenizer_hf_read_sentencepiece(struct hf_tokenizer *h, const json_t *object, const char *source,
                                                       propane_error *err) {
     const json_t *sp = json_object_get(json_object_get(object, "normalizer"), HF_SP_KEY);

@@ -15,7 +15,7 @@
 #include "lm/text/tokenizer_internal.h"
 
 #define HF_OWN_KEY "propane" /* in files that Propane wrote: {"eos": id, "ranks": true} */
-/* A key of the normaliser, because other programs ignore unknown keys only there; see hf_sentencepiece. */
+/* A key of the normaliser, the only object in which other programs ignore unknown keys; see hf_sentencepiece. */
 #define HF_SP_KEY "propane.sentencepiece"
 
 enum { HF_STEPS_MAX = 16 }; /* steps of one kind, with Sequences flattened */
@@ -71,7 +71,7 @@ typedef struct hf_trie {
     int nodes;
     bool first[256];
 } hf_trie;
-/* Returns false if memory runs out. An existing text gets the new value; the empty text is skipped. */
+/* Adds a text. Returns false if memory runs out. A text that exists gets the new value; the empty text is skipped. */
 bool hf_trie_add(hf_trie *t, const char *data, size_t length, int32_t value);
 /* Returns the node after one more byte, or -1 if no text continues with it. Node 0 is the start. */
 static inline int32_t hf_trie_next(const hf_trie *t, int32_t node, char byte) {
@@ -83,7 +83,7 @@ static inline int32_t hf_trie_next(const hf_trie *t, int32_t node, char byte) {
 int32_t hf_trie_longest(const hf_trie *t, const char *data, size_t length, size_t *found);
 void hf_trie_deinit(hf_trie *t);
 
-/* How SentencePiece prepares text, instead of normalisers and pre-tokenisers, for vocabularies that came from a
+/* SentencePiece's preparation of text, which replaces normalisers and pre-tokenisers for vocabularies that came from a
  * tokenizer.model. */
 typedef struct hf_sentencepiece {
     bool on, prefix, squeeze,
@@ -110,7 +110,7 @@ struct hf_tokenizer {
     double *scores;      /* scores of the pieces; NULL means that pairs are merged */
     double unk_score;    /* score of a character without a piece */
     hf_sentencepiece sp;
-    int32_t *merged; /* id that merge number i produces */
+    int32_t *merged; /* [merge], id that the merge produces */
     int merge_count;
     int32_t unk; /* -1 for none */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
@@ -128,12 +128,12 @@ PROPANE_CHECK propane_status hf_parse(const json_t *object, const json_t *config
 PROPANE_CHECK propane_status hf_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                        propane_error *err);
 
-/* Unigram vocabularies (tokenizer_unigram.c): the number of entries in 'model.vocab'; then the pieces, scores and
- * unk_id of a whole tokenizer.json, after h->sp has been read. */
+/* Unigram vocabularies (tokenizer_unigram.c). unigram_count counts the entries of 'model.vocab'. unigram_read reads
+ * pieces, scores and unk_id of a whole tokenizer.json; h->sp must have been read before. */
 PROPANE_CHECK propane_status unigram_count(const json_t *vocab, const char *source, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status unigram_read(tokenizer *t, const json_t *object, const char *source, propane_error *err);
-/* Appends the ids of a normalised UTF-8 text. The places are memory that successive calls reuse, which must initially
- * be zeroed. */
+/* Memory that successive calls of unigram_encode reuse; it must be zeroed initially. unigram_encode appends the ids of
+ * a normalised UTF-8 text. */
 typedef struct unigram_places {
     struct unigram_place *places;
     size_t room;
@@ -142,7 +142,7 @@ PROPANE_CHECK propane_status unigram_encode(const tokenizer *t, unigram_places *
                                             token_list *out, propane_error *err);
 void unigram_deinit(unigram_places *p);
 
-/* Reads normalisers and pre-tokenisers from JSON (null means none) and appends them to steps. */
+/* Read normalisers and pre-tokenisers from JSON (null means none) and append them to `steps`. */
 PROPANE_CHECK propane_status hf_read_normalizers(arena *a, const json_t *value, const char *source, hf_step *steps,
                                                  int *count, propane_error *err);
 PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const char *source, hf_step *steps,
@@ -152,16 +152,17 @@ PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const
 typedef struct hf_matcher {
     pcre2_match_data *data;
     pcre2_match_context *limits;
-    int64_t left, processor_end; /* nanoseconds: time left for matching, and the thread's CPU time at which it ends */
+    /* in nanoseconds: time left for matching, and the thread's CPU time at which matching must end */
+    int64_t left, processor_end;
 } hf_matcher;
-/* `length` is the total length of all texts that it will match. */
+/* `length` is the total length of all texts in which the matcher will search. */
 PROPANE_CHECK propane_status hf_matcher_init(hf_matcher *m, size_t length, propane_error *err);
 void hf_matcher_deinit(hf_matcher *m);
 /* Finds the next match at or after `from`; *start equals length if there is none. The text must be UTF-8. */
 PROPANE_CHECK propane_status hf_match(hf_matcher *m, const pcre2_code *regex, const char *data, size_t length,
                                       size_t from, size_t *start, size_t *end, propane_error *err);
 
-/* Normalises. The result is `data` itself or is in one of the two buffers. */
+/* Normalises a text. The result *out is `data` itself or is in one of the two buffers. */
 PROPANE_CHECK propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, const char *data,
                                           size_t length, text buffers[2], const char **out, size_t *out_length,
                                           propane_error *err);
@@ -183,18 +184,19 @@ typedef struct hf_cutter {
 } hf_cutter;
 void hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_matcher *match, hf_sink sink, void *context);
 void hf_cutter_deinit(hf_cutter *c);
-/* `first` means that this piece begins the whole text. The text must be UTF-8. */
+/* Cuts a piece of text into words. `first` means that the piece begins the whole text. The text must be UTF-8. */
 PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
 
-/* White space and word characters as the format's reference implementation defines them; `bytes` receives the
- * character's length. */
+/* Characters and their classes, as the format's reference implementation defines them. `bytes` receives a character's
+ * length. */
 int32_t hf_lower(int32_t code); /* the lower-case letter of a capital whose lower-case form is one character */
 int hf_category(
-    int32_t code); /* utf8proc's number of its general category, the same for every version of the library */
-/* Appends the text as a pattern is to see it: newer characters are replaced by older ones of their category at the same
- * positions. Returns false, with nothing appended, if the text needs no change. */
+    int32_t code); /* utf8proc's number of the general category, which is the same for every version of the library */
+/* Appends the text in the form in which patterns are matched: newer characters are replaced by older ones of the same
+ * category and length. Returns false and appends nothing if the text needs no change. */
 bool hf_show_old(const char *data, size_t length, text *out);
-int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there, or -1 if it is not UTF-8 */
+/* the character at `p`, or -1 if the bytes are not UTF-8 */
+int32_t hf_code_at(const char *p, size_t left, size_t *bytes);
 bool hf_is_number(int32_t code);
 bool hf_is_accent(int32_t code); /* a mark that StripAccents removes */
 bool hf_is_punctuation(int32_t code);
@@ -205,7 +207,7 @@ int hf_byte_of(const char *key, size_t length); /* "<0x0A>" -> 10, or -1 for any
 
 /* GPT-2's mapping of bytes to printable characters. */
 int hf_byte_to_char(unsigned char byte); /* the code point */
-int hf_char_to_byte(int32_t code);       /* -1 if it represents no byte */
+int hf_char_to_byte(int32_t code);       /* -1 if the character represents no byte */
 size_t hf_utf8_put(int32_t code, char out[4]);
 #define HF_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 

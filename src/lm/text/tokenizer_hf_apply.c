@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns running the steps of a tokenizer.json: matching, normalising, splitting. Words are passed on as they are found,
- * so a large text needs no list of them.
+ * so a large text needs no list of words.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static void tokenizer_hf_apply_lower(const char *data, size_t length, text *out)
     }
 }
 
-/* Accents are separate marks at this point (NFD, NFKD). */
+/* Removes accents, which are separate marks because an earlier step (NFD, NFKD) has decomposed the text. */
 static void tokenizer_hf_apply_strip_accents(const char *data, size_t length, text *out) {
     for (size_t i = 0, n; i < length; i += n) {
         const int32_t code = hf_code_at(data + i, length - i, &n);
@@ -88,8 +88,8 @@ static void tokenizer_hf_apply_nmt(const char *data, size_t length, text *out) {
     }
 }
 
-/* The effects of steps that lengthen a text multiply: a few thousand bytes of rules could require any amount of
- * memory. */
+/* Returns the largest length that a text may reach. The effects of steps that lengthen a text multiply, so a few
+ * thousand bytes of rules could require any amount of memory. */
 static size_t tokenizer_hf_apply_most(size_t length) {
     enum { TIMES = 8, SPARE = 8 << 20 };
     return length > (SIZE_MAX - SPARE) / TIMES ? SIZE_MAX : TIMES * length + SPARE;
@@ -102,7 +102,7 @@ static propane_status tokenizer_hf_apply_check_growth(const text *t, size_t most
                         most >> 20);
 }
 
-/* `most` is the largest number of bytes in the result. */
+/* Replaces all matches. `most` is the largest number of bytes in the result. */
 static propane_status tokenizer_hf_apply_replace(const hf_step *s, hf_matcher *match, const char *data, size_t length,
                                                  size_t most, text *out, propane_error *err) {
     propane_status status = PROPANE_OK;
@@ -195,7 +195,8 @@ propane_status hf_normalize(const hf_step *steps, int count, hf_matcher *match, 
     return PROPANE_OK;
 }
 
-/* A rule's replacement may begin with spaces, and so may the text that it leaves. All of them form one run. */
+/* A rule's replacement may begin with spaces, and so may the text after it. With `squeeze`, all these spaces form one
+ * run. */
 void hf_normalize_sentencepiece(const hf_sentencepiece *sp, const hf_trie *user, const char *data, size_t length,
                                 text *out) {
     const char *space = sp->escape ? "\xe2\x96\x81" : " ";
@@ -234,7 +235,7 @@ void hf_cutter_deinit(hf_cutter *c) {
 static propane_status tokenizer_hf_apply_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
                                              propane_error *err);
 
-/* The segments of one level, matches and the text between them, on their way to the next level. */
+/* The segments of one level (matches, and the text between them), which are passed on to the next level. */
 typedef struct segments {
     hf_cutter *c;
     const hf_step *step;
@@ -281,7 +282,7 @@ static propane_status tokenizer_hf_apply_feed(segments *s, size_t start, size_t 
     return PROPANE_OK;
 }
 
-/* `seen` is the text as patterns see it; its matches cut `data`. */
+/* Cuts `data` at the matches in `seen`, the form of the text in which patterns are matched. */
 static propane_status tokenizer_hf_apply_cut_seen(hf_cutter *c, int level, const char *data, const char *seen,
                                                   size_t length, bool first, propane_error *err) {
     segments s = {.c = c, .step = &c->steps[level], .level = level, .data = data, .first = first};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns encoding with a tokenizer.json. Added tokens are cut out first, the text between them is split into words, and
- * each word is merged (pair_merger.h). Known words are cached.
+ * each word is encoded by merges (pair_merger.h) or as Unigram. The encodings of words are cached.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ typedef struct encoder {
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-/* The rank is the number of the merge, or that of its result. */
+/* Looks up a pair. Its rank is the number of the merge or, with `by_result`, the id that the merge produces. */
 static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, uint32_t *rank) {
     const encoder *e = context;
     const int32_t *merge = id_map_find(&e->t->pairs, (uint64_t)(uint32_t)left << 32 | (uint32_t)right);
@@ -41,8 +41,8 @@ static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, 
     return e->h->merged[*merge];
 }
 
-/* Turns characters into symbols. A character without a symbol becomes its bytes, else the unknown token (one per run,
- * if the file requests it), else nothing. */
+/* Turns the characters of a word into symbols. A character without a symbol becomes its bytes if possible, otherwise
+ * the unknown token (one per run if the file requests this), if there is one. */
 static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
     const struct hf_tokenizer *h = e->h;
     int32_t count = 0;
@@ -109,8 +109,8 @@ static propane_status hf_encode_word(encoder *e, const char *word, size_t length
     return PROPANE_OK;
 }
 
-/* The pre-tokeniser's "word" may be a whole text (SentencePiece). If no merge can cross a word mark, it is cut before
- * the marks. */
+/* Encodes a word of the pre-tokeniser, which may be a whole text (SentencePiece). If no merge can cross a word mark,
+ * the word is cut before its marks. */
 static propane_status hf_encode_take_word(void *context, const char *word, size_t length, propane_error *err) {
     encoder *e = context;
     size_t begin = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading the steps that tokenizer.json applies to text before the model: normalisers and pre-tokenisers
- * (tokenizer_hf_apply.c runs them). Patterns are written for Oniguruma. They are translated for PCRE2, and constructs
- * with a different meaning there are refused.
+ * (tokenizer_hf_apply.c runs them). Patterns are written for Oniguruma and translated for PCRE2. Constructs that have a
+ * different meaning in PCRE2 are refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -337,7 +337,7 @@ static propane_status pretokenize_read_split(arena *a, const json_t *object, con
     return pretokenize_refuse(source, "pre_tokenizer", type, err);
 }
 
-/* Flattens a Sequence; `list` is the key that holds its parts. */
+/* Reads a step, or all steps of a Sequence; `list` is the key that holds the parts of a Sequence. */
 static propane_status pretokenize_read_steps(arena *a, const json_t *value, const char *list, const char *source,
                                              read_one one, hf_step *steps, int *count, int depth, propane_error *err) {
     const char *type;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns a set of texts with a search for the longest one at a position: added tokens, the pieces of a Unigram
- * vocabulary.
+ * Owns a set of texts, such as added tokens or the pieces of a Unigram vocabulary, with a search for the longest of
+ * them at a position.
  */
 #include "core/base/array.h"
 #include "core/base/memory.h"

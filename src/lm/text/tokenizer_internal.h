@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Declarations shared by the tokenizer's files. Not for other parts.
+ * Declarations that the files of tokenizers share.
  */
 #ifndef LM_TEXT_TOKENIZER_INTERNAL_H
 #define LM_TEXT_TOKENIZER_INTERNAL_H
@@ -37,8 +37,8 @@ struct propane_tokenizer {
     char hash[65]; /* "" until it is first requested */
 };
 
-/* The object in the form of tokenizer_config.json: bos_token, eos_token, chat_template. Propane's files also hold the
- * name of a format. */
+/* Read and write a tokenizer_chat as an object in the form of tokenizer_config.json: bos_token, eos_token,
+ * chat_template. Propane's files also hold the name of a chat format. */
 #define TOKENIZER_CHAT_FORMAT "propane_chat"
 PROPANE_CHECK propane_status tokenizer_chat_from_json(arena *a, const json_t *config, tokenizer_chat *out,
                                                       propane_error *err);
@@ -48,13 +48,14 @@ json_t *tokenizer_chat_to_json(const tokenizer_chat *c); /* NULL if there is not
 
 /* Makes an empty tokenizer with room for `vocab` pieces. */
 PROPANE_CHECK propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err);
-/* Builds what encoding needs from pieces, scores and merges. On an error the tokenizer is freed. */
+/* Builds the indices for encoding from pieces, scores and merges. Frees the tokenizer on an error. */
 PROPANE_CHECK propane_status tokenizer_finish(tokenizer *t, const char *source, tokenizer **out, propane_error *err);
-/* bpe: makes pieces from merges. Refuses merges of ids that do not exist yet and pieces that become too long. */
+/* Makes a tokenizer of the bpe kind from merges. Returns PROPANE_ERR_INVALID for merges of ids that do not exist yet
+ * and for pieces that become too long. */
 PROPANE_CHECK propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, const char *source,
                                                    tokenizer **out, propane_error *err);
 
-/* Returns the length of the UTF-8 character at the start of `p`: 1 .. 4, or 0 if the bytes are not one. */
+/* Returns the length of the UTF-8 character at the start of `p`: 1 .. 4, or 0 if there is no valid character. */
 int utf8_length(const char *p, size_t left);
 
 /* Splits a text into words as GPT-2 does. The words are adjacent, cover the text and have at most TOKENIZER_WORD_MAX

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading vocabularies of ranks. Two neighbours join if their combined bytes are a token; the pair with the lowest
- * rank joins first. So each way to split a token in two is a merge, and all merges of a token have its rank ("ranks" in
- * the resulting file).
+ * Owns the reading of vocabularies of ranks. Two neighbours are joined if their combined bytes are a token; the pair
+ * whose token has the lowest rank is joined first. Each way to split a token in two is therefore a merge, and all
+ * merges of a token have the token's rank ("ranks" in the resulting file).
  */
 #include "lm/text/tokenizer_ranks.h"
 
@@ -75,7 +75,7 @@ static const rank_form forms[] = {
 
 /* ---- the list ------------------------------------------------------------------------------------------------------------- */
 
-/* Ranks are in order: 0, 1, ... */
+/* Adds the token of the next rank. Ranks are in the order 0, 1, ... */
 static propane_status ranks_add(rank_list *l, const char *base64, size_t length, const char *source,
                                 propane_error *err) {
     char bytes[RANKS_TOKEN_MAX];
@@ -113,7 +113,7 @@ static propane_status ranks_init(rank_list *l, propane_error *err) {
 
 /* ---- as a tokenizer.json ----------------------------------------------------------------------------------------------------- */
 
-/* Writes bytes as GPT-2 prints them; `out` has room for two bytes each and the terminator. */
+/* Writes bytes as GPT-2 prints them; `out` has room for two bytes per byte and the terminator. */
 static void ranks_print(const rank_list *l, const char *bytes, size_t length, char *out) {
     for (size_t i = 0; i < length; i++) {
         const unsigned char byte = (unsigned char)bytes[i];
@@ -183,7 +183,8 @@ static propane_status ranks_put_all(const rank_list *l, int64_t first_id, json_t
 
 /* ---- tiktoken -------------------------------------------------------------------------------------------------------------------- */
 
-/* In all of these files, rank 0 is a single byte: "IQ== 0". A text whose first line is "line 0" is not one. */
+/* In all tiktoken files, the token of rank 0 is a single byte, as in "IQ== 0". A text whose first line is "line 0" is
+ * therefore not such a file. */
 bool tokenizer_is_tiktoken(const char *data, size_t length) {
     char byte;
     return length > 6 && memcmp(data + 2, "== 0", 4) == 0 && (data[6] == '\n' || data[6] == '\r') &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns reading tokenizer.model, a protobuf message with a few fields: pieces with scores and types, and how text is
- * prepared. It becomes a tokenizer.json.
+ * prepared. The message is converted to a tokenizer.json.
  *
  * BPE: two neighbours join if their combined text is a piece; the pair with the highest score joins first. All ways to
  * split a piece in two are merges. If scores decrease as ids grow, as in BPE models, the id is the rank ("ranks" in the
@@ -178,7 +178,7 @@ static propane_status sp_read(sp_model *m, const char *data, size_t length, cons
     return PROPANE_OK;
 }
 
-/* Unigram: the piece of that type counts, whatever the trainer's part contains. */
+/* Unigram: the first piece of type UNKNOWN is the unknown token, even if the trainer's part names another. */
 static void sp_find_unknown(sp_model *m) {
     m->unk = -1;
     for (int64_t i = m->count - 1; i >= 0; i--)
@@ -305,7 +305,7 @@ static int sp_compare(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Unigram: writes the list in the order of ids. */
+/* Unigram: writes the pieces in the order of ids. */
 static propane_status sp_put_list(const sp_model *m, json_t *file, const char *source, propane_error *err) {
     json_t *vocab = json_object_get(json_object_get(file, "model"), "vocab");
     piece_map seen = {0};
@@ -345,7 +345,7 @@ static propane_status sp_put_pieces(const sp_model *m, json_t *file, const char 
     return PROPANE_OK;
 }
 
-/* Writes the merges in the order of scores. *falling is set if the ids are in that order and no two scores are
+/* Writes the merges in the order of scores. Sets *falling to whether the ids are in that order and no two scores are
  * equal. */
 static propane_status sp_put_all_merges(const sp_model *m, json_t *merges, bool *falling, propane_error *err) {
     sp_order *order = mem_array((size_t)m->count, sizeof *order);
@@ -376,7 +376,7 @@ static propane_status sp_make(const sp_model *m, const char *source, tokenizer *
     if (!status)
         status = tokenizer_json_ends(file, m->bos, m->bos >= 0 ? m->pieces[m->bos].text : "", m->eos, falling, err);
     if (!status) status = sp_put_own(m, file, err);
-    if (!status && mem_failed(NULL)) status = propane_fail_memory(err, 0); /* a part that is missing */
+    if (!status && mem_failed(NULL)) status = propane_fail_memory(err, 0); /* a part of the file may be missing */
     if (!status) status = hf_parse(file, NULL, source, out, err);
     json_decref(file);
     return status;

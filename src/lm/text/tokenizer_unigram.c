@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * Owns Unigram vocabularies: pieces with scores, which are logarithms of probabilities. A text is split into the pieces
- * with the largest sum (Viterbi): from left to right, the best way to reach each position is found. Of equal ways the
- * first one stays, which is the one with the longest last piece. A character without a piece costs 10 more than the
+ * with the largest sum (Viterbi): from left to right, the best way to reach each position is found. Of equally good
+ * ways, the first one is kept, which has the longest last piece. A character without a piece costs 10 more than the
  * worst piece.
  *
- * Hugging Face's `tokenizers` adds in double and uses every entry of the list as a piece. SentencePiece adds in float
- * and uses only normal and user-defined pieces. Their ids differ in ties, so both are implemented exactly; the second
- * is used if the file was a tokenizer.model (h->sp.on).
+ * Hugging Face's `tokenizers` adds scores in double and uses every entry of the list as a piece. SentencePiece adds
+ * scores in float and uses only normal and user-defined pieces. Their ids differ in ties, so both are implemented
+ * exactly; SentencePiece's way is used if the file was a tokenizer.model (h->sp.on).
  */
 #include <float.h>
 #include <math.h>
@@ -19,13 +19,13 @@
 
 enum {
     CHUNK = 1 << 16,       /* bytes: longer texts are cut before a word mark, because float sums lose their fractions */
-    CHUNK_MAX = 16 * CHUNK /* beyond this, they are cut anywhere */
+    CHUNK_MAX = 16 * CHUNK /* longer texts without a word mark are cut at any character */
 };
 
 #define SCORE_MAX 1e30 /* sums stay finite in float */
 #define MARK      "\xe2\x96\x81"
 
-enum { PIECE_NORMAL, PIECE_USER, PIECE_NONE }; /* none: never in text */
+enum { PIECE_NORMAL, PIECE_USER, PIECE_NONE }; /* PIECE_NONE never occurs in text */
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------- */
 
@@ -143,8 +143,8 @@ propane_status unigram_read(tokenizer *t, const json_t *object, const char *sour
 
 /* ---- the best way ------------------------------------------------------------------------------------------------------- */
 
-/* The best way that ends here: its sum, its last piece, and that piece's start. Afterwards: the end of the next
- * piece. */
+/* The best way that ends at a position: its sum, its last piece `id`, and in `link` the start of that piece. After
+ * unigram_turn, `link` is the end of the next piece. */
 struct unigram_place {
     double sum;
     int32_t link, id;
@@ -219,7 +219,7 @@ static propane_status unigram_add_unknown(const tokenizer *t, const char *run, s
                         "the vocabulary has neither a token for unknown characters nor one for each byte");
 }
 
-/* `unknown` means that the unknown token came last. */
+/* Encodes a chunk. *unknown means that the unknown token came last. */
 static propane_status unigram_chunk(const tokenizer *t, struct unigram_place *places, const char *data, size_t length,
                                     bool *unknown, token_list *out, propane_error *err) {
     const struct hf_tokenizer *h = t->hf;

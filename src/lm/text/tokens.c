@@ -25,7 +25,8 @@ static void tokens_put(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* Computed over 8-byte little-endian words, the last one padded with zeros. It detects damage, not malice. */
+/* The checksum is computed over little-endian words of 8 bytes, the last of which is padded with zeros. It detects
+ * damage, not tampering. */
 uint64_t token_file_checksum(const void *data, size_t bytes) {
     const uint8_t *p = data;
     uint64_t h = bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Token files: a text as ids, ready to be mapped into memory. The header holds the tokenizer's SHA-256, so that a file
- * made with another tokenizer is refused, and a checksum of the ids (docs/formats.md).
+ * Token files hold a text as ids, ready to be mapped into memory. The header holds the tokenizer's SHA-256, so that a
+ * file made with another tokenizer is refused, and a checksum of the ids (docs/formats.md).
  */
 #ifndef LM_TEXT_TOKENS_H
 #define LM_TEXT_TOKENS_H
@@ -20,10 +20,10 @@ typedef struct token_file {
 
 /* Returns whether bytes begin like a token file. */
 bool token_file_is(const void *data, size_t length);
-/* Refuses the content of a file that could be read as text but cannot be meant as text: of a known other kind, or with
- * a zero byte. A web page can be meant. */
+/* Returns PROPANE_ERR_INVALID for the content of a file that cannot be meant as text: content of another known kind, or
+ * with a zero byte. A web page is accepted. */
 PROPANE_CHECK propane_status token_text_check(const char *path, const char *data, size_t length, propane_error *err);
-/* Checks every id against vocab_size, and all of them against the checksum. */
+/* Maps a token file. Checks every id against vocab_size, and all ids against the checksum. */
 PROPANE_CHECK propane_status token_file_open(const char *path, token_file *out, propane_error *err);
 /* `data` (aligned to 4) must outlive the result; `source` is its name in messages. */
 PROPANE_CHECK propane_status token_file_parse(const void *data, size_t length, const char *source, token_file *out,
@@ -35,7 +35,7 @@ PROPANE_CHECK propane_status token_file_check(const token_file *t, const char *p
                                               const char *tokenizer_path, propane_error *err);
 PROPANE_CHECK propane_status token_file_write(const char *path, const tokenizer *maker, const int32_t *ids,
                                               int64_t count, int64_t text_bytes, propane_error *err);
-/* Returns the checksum of the ids' bytes that the header holds. */
+/* Returns the checksum of the ids' bytes, as the header holds it. */
 uint64_t token_file_checksum(const void *data, size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns UTF-8 characters and general categories that do not depend on the system's libraries. The Unicode version of
- * PCRE2 and utf8proc varies, so ids would differ on newer characters. Those are looked up here (unicode_new.def). To a
- * pattern, a newer character is shown as an older one of its category with the same number of bytes. Requires libraries
- * that support Unicode 14.
+ * PCRE2 and utf8proc varies, so ids would differ on newer characters. Newer characters are therefore looked up in a
+ * table (unicode_new.def). Patterns are matched on a text in which an older character of the same category and number
+ * of bytes replaces each newer one. The libraries must support Unicode 14.
  */
 #include <utf8proc.h>
 
@@ -66,7 +66,7 @@ int32_t hf_lower(int32_t code) {
     return utf8proc_tolower(code);
 }
 
-/* Marks of Unicode 10 to 14. `tokenizers` strips accents with a table of Unicode 9, so these stay. */
+/* Marks of Unicode 10 to 14. `tokenizers` strips accents with a table of Unicode 9, so these marks stay. */
 static const struct {
     int32_t first, last;
 } unicode_later_marks[] = {
@@ -87,7 +87,7 @@ static const struct {
 
 bool hf_is_accent(int32_t code) {
     if (code < 0x300 || unicode_new_find(code)) return false;
-    if (code == 0x1cf2 || code == 0x1cf3) return true; /* no longer marks now, but marks in that table */
+    if (code == 0x1cf2 || code == 0x1cf3) return true; /* marks in that table, but no longer in current versions */
     const utf8proc_category_t c = utf8proc_category(code);
     if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME) return false;
     for (size_t i = 0; i < sizeof unicode_later_marks / sizeof unicode_later_marks[0]; i++)
@@ -95,8 +95,8 @@ bool hf_is_accent(int32_t code) {
     return true;
 }
 
-/* Older characters for each category, of three bytes and of four. No letter of a script that patterns name, except
- * Han. */
+/* Older characters for each category, one of three bytes and one of four. None is a letter of a script that patterns
+ * name, except Han. */
 static const struct unicode_stand_in {
     utf8proc_category_t category;
     int32_t three, four;
