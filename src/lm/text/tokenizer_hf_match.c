@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns running a tokenizer's patterns. They come with a model, so a short pattern must not be able to use unlimited
- * time. One attempt has a limit of steps. All matching in one text has a time budget that grows with the text.
+ * Owns the matching of a tokenizer's patterns. The patterns come with a model, so a short pattern must not be able to
+ * use unlimited time. One attempt has a limit of steps. All matching in one text has a time budget that grows with the
+ * text's length.
  *
- * PCRE2 does not count the steps of its fast loops, and one call may try every position of the text. So each call tries
- * few positions, and the time is checked between calls.
+ * PCRE2 does not count the steps of its fast loops, and one call may try every position of the text. Each call
+ * therefore tries few positions, and the time is checked between calls.
  */
 #include "core/base/clock.h"
 #include "lm/text/tokenizer_hf.h"
@@ -12,7 +13,7 @@ enum {
     PLACES = 16,                /* positions at which one call may begin a match */
     STEPS = 1000000,            /* per attempt */
     HEAP_KB = 64 << 10,         /* for the interpreter */
-    NS_PER_BYTE = 1000,         /* per text: twenty times what ordinary patterns need */
+    NS_PER_BYTE = 1000,         /* per text: twenty times as much as ordinary patterns need */
     NS_ALWAYS = 1000 * 1000000, /* for any text */
 };
 
@@ -35,8 +36,8 @@ void hf_matcher_deinit(hf_matcher *m) {
     *m = (hf_matcher){0};
 }
 
-/* Reads the processor time last, because it costs a system call. It distinguishes a slow pattern from a process that
- * was suspended. */
+/* Returns whether the time is used up. The processor time distinguishes a slow pattern from a process that was
+ * suspended. It is read last, because reading it costs a system call. */
 static bool hf_match_spent(hf_matcher *m, int64_t since) {
     m->left -= clock_ns() - since;
     return m->left < 0 && clock_thread_ns() > m->processor_end;
