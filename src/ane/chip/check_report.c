@@ -110,9 +110,23 @@ json_t *chip_report_json(const chip_report *r) {
 
 /* ---- the rules ---------------------------------------------------------------------------------------------------------- */
 
+/* Prints the range of systems. A bound of N.99 includes every version of N. */
 static void check_report_print_os(const chip_limit *l, text *out) {
-    if (l->os_min) text_printf(out, ", macOS %d.%d and later", l->os_min / 100, l->os_min % 100);
-    if (l->os_max) text_printf(out, ", macOS up to %d.%d", l->os_max / 100, l->os_max % 100);
+    const int min = l->os_min, max = l->os_max, last = max / 100;
+    const bool whole = max % 100 == 99;
+    if (min && whole && min == 100 * last)
+        text_printf(out, ", macOS %d", last);
+    else if (min && min == max)
+        text_printf(out, ", macOS %d.%d only", last, max % 100);
+    else if (min && max)
+        text_printf(out, whole ? ", macOS %d.%d to %d" : ", macOS %d.%d to %d.%d", min / 100, min % 100, last,
+                    max % 100);
+    else if (min)
+        text_printf(out, ", macOS %d.%d and later", min / 100, min % 100);
+    else if (whole)
+        text_printf(out, ", before macOS %d", last == 15 ? 26 : last + 1);
+    else if (max)
+        text_printf(out, ", macOS up to %d.%d", last, max % 100);
 }
 
 static const char *check_report_effect(const chip_limit *l, chip_path path) {
@@ -176,6 +190,8 @@ void chip_limits_markdown(text *out) {
              "*crashes\nelsewhere*: the CPU or GPU part of Core ML has crashed the process. *warns of harm*: wrong "
              "results, a crash or\na load that fails were seen in such programs; reports print it before what falls "
              "back.\n\n"
+             "Versions are macOS's. From 26 on, iOS has the same numbers; macOS 12, 13, 14 and 15 correspond to iOS "
+             "15, 16, 17 and\n18.\n\n"
              "Generations: h12 A13; h13 "
              "A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 A19, M6; h19 A20.\n\n");
     check_report_print_chip_table(out);

@@ -55,7 +55,7 @@ static void specialize_constant(settle *s, const mil_value *v, const mil_known *
     s->map[v->id] = mil_build_const(&s->b, v->name, &k->type, k->data);
 }
 
-/* Leaves parts without elements out of a split; a single remaining part is x itself. */
+/* Removes empty parts from a split. If only one part remains, it is x itself. */
 static void specialize_split(settle *s, const mil_op *op, mil_op *made) {
     mil_value *x = mil_in(made, "x"), *axis = mil_in(made, "axis");
     const mil_type type = made->results[0]->type;

@@ -62,7 +62,7 @@ typedef struct cpu_gemm {
     bool bf16;
     int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any may be 0 (the product is zero if k = 0) */
     cpu_matrix a, b, c;
-    /* If not 0, k consists of pieces of that many elements (a multiple of CPU_GEMM_PIECE), each at another address.
+    /* If not 0, k is divided into pieces of this many elements (a multiple of CPU_GEMM_PIECE), each at its own address.
      * Element k of A (and of B) is `pieces[k / piece]` bytes after the address that element k % piece has relative to
      * `data`. */
     int64_t piece;

@@ -29,7 +29,8 @@ VFN vi prepare_bytes(int8_t *high_bytes, int8_t *low_bytes, vf x) {
     return q;
 }
 
-/* Converts half a block, 16 numbers, to bytes and to -bias times the sums of four. Returns the numbers as integers. */
+/* Multiplies 16 numbers (half a block) by `inverse`, rounds them to integers, and stores their high and low bytes. For
+ * each group of four integers, stores -bias times their sum in s->start. Returns the integers. */
 VFN vi prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     vi q = prepare_bytes(s->high + at, s->low + at, v_mul(x, inverse));
     vi two = vi_add(q, _mm512_shuffle_epi32(q, _MM_PERM_CDAB)); /* within each group of four lanes */

@@ -83,7 +83,7 @@ static mil_value *export_positions(exporter *e) {
 
 static int64_t export_reach(const exporter *e) { return e->o->stateless ? e->length : e->o->context; }
 
-/* Makes cos and sin [1,1,HD,T] of the positions `where`, from tables of all positions. */
+/* Looks up cos and sin [1,1,HD,T] for the positions `where` in tables that cover all positions. */
 static void export_rope_angles(exporter *e, mil_value *where, int kind, mil_value **cosine, mil_value **sine) {
     const int64_t hd = e->c->head_dim, n = export_reach(e), dim[] = {hd, n}, to[] = {1, 1, hd, -1};
     static const char *const names[] = {"rope_cos", "rope_sin"};

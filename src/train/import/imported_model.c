@@ -359,7 +359,7 @@ static propane_status imported_read(const imported_model_options *o, mil_module 
     return mil_read(o->path, &options, out, err);
 }
 
-/* Makes the shapes of a program known. Slices of known size whose beginning is computed become gathers; other shapes
+/* Resolves the shapes that depend on values. Slices of known size whose beginning is computed become gathers; other shapes
  * that depend on values are refused. */
 static propane_status imported_know_shapes(imported_model *m, propane_error *err) {
     const mil_function *late = m->base;

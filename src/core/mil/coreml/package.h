@@ -105,7 +105,7 @@ typedef struct mil_shape_choice {
     const char *name;
     mil_type shape; /* only rank and dim */
     /* The shape comes from an array, which may have one more dimension in front, or from the height and width of an
-     * image. It applies to an open input of fitting rank; any other mismatch is detected when the array is set. */
+     * image. It applies only to an open input whose rank fits; any other mismatch is detected when the array is set. */
     bool of_array, of_picture;
 } mil_shape_choice;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the meanings of ops that move elements. Most are one loop over the result whose source offset is a sum with one
- * table entry per dimension; a negative entry means "not from x".
+ * Owns the meanings of ops that move elements. Most are a single loop over the result, in which the source offset is the
+ * sum of one table entry per dimension; a negative entry means that the element does not come from x.
  */
 #include <string.h>
 
