@@ -23,7 +23,7 @@
  *
  * Ownership: the caller owns the result of a _create, _open, _read, _parse or _compile call, and frees it with _free
  * or _close. A _free call accepts NULL. The result of an accessor belongs to the object that was queried. Free a
- * child (program, buffer, request) before its device.
+ * child (program, buffer, request) before you close its device.
  *
  * Arguments: a pointer must not be NULL unless its call allows it. A list or a text may be NULL if its length is 0,
  * and so may `length` if a call returns a text with its length; `context` may always be NULL. Counts must not be

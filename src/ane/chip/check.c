@@ -439,7 +439,7 @@ static reference *check_find_references(chip_report *r, const char *path, const 
     return list;
 }
 
-/* Checks a weight file, and the references to it, which are `list` and those linked to it by `same`. */
+/* Checks a weight file and the references to it: `list`, and those that follow `list` by `same`. */
 static propane_status check_file_references(chip_report *r, const char *path, const reference *list,
                                             propane_error *err) {
     file_map map;

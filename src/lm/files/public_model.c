@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public functions on language models: opening a model of any form, with an adapter, describing it, and
+ * Owns the public functions of language models: opening a model of any form (optionally with an adapter), describing it, and
  * exporting it as one program. public_save.c saves models.
  */
 #include "lm/files/public_model.h"

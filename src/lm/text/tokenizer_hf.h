@@ -78,8 +78,8 @@ static inline int32_t hf_trie_next(const hf_trie *t, int32_t node, char byte) {
     const int32_t *next = id_map_find(&t->edges, (uint64_t)(uint32_t)node << 8 | (unsigned char)byte);
     return next ? *next : -1;
 }
-/* Returns the value of the longest text that is a prefix of `data`, and sets *found to its bytes. Returns -1 with
- * *found 0 if there is none. */
+/* Returns the value of the longest text that is a prefix of `data`, and sets *found to its length in bytes. Returns -1
+ * and sets *found to 0 if there is none. */
 int32_t hf_trie_longest(const hf_trie *t, const char *data, size_t length, size_t *found);
 void hf_trie_deinit(hf_trie *t);
 

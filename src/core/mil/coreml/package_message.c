@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns making operations as messages, for parts of a model file that are not operations (package_pipeline.c). One idea:
- * these messages are read like those of the file, so every check is made once. A lack of memory is recorded, not
+ * these messages are read by the same code as those of the file, so each check is written only once. A lack of memory is recorded, not
  * reported.
  */
 #include "core/mil/coreml/package_message.h"

@@ -184,7 +184,7 @@ static VTARGET void KERNEL(attention_begin, f32)(attention_row s, attention_row 
     v_store(sums + VL, dot);
 }
 
-/* Transposes the lanes of VL rows, so that nothing is summed across lanes. */
+/* Combines the lanes of VL rows at a time. The rows are transposed first, so that nothing is summed across lanes. */
 static VTARGET void KERNEL(attention_join, f32)(const float *largest, const float *sums, float *totals, int64_t step,
                                                 int64_t rows) {
     for (int64_t i = 0; i < rows; i += VL) {
