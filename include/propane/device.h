@@ -57,6 +57,7 @@ typedef struct propane_product_times {
     double fp32_ms, bf16_ms;
     bool reproduced; /* repeated runs agree, so other work on the machine did not affect the times */
     bool bf16_pays;  /* reproduced, and bf16 takes at least 5 % less time */
+    bool bf16_costs; /* reproduced, and fp32 takes at least 5 % less time */
 } propane_product_times;
 
 /* Measures the products of a layer with weights [rows, columns] at `positions` positions, with this process's threads.

@@ -198,6 +198,7 @@ static void cpu_time_products(void *impl, int64_t rows, int64_t columns, int64_t
     out->fp32_ms = (double)sum.fp32_ns / 1e6, out->bf16_ms = (double)sum.bf16_ns / 1e6;
     out->reproduced = sum.agreed;
     out->bf16_pays = sum.agreed && out->bf16_ms < cpu_gemm_choice_margin * out->fp32_ms;
+    out->bf16_costs = sum.agreed && out->fp32_ms < cpu_gemm_choice_margin * out->bf16_ms;
 }
 
 const propane_driver cpu_driver = {
