@@ -110,6 +110,11 @@ def chars(value: str | None) -> Any:
     return ffi.NULL if value is None else utf8(value)
 
 
+def kept_chars(value: str | None) -> Any:
+    """Converts a member of a struct, as chars() does. The caller keeps the result as long as the struct."""
+    return ffi.NULL if value is None else ffi.new("char[]", utf8(value))
+
+
 def path_chars(path: Path) -> bytes:
     raw = os.fsencode(path)
     if b"\0" in raw:

@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 
 from ._propane import ffi, lib
-from .error import (Handle, Path, chars, check, error, interrupted, invalid, path_chars, raise_interrupt, structure,
-                    taken, text, utf8)
+from .error import (Handle, Path, chars, check, error, interrupted, invalid, kept_chars, path_chars, raise_interrupt,
+                    structure, taken, text, utf8)
 from .program import Program
 
 Messages = Sequence[Mapping[str, str]]
@@ -290,7 +290,7 @@ class Model(Handle):
         if self._generator is None:
             options, out, err = structure("propane_generator_options"), ffi.new("propane_generator **"), error()
             device, precision, weights, context, parallel = self._choice
-            words = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (device, precision, weights)]
+            words = [kept_chars(w) for w in (device, precision, weights)]
             options.uri, options.precision, options.weights = words
             options.context, options.parallel = context, parallel
             tokenizer = ffi.NULL if self.tokenizer is None else self.tokenizer._alive()

@@ -16,8 +16,8 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import (Handle, Path, PropaneError, chars, check, check_inputs, error, invalid, path_chars, structure, taken, text,
-                    text_or_none, utf8)
+from .error import (Handle, Path, PropaneError, chars, check, check_inputs, error, invalid, kept_chars, path_chars,
+                    structure, taken, text, text_or_none, utf8)
 from .nonfinite import NonfiniteWarning, check_action, counts, explain, tell
 from .report import Estimate, Report, Table, check_module, estimate_module
 from .session import Session, Shapes, State, shape_list
@@ -221,7 +221,7 @@ class Program(Handle):
         check() reports for each operation. target: "m1,m4" if None. colour: by "kind" (None), "verdict", "cost", "time" or
         "error". path: the page is also written there."""
         options, out, length, err = structure("propane_page_options"), ffi.new("char **"), ffi.new("size_t *"), error()
-        words = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (title, target, colour)]
+        words = [kept_chars(w) for w in (title, target, colour)]
         options.title, options.target, options.colour = words
         check(lib.propane_module_page(self._alive(), options, out, length, err), err)
         page = taken(out[0], length[0])

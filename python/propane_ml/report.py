@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from ._propane import ffi, lib
-from .error import Handle, Path, check as _check, error, path_chars, structure, taken, text, text_or_none, utf8
+from .error import Handle, Path, check as _check, error, kept_chars, path_chars, structure, taken, text, text_or_none
 
 _SEVERITIES = {lib.PROPANE_NOTE: "note", lib.PROPANE_WARNING: "warning", lib.PROPANE_REFUSED: "refused",
                lib.PROPANE_FALLBACK: "fallback", lib.PROPANE_CRASH: "crash"}
@@ -162,7 +162,7 @@ class Report(Handle):
 
 def _check_options(target: Optional[str], os: Optional[str], per_rule: int, way: Optional[str]) -> Tuple[Any, Any]:
     options = structure("propane_check_options")
-    keep = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (target, os, way)]
+    keep = [kept_chars(w) for w in (target, os, way)]
     options.target, options.os, options.path = keep
     options.per_rule = per_rule
     return options, keep
@@ -262,7 +262,7 @@ class Estimate(Handle):
 
 def estimate_module(module: Any, owner: Any, target: Optional[str], path: Optional[str]) -> Estimate:
     options = structure("propane_estimate_options")
-    keep = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (target, path)]
+    keep = [kept_chars(w) for w in (target, path)]
     options.target, options.path = keep
     out, err = ffi.new("propane_estimate **"), error()
     _check(lib.propane_estimate_module(module, options, out, err), err)

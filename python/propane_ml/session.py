@@ -11,8 +11,8 @@ import numpy as np
 
 from . import arrays
 from ._propane import ffi, lib
-from .error import (Handle, Path, PropaneError, chars, check, check_inputs, error, failure, invalid, path_chars,
-                    structure, text, utf8)
+from .error import (Handle, Path, PropaneError, chars, check, check_inputs, error, failure, invalid, kept_chars,
+                    path_chars, structure, text, utf8)
 from .report import Table
 
 LENT_BYTES = 1 << 20  # from this size, a copy costs more than binding the memory
@@ -119,7 +119,7 @@ class Session(Handle):
                  precision: Optional[str] = None, threads: int = 0, keep: bool = False, resize: bool = False,
                  shapes: Optional[Shapes] = None) -> None:
         options = structure("propane_session_options")
-        words = [ffi.NULL if w is None else ffi.new("char[]", utf8(w)) for w in (function, device, precision)]
+        words = [kept_chars(w) for w in (function, device, precision)]
         options.function, options.device, options.precision = words
         options.threads, options.keep, options.resize = threads, keep, resize
         rows, names = shape_list(shapes)
