@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the names of flags. A flag has the name in its command's table. An alias from apps/propane/aliases.def is a name
- * too if the table has the flag that the alias stands for.
+ * too if the table has the alias's flag.
  */
 #include <string.h>
 

@@ -110,7 +110,7 @@ static int main_unknown_command(const char *name) {
     return CLI_USAGE;
 }
 
-/* Returns the command that "-h", "--version" or a similar flag stands for; otherwise the word itself. */
+/* Returns the command that "-h", "--version" or a similar flag selects; otherwise the word itself. */
 static const char *main_command_name(const char *word) {
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return "help";
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0) return "version";

@@ -71,7 +71,7 @@ static char *checkpoint_old_text(const checkpoint_metadata *m, const char *key) 
     return arena_string(m->arena, json_is_string(value) ? json_string_value(value) : "");
 }
 
-/* Returns the value that a missing key stands for, because older versions did not write the key. Returns NULL for other
+/* Returns the value that a missing key implies, because older versions did not write the key. Returns NULL for other
  * keys. */
 static const char *checkpoint_default(const char *key) {
     static const char *const values[][2] = {

@@ -253,7 +253,9 @@ static void trial_read_complaint(const char *path, int state, bool hung, trial_r
     else
         snprintf(r->why, sizeof r->why, "the process ended by itself");
     used = strlen(r->why);
-    if (r->steps) snprintf(r->why + used, sizeof r->why - used, ", after %lld steps", (long long)r->steps);
+    if (r->steps)
+        snprintf(r->why + used, sizeof r->why - used, ", after %lld step%s", (long long)r->steps,
+                 text_plural(r->steps));
     if (file_read(path, (size_t)1 << 20, &data, &length, NULL) != PROPANE_OK) return;
     while (length && data[length - 1] == '\n') length--;
     size_t from = length;

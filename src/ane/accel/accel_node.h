@@ -66,7 +66,7 @@ typedef struct accel_exec {
 
 typedef struct accel_node accel_node;
 
-/* Opens a node: "" stands for the first node of the engine, a path for that node, and "registers" for the node in this
+/* Opens a node: "" is the first node of the engine, a path for that node, and "registers" for the node in this
  * process. "registers,arithmetic=1" selects the sums of M4 and later, "registers,target=m2" selects ABI 2, and
  * "registers,fail=N" makes the N-th call fail (for tests). */
 PROPANE_CHECK propane_status accel_node_open(const char *which, accel_node **out, propane_error *err);

@@ -364,7 +364,7 @@ void chip_report_put_verdict(const chip_report *r, const chip *c, text *out) {
         separator = "; ";
     }
     const int warnings = worst == CHIP_REFUSE ? n[CHIP_WARN] : others;
-    if (warnings) text_printf(out, "; %d warning%s", warnings, warnings == 1 ? "" : "s");
+    if (warnings) text_printf(out, "; %d warning%s", warnings, text_plural(warnings));
     if (n[CHIP_FALL] && !s->engine && s->cpu) {
         text_append(out, "; nothing is left on the engine");
     } else if (n[CHIP_FALL] && s->moved) {

@@ -223,7 +223,7 @@ bool chip_rule_flexible(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; face && i < face->input_count; i++)
         for (int k = 0; k < face->inputs[i].range_count; k++) {
             const mil_shape_range *r = &face->inputs[i].ranges[k];
-            if (r->lower == r->upper) continue;
+            if (!mil_feature_is_flexible(&face->inputs[i], k)) continue;
             if (r->upper < 0)
                 return chip_found(out, "input '%.60s' has a flexible shape: axis %d is %lld or more",
                                   face->inputs[i].name, k, (long long)r->lower);

@@ -112,7 +112,7 @@ bool chip_rule_flexible_batch(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
     if (!n[MIL_OP_conv] && !n[MIL_OP_matmul] && !n[MIL_OP_scaled_dot_product_attention]) return false;
     for (int i = 0; face && i < face->input_count; i++) {
         const mil_feature *f = &face->inputs[i];
-        if (f->range_count < 2 || f->ranges[0].lower == f->ranges[0].upper) continue;
+        if (f->range_count < 2 || !mil_feature_is_flexible(f, 0)) continue;
         return chip_found(out, "the batch of input '%.60s' is flexible", f->name);
     }
     return false;

@@ -97,8 +97,7 @@ bool chip_rule_flexible_recurrence(const chip_view *view, char out[CHIP_TEXT_BYT
     if (!n[MIL_OP_lstm] && !n[MIL_OP_gru] && !n[MIL_OP_rnn]) return false;
     for (int i = 0; face && i < face->input_count; i++) {
         int open = 0;
-        for (int k = 0; k < face->inputs[i].range_count; k++)
-            open += face->inputs[i].ranges[k].lower != face->inputs[i].ranges[k].upper;
+        for (int k = 0; k < face->inputs[i].range_count; k++) open += mil_feature_is_flexible(&face->inputs[i], k);
         if (open > 1)
             return chip_found(out, "%d axes of input '%.60s' are flexible, and it has a recurrent layer", open,
                               face->inputs[i].name);
@@ -118,7 +117,7 @@ bool chip_rule_flexible_norm(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     enum { SPACE = 2 };
     for (int i = 0; face && i < face->input_count; i++)
         for (int k = SPACE; k < face->inputs[i].range_count; k++)
-            if (face->inputs[i].ranges[k].lower != face->inputs[i].ranges[k].upper)
+            if (mil_feature_is_flexible(&face->inputs[i], k))
                 return chip_found(out, "axis %d of input '%.60s' is flexible", k, face->inputs[i].name);
     return false;
 }

@@ -133,7 +133,7 @@ bool chip_rule_padded_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
         }
     return worst && chip_found(out, "the last axis of '%.60s' has %lld element%s: %.1f MB are padding", worst->name,
                                (long long)worst->type.dim[worst->type.rank - 1],
-                               worst->type.dim[worst->type.rank - 1] == 1 ? "" : "s", (double)waste / 1e6);
+                               text_plural(worst->type.dim[worst->type.rank - 1]), (double)waste / 1e6);
 }
 
 /* Returns true if the value is an input of the function or one of its outputs, perhaps with a cast between. */

@@ -87,7 +87,7 @@ bool chip_rule_layout_ops(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (view->op_counts[codes[i]])
             return chip_found(out, "it uses %s, %d time%s", mil_op_get(codes[i])->name, view->op_counts[codes[i]],
-                              view->op_counts[codes[i]] == 1 ? "" : "s");
+                              text_plural(view->op_counts[codes[i]]));
     return false;
 }
 

@@ -41,7 +41,7 @@ typedef enum ane_together { ANE_APART, ANE_TOGETHER, ANE_TOGETHER_IF_PROVED } an
 /* Whether all inputs of a request must have surfaces of the same size, and all outputs as well (constraint C11). */
 typedef enum ane_sizes { ANE_SIZES_EQUAL, ANE_SIZES_ANY, ANE_SIZES_ANY_IF_PROVED } ane_sizes;
 
-/* Whether shared events order runs with a GPU, and who signals the value that a run waits for: the host (ON) or the
+/* Whether shared events order runs with a GPU, and which side signals the value that a run waits for: the host (ON) or the
  * GPU. */
 typedef enum ane_events_use { ANE_EVENTS_OFF, ANE_EVENTS_ON, ANE_EVENTS_GPU } ane_events_use;
 

@@ -376,7 +376,7 @@ static void lower_layer_norm_row(emitter *e, bool channels, double epsilon, cons
 }
 
 /* Normalises a vector of channels over all dimensions: the statistics are those of a plane with the channels as rows,
- * and the vector is then read a second time (joshuaswarren/mil-hwx-compiler
+ * and the vector is then read again (joshuaswarren/mil-hwx-compiler
  * research/oracles/h13/norm_layer_norm_ax1_2_3_1x64x1x1.json, 1x4096x1x1). */
 static void lower_layer_norm_plane(emitter *e, double epsilon, const emit_tensor *x, const emit_tensor *y) {
     enum { FIRST_OF_TWO = 0x3bb81, SECOND_OF_TWO = 0x33b01, TILE = 32 };

@@ -17,7 +17,7 @@
 #include "core/mil/ops/shape_util.h"
 #include "cpu/simd/kernels.h"
 
-enum { COLUMNS = CPU_ARRAY_COLUMNS, ROWS = CPU_ARRAY_ROWS, CHUNK = 16, ALIGNED = 64 };
+enum { COLUMNS = CPU_ARRAY_COLUMNS, ROWS = CPU_ARRAY_ROWS, CHUNK = 16 };
 
 #define STEP      65536.0      /* sums are in units of 2^-16 */
 #define TOP       2147483647.0 /* the largest int32 */
@@ -66,11 +66,11 @@ static int64_t products_place(products_job *j, int threads, void *scratch) {
     int64_t bytes = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         if (scratch && arrays[i].count) *arrays[i].to = (float *)(void *)((unsigned char *)scratch + bytes);
-        bytes += round_up(arrays[i].count * (int64_t)sizeof(float), ALIGNED);
+        bytes += round_up(arrays[i].count * (int64_t)sizeof(float), SIM_ALIGNED);
     }
     if (!matmul) return bytes;
     if (scratch) j->at = (int64_t *)(void *)((unsigned char *)scratch + bytes);
-    return bytes + round_up(j->batches * (int64_t)sizeof *j->at, ALIGNED);
+    return bytes + round_up(j->batches * (int64_t)sizeof *j->at, SIM_ALIGNED);
 }
 
 static void products_load(const mil_value *v, const void *data, float *out) {

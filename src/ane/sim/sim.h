@@ -21,6 +21,9 @@ typedef enum sim_switch {
     SIM_SWITCH_COUNT
 } sim_switch;
 
+/* Arrays in a program's block begin at multiples of this many bytes. */
+enum { SIM_ALIGNED = 64 };
+
 /* What the compile budget counts (switch `theory`). */
 enum { SIM_COUNTS_COMPILES, SIM_COUNTS_LOADED, SIM_COUNTS_NOTHING };
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ane/sim/sim.h"
+#include "core/base/int_math.h"
 #include "core/base/memory.h"
 #include "core/base/poll.h"
 #include "core/base/pool.h"
@@ -31,7 +32,6 @@ static propane_status steps_no_memory(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "not enough memory for a simulated program");
 }
 
-static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static void steps_need_scratch(sim_program *p, int64_t bytes) {
     if (p->scratch_bytes < bytes) p->scratch_bytes = bytes;
 }
@@ -242,7 +242,7 @@ static propane_status steps_add_lists(sim_program *p, const mil_op *op, steps_wo
             const mil_value *v = one->results[r];
             if (v->type.container == MIL_LIST) continue;
             p->slots[v->id] = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
-            p->block_bytes += steps_padded(steps_bytes_of(&v->type));
+            p->block_bytes += round_up(steps_bytes_of(&v->type), SIM_ALIGNED);
         }
         if (one == w->last_list) break;
     }
@@ -276,12 +276,12 @@ static propane_status steps_add_step(sim_program *p, const mil_op *op, bool host
     for (int r = 0; r < op->result_count; r++) {
         sim_slot *slot = &p->slots[op->results[r]->id];
         *slot = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
-        p->block_bytes += steps_padded(steps_bytes_of(&op->results[r]->type));
+        p->block_bytes += round_up(steps_bytes_of(&op->results[r]->type), SIM_ALIGNED);
     }
     if (!host && sim_has_kernel(n, op) && !op->operands[0].values[0]->constant) {
         const mil_value *x = op->operands[0].values[0];
-        int64_t floats = steps_padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
-                         steps_padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
+        int64_t floats = round_up((int64_t)sizeof(float) * mil_type_count(&x->type), SIM_ALIGNED) +
+                         round_up((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type), SIM_ALIGNED);
         steps_need_scratch(p, floats);
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
@@ -423,7 +423,7 @@ static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, 
         return PROPANE_OK;
     }
     float *from = (float *)((unsigned char *)block + p->scratch);
-    float *to = from + steps_padded((int64_t)sizeof(float) * count) / (int64_t)sizeof(float);
+    float *to = from + round_up((int64_t)sizeof(float) * count, SIM_ALIGNED) / (int64_t)sizeof(float);
     sim_load_f32(from, x->type.dtype, steps_address(p, block, inputs, s->in[0]), count);
     PROPANE_TRY(sim_kernel_run(n, s->op, from, to, err));
     sim_store_f32(steps_address(p, block, inputs, s->out[0]), y->type.dtype, to, mil_type_count(&y->type));

@@ -16,7 +16,7 @@
 #include "core/base/memory.h"
 #include "core/base/text.h"
 
-/* Copies the text with ".0" after each whole number of more than 18 digits, so that jansson reads the number as a real.
+/* Copies the text with ".0" after each integer of more than 18 digits, so that jansson reads the number as a real.
  * Python tools write 1000000000000000019884624838656 to mean "no limit". */
 static void json_widen_numbers(const char *data, size_t length, text *out) {
     enum { SURE = 18 }; /* this many digits always fit into 64 bits */

@@ -242,13 +242,13 @@ propane_status propane_program_compile_all(propane_device *device, propane_compi
     NEED(err, device);
     NEED_LIST(err, items, count);
     propane_compile_options own = standard_options;
-    propane_compile_report ours_report = {.size = sizeof ours_report, .failed = -1, .how = "a program each"};
+    propane_compile_report mine = {.size = sizeof mine, .failed = -1, .how = "a program each"};
     propane_error ours = {0};
     if (!err) err = &ours;
     PROPANE_TRY(sized_take(&own, sizeof own, options, "propane_compile_options", err));
     PROPANE_TRY(sized_check(report, "propane_compile_report", err));
-    const propane_status status = program_compile_items(device, items, count, &own, &ours_report, err);
-    (void)sized_give(report, &ours_report, sizeof ours_report);
+    const propane_status status = program_compile_items(device, items, count, &own, &mine, err);
+    (void)sized_give(report, &mine, sizeof mine);
     return status;
 }
 

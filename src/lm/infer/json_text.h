@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A JSON text that grows byte by byte. The state tells which bytes may come next, and how many bytes are needed to end
+ * A JSON text that grows byte by byte. The state determines which bytes may come next, and how many bytes are needed to end
  * the text. The whole text is one object. Strings are UTF-8, escapes for half of a surrogate pair are refused, and
  * numbers are limited to a double's range.
  */

@@ -21,7 +21,7 @@ typedef struct dataflow_ref {
 typedef struct dataflow_value {
     int instance;
     const char *name;
-    bool again; /* computed a second time, for the backward pass */
+    bool again; /* computed again for the backward pass */
     /* first and last call that touch it; -1 and call_count mean the host's code before and after the calls */
     int first, last;
     size_t bytes;

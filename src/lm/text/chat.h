@@ -16,7 +16,7 @@ const chat_format *chat_format_at(int index);
 const char *chat_format_name(const chat_format *f); /* "chatml" */
 /* Returns PROPANE_ERR_NOT_FOUND, with a list of the names, for an unknown name. */
 PROPANE_CHECK propane_status chat_format_find(const char *name, const chat_format **out, propane_error *err);
-/* Returns whether the format stands for the model's own template, which Jinja2 runs. */
+/* Returns whether the format is the model's own template, which Jinja2 runs. */
 bool chat_format_is_template(const chat_format *f);
 /* Returns the format that writes the same text as the template with this SHA-256 (in hexadecimal), or NULL if the
  * template is not known. */

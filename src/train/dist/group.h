@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The functions that a run calls on its group of ranks. They are in a table, so the run's loop is the same for every
- * kind of joint training. A group that is NULL stands for a single process. Exchanges within a step are not part of
+ * kind of joint training. A group that is NULL is a single process. Exchanges within a step are not part of
  * this table.
  */
 #ifndef TRAIN_DIST_GROUP_H

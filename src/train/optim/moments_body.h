@@ -16,7 +16,7 @@
 enum { WORDS = 16 };
 /* The lowest bit of a float that is kept: 3 bits of the mantissa remain, or 7 for bf16. */
 enum { MOMENTS_CUT = 20, MOMENTS_BF16_CUT = 16 };
-/* The bit pattern of 1 after the cut, which is the largest code, and the patterns that code 0 stands for. */
+/* The bit pattern of 1 after the cut, which is the largest code, and the patterns that code 0 represents. */
 enum {
     MOMENTS_ONE = 0x3f800000 >> MOMENTS_CUT,
     MOMENTS_SIGNED_ZERO = MOMENTS_ONE - 127,

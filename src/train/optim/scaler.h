@@ -22,7 +22,7 @@ typedef struct train_scaler {
 #define TRAIN_SCALER_INTERVAL 2000
 
 void train_scaler_init(train_scaler *s, bool dynamic);
-/* Called for each step; `finite` tells whether loss and gradients are finite. Updates the scale and returns whether the
+/* Called for each step; `finite` states whether loss and gradients are finite. Updates the scale and returns whether the
  * step may be applied. */
 bool train_scaler_step(train_scaler *s, bool finite);
 

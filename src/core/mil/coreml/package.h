@@ -61,6 +61,10 @@ typedef struct mil_feature {
     /* The name in a file of an older kind if MIL does not allow that name; NULL if `name` is the name in the file. */
     const char *called;
 } mil_feature;
+/* Returns whether a range in the file allows several sizes of an axis. */
+static inline bool mil_feature_is_flexible(const mil_feature *f, int axis) {
+    return axis < f->range_count && f->ranges[axis].lower != f->ranges[axis].upper;
+}
 
 typedef struct mil_interface {
     const char *function;

@@ -32,8 +32,7 @@ static void interface_program_fail(mil_builder *b, propane_status status, const 
 static void interface_program_open(const mil_feature *f, mil_type *type) {
     const int lead = type->rank - f->shape.rank;
     for (int d = 0; d < f->shape.rank; d++) {
-        bool open =
-            f->shape.dim[d] < 1 || (f->range_count == f->shape.rank && f->ranges[d].lower != f->ranges[d].upper);
+        bool open = f->shape.dim[d] < 1 || (f->range_count == f->shape.rank && mil_feature_is_flexible(f, d));
         for (int i = 0; i < f->shape_count; i++)
             open |= f->shapes[i].rank == f->shape.rank && f->shapes[i].dim[d] != f->shape.dim[d];
         if (open) type->dim[lead + d] = MIL_OPEN;
